@@ -1,0 +1,1 @@
+"""handoffaudit: every handoff between agents, stored, judged and, where need be, decided by a person."""

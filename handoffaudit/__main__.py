@@ -1,0 +1,5 @@
+"""`python -m handoffaudit` is the command line too."""
+
+from handoffaudit.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""django-allauth as this product uses it: sign-in by name and password, lockout, no sign-up, no e-mail."""
+
+import math
+import time
+from typing import Any
+
+import structlog
+from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core.internal import ratelimit
+from django.contrib import messages
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.core.cache import cache
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+APP, ACTION = "allauth.account", "login_failed"
+log = structlog.get_logger(__name__)
+
+
+class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
+    """What differs from allauth's own adapter."""
+
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "username_password_mismatch": "This name and password do not belong together. Check both and try again.",
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return False
+
+    def add_message(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: the page that follows shows that one is signed in or out."""
+
+    def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
+        messages.error(request, "This account is switched off. Ask an administrator to switch it on.")
+        return redirect("account_login")
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        try:
+            super().pre_authenticate(request, **credentials)
+        except ValidationError as error:
+            seconds = _locked_for(request, self._get_login_attempts_cache_key(request, **credentials))
+            log.warning("sign_in.locked", name=credentials.get("username", ""), ip=self.get_client_ip(request))
+            raise ValidationError(f"Too many failed attempts. Try again in {_spoken(seconds)}.", "locked") from error
+
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        # One count for a person: neither another case of the name nor another host name of ours begins a new one.
+        return str(credentials.get("username", "")).strip().lower()
+
+
+def _locked_for(request: HttpRequest, key: str) -> float:
+    now = time.time()
+    waits = [0.0]
+    for rate in ratelimit.get_rates(app=APP, action=ACTION):
+        failures = cache.get(ratelimit.get_cache_key(request, app=APP, action=ACTION, rate=rate, key=key), [])
+        if len(failures) >= rate.amount:
+            waits.append(failures[-1] + rate.duration - now)
+    return max(waits)
+
+
+def _spoken(seconds: float) -> str:
+    if seconds <= 60:
+        return "one minute"
+    return f"{math.ceil(seconds / 60)} minutes"

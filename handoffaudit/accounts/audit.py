@@ -1,0 +1,103 @@
+"""The audit log of a tenant: entries without gaps, each sealed with the hash of the one before it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+import orjson
+from django.db import transaction
+from django.utils import timezone
+
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import AuditEntry, Tenant
+
+BEFORE_THE_FIRST = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The first entry that does not fit, and why."""
+
+    number: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries, newest first; `before` is the cursor of the next page, None where there is none."""
+
+    items: list[AuditEntry]
+    before: int | None
+
+
+def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapping[str, Any]) -> AuditEntry:
+    """Adds an entry to the tenant's log. Call it inside the transaction of the change that it tells of.
+
+    `detail` holds JSON values only. Entries of one tenant wait for each other until their transactions end.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise transaction.TransactionManagementError("An audit entry belongs in the transaction of its change.")
+    locked = lock(tenant)
+    entry = AuditEntry(
+        tenant=locked,
+        number=locked.audit_number + 1,
+        at=timezone.now(),
+        actor=actor[:200],
+        action=action,
+        target=target[:300],
+        # As it will be read back, so that the hash can be checked.
+        detail=orjson.loads(orjson.dumps(detail)),
+        previous_hash=_hash_of(locked, locked.audit_number),
+    )
+    entry.entry_hash = _seal(entry)
+    entry.save(force_insert=True)
+    Tenant.objects.filter(pk=locked.pk).update(audit_number=entry.number)
+    return entry
+
+
+def verify(tenant: Tenant) -> Broken | None:
+    """None where every entry is there and unchanged."""
+    newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
+    number, previous = 0, BEFORE_THE_FIRST
+    entries = AuditEntry.objects.filter(tenant=tenant, number__lte=newest).order_by("number")
+    for entry in entries.iterator(chunk_size=1000):
+        number += 1
+        if entry.number != number:
+            return Broken(number, "the entry is missing")
+        if entry.previous_hash != previous:
+            return Broken(number, "it does not follow from the entry before it")
+        if entry.entry_hash != _seal(entry):
+            return Broken(number, "it was changed after it was written")
+        previous = entry.entry_hash
+    return None if number == newest else Broken(number + 1, "the entry is missing")
+
+
+def newest_first(tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Entries:
+    entries = AuditEntry.objects.filter(tenant=tenant).order_by("-number")
+    if before is not None:
+        entries = entries.filter(number__lt=before)
+    found = list(entries[: limit + 1])
+    items = found[:limit]
+    return Entries(items, items[-1].number if len(found) > limit else None)
+
+
+def _hash_of(tenant: Tenant, number: int) -> str:
+    # A missing entry is for `verify` to tell; it must not stop people from working.
+    found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
+    return found or BEFORE_THE_FIRST
+
+
+def _seal(entry: AuditEntry) -> str:
+    told = {
+        "tenant": entry.tenant_id,
+        "number": entry.number,
+        "at": entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "actor": entry.actor,
+        "action": entry.action,
+        "target": entry.target,
+        "detail": entry.detail,
+    }
+    canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(entry.previous_hash.encode() + b"\n" + canonical).hexdigest()

@@ -1,0 +1,81 @@
+"""One-time links: a person's first sign-in, or a new password where the old one is lost."""
+
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.db import transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_decode, urlsafe_base64_encode
+
+from handoffaudit.accounts import audit, tenants
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+
+FIRST_NAME = "admin"
+
+
+class _Tokens(PasswordResetTokenGenerator):
+    """Dies with a new password, a sign-in, a newer link, and after `PASSWORD_RESET_TIMEOUT` seconds."""
+
+    key_salt = "handoffaudit.accounts.links"
+
+    def _make_hash_value(self, user: Person, timestamp: int) -> str:
+        return f"{super()._make_hash_value(user, timestamp)}{user.link_number}"
+
+
+_tokens = _Tokens()
+
+
+@transaction.atomic
+def make(person: Person) -> str:
+    """The path of a new link; those made before stop working."""
+    person.link_number = Person.objects.select_for_update().get(pk=person.pk).link_number + 1
+    person.save(update_fields=["link_number"])
+    uid = urlsafe_base64_encode(force_bytes(person.pk))
+    return reverse("welcome", args=[uid, _tokens.make_token(person)])
+
+
+def find(uid: str, token: str, *, lock: bool = False) -> Person | None:
+    """Whom the link is for; None where it does not work (any more). With `lock` inside a transaction: nobody else
+    can use it meanwhile."""
+    try:
+        pk = int(urlsafe_base64_decode(uid))
+    except ValueError:
+        return None
+    people = Person.objects.filter(is_active=True)
+    if lock:
+        people = people.select_for_update()
+    person = people.filter(pk=pk).first() if 0 < pk < 2**63 else None
+    return person if person and _tokens.check_token(person, token) else None
+
+
+@transaction.atomic
+def first_administrator() -> str | None:
+    """The path of a link for an administrator, as long as there is none who can sign in; else None.
+
+    Where there is no administrator at all, the tenant `default` and the person `admin` are made.
+    """
+    admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
+    if admins.exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
+        return None
+    return make(admins.first() or _first())
+
+
+def _first() -> Person:
+    tenant = tenants.get_default() or tenants.create(slug=tenants.DEFAULT, name="Default", actor="system")
+    person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
+    if person.pk is None:
+        person.set_unusable_password()
+        person.save()
+    _make_admin(tenant, person)
+    return person
+
+
+def _make_admin(tenant: Tenant, person: Person) -> None:
+    Membership.objects.update_or_create(tenant=tenant, person=person, defaults={"role": Role.ADMIN})
+    audit.record(
+        tenant=tenant,
+        actor="system",
+        action="person.invite",
+        target=person.username,
+        detail={"role": Role.ADMIN.value, "why": "nobody could administer yet"},
+    )

@@ -1,0 +1,98 @@
+"""Who: tenants, people and what they may do in a tenant, keys, and the audit log."""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import models
+from django.db.models.functions import Lower
+
+
+class Tenant(models.Model):
+    """The customer or team that owns the data."""
+
+    slug = models.SlugField(max_length=100, unique=True)
+    name = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+    # The number of the newest audit entry, so that a log whose end was cut off shows.
+    audit_number = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Person(AbstractUser):
+    """Someone who signs in."""
+
+    tenants: "models.ManyToManyField[Tenant, Membership]" = models.ManyToManyField(Tenant, through="Membership")
+    # Counts the one-time links made for this person: only the newest works.
+    link_number = models.PositiveIntegerField(default=0)
+
+    class Meta(AbstractUser.Meta):
+        # Sign-in takes a name in any case, so two that differ in case only would both be shut out.
+        constraints = [models.UniqueConstraint(Lower("username"), name="one_person_per_name")]
+
+
+class Role(models.TextChoices):
+    VIEWER = "viewer"
+    REVIEWER = "reviewer"
+    ADMIN = "admin"
+
+
+class Membership(models.Model):
+    """The one role that a person has in a tenant."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    person = models.ForeignKey(Person, on_delete=models.CASCADE)
+    role = models.CharField(max_length=10, choices=Role.choices)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "person"], name="one_role_per_tenant"),
+            models.CheckConstraint(condition=models.Q(role__in=Role.values), name="role_is_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.person} is {self.role} in {self.tenant}"
+
+
+class Scope(models.TextChoices):
+    INGEST = "ingest"
+    READ = "read"
+    REVIEW = "review"
+    ADMIN = "admin"
+
+
+class Key(models.Model):
+    """An API key of a tenant. Only the secret's SHA-256 is kept: it holds 256 random bits, so no salt is needed."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=16)
+    secret_hash = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    created_by = models.CharField(max_length=150)
+    expires_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+
+class AuditEntry(models.Model):
+    """Who changed what in a tenant. Each entry carries the hash of the one before it, so that a change shows."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
+    number = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+    actor = models.CharField(max_length=200)
+    action = models.CharField(max_length=50)
+    target = models.CharField(max_length=300)
+    detail = models.JSONField(default=dict)
+    previous_hash = models.CharField(max_length=64)
+    entry_hash = models.CharField(max_length=64)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "number"], name="audit_entries_in_one_row")]
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.action} {self.target}"

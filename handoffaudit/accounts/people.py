@@ -1,0 +1,171 @@
+"""People of a tenant: invited, given a role, removed. A tenant keeps an administrator who can sign in."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from handoffaudit.accounts import audit, links
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+
+NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """`path`: the one-time link that the person sets a password with."""
+
+    person: Person
+    path: str
+
+
+def members(tenant: Tenant) -> list[Membership]:
+    return list(Membership.objects.filter(tenant=tenant).select_related("person").order_by("person__username"))
+
+
+@transaction.atomic
+def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
+    lock(tenant)
+    name = checked_name(name)
+    person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
+    if person.pk and person.tenants.exists():
+        _refuse_taken(tenant, person)
+    # Someone who left every tenant may come back, but not with the old password: the name may be another's now.
+    person.set_unusable_password()
+    _save(person)
+    Membership.objects.create(tenant=tenant, person=person, role=role)
+    audit.record(
+        tenant=tenant, actor=actor, action="person.invite", target=person.username, detail={"role": Role(role).value}
+    )
+    return Invitation(person, links.make(person))
+
+
+@transaction.atomic
+def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
+    """Another one-time link, for someone who lost the first or the password."""
+    lock(tenant)
+    _membership(tenant, person)
+    if person.tenants.exclude(pk=tenant.pk).exists():
+        # Otherwise one tenant's administrator could take over a person in another tenant.
+        raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
+    audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
+    return Invitation(person, links.make(person))
+
+
+@transaction.atomic
+def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membership:
+    lock(tenant)
+    membership = _membership(tenant, person)
+    before = membership.role
+    if before == role:
+        return membership
+    if before == Role.ADMIN:
+        _check_another_admin(tenant, person)
+    membership.role = role
+    membership.save(update_fields=["role"])
+    audit.record(
+        tenant=tenant,
+        actor=actor,
+        action="person.role",
+        target=person.username,
+        detail={"from": before, "to": Role(role).value},
+    )
+    return membership
+
+
+@transaction.atomic
+def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
+    """Out of this tenant; the person's decisions and audit entries stay."""
+    lock(tenant)
+    membership = _membership(tenant, person)
+    if membership.role == Role.ADMIN:
+        _check_another_admin(tenant, person)
+    membership.delete()
+    audit.record(
+        tenant=tenant, actor=actor, action="person.remove", target=person.username, detail={"role": membership.role}
+    )
+
+
+@transaction.atomic
+def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
+    """Uses a one-time link: sets the password, and the name where the person never signed in. None: a dead link."""
+    found = links.find(uid, token)
+    # Tenants before the person, as everywhere, so that two changes never wait for each other.
+    for tenant in found.tenants.order_by("pk") if found else ():
+        lock(tenant)
+    person = links.find(uid, token, lock=True)
+    if person is None:
+        return None
+    before = person.username
+    if person.last_login is None:
+        person.username = _free_name(person, name)
+    set_password(person=person, password=password, action="person.welcome", detail={"invited_as": before})
+    return person
+
+
+@transaction.atomic
+def set_password(*, person: Person, password: str, action: str = "person.password", detail: dict[str, str]) -> None:
+    """Checked by the rules; told in the log of each tenant that the person belongs to."""
+    try:
+        validate_password(password, person)
+    except ValidationError as error:
+        raise Refused(" ".join(error.messages), "password") from error
+    person.set_password(password)
+    _save(person)
+    for tenant in person.tenants.order_by("pk"):
+        audit.record(tenant=tenant, actor=person.username, action=action, target=person.username, detail=detail)
+
+
+def checked_name(name: str) -> str:
+    name = Person.normalize_username(name.strip())
+    try:
+        Person.username.field.run_validators(name)
+    except ValidationError as error:
+        raise Refused(f"The name {name!r} cannot be used: {NAME_REMEDY}.", "name") from error
+    if not name:
+        raise Refused(f"A name is needed: {NAME_REMEDY}.", "name")
+    return name
+
+
+def _free_name(person: Person, name: str) -> str:
+    name = checked_name(name)
+    if Person.objects.filter(username__iexact=name).exclude(pk=person.pk).exists():
+        raise _taken(name)
+    return name
+
+
+def _save(person: Person) -> None:
+    try:
+        with transaction.atomic():
+            person.save(update_fields=["username", "password"] if person.pk else None)
+    except IntegrityError as error:
+        raise _taken(person.username) from error
+
+
+def _taken(name: str) -> Refused:
+    return Refused(f"The name {name!r} is taken: choose another one.", "name")
+
+
+def _refuse_taken(tenant: Tenant, person: Person) -> None:
+    if person.tenants.filter(pk=tenant.pk).exists():
+        raise Refused(f"{person.username} is here already: change the role in the list.", "name")
+    raise _taken(person.username)
+
+
+def _membership(tenant: Tenant, person: Person) -> Membership:
+    membership = Membership.objects.filter(tenant=tenant, person=person).first()
+    if membership is None:
+        raise Refused(f"{person.username} does not belong to this tenant (any more): reload the page.")
+    return membership
+
+
+def _check_another_admin(tenant: Tenant, person: Person) -> None:
+    admins = Membership.objects.filter(tenant=tenant, role=Role.ADMIN, person__is_active=True)
+    if not admins.exclude(person=person).exclude(person__password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():
+        raise Refused(
+            f"{person.username} is the last administrator who can sign in: make somebody else an administrator first."
+        )

@@ -1,0 +1,38 @@
+"""Tenants: made and found."""
+
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_slug
+from django.db import transaction
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Tenant
+
+DEFAULT = "default"
+
+
+@transaction.atomic
+def create(*, slug: str, name: str, actor: str) -> Tenant:
+    _check_slug(slug)
+    tenant = Tenant.objects.create(slug=slug, name=name.strip() or slug)
+    audit.record(tenant=tenant, actor=actor, action="tenant.create", target=slug, detail={"name": tenant.name})
+    return tenant
+
+
+def get(slug: str) -> Tenant | None:
+    return Tenant.objects.filter(slug=slug).first()
+
+
+def get_default() -> Tenant | None:
+    return get(DEFAULT)
+
+
+def _check_slug(slug: str) -> None:
+    try:
+        validate_slug(slug)
+    except ValidationError as error:
+        raise Refused(f"The short name {slug!r} can hold letters, digits, - and _ only.", "slug") from error
+    if len(slug) > 100:
+        raise Refused(f"The short name has {len(slug)} characters: use 100 or fewer.", "slug")
+    if Tenant.objects.filter(slug=slug).exists():
+        raise Refused(f"There is a tenant {slug!r} already: choose another short name.", "slug")

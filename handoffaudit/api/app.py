@@ -1,0 +1,19 @@
+"""The API, put together."""
+
+from ninja import NinjaAPI
+
+from handoffaudit.api import handoffs, problems, published, strictness, submitting
+
+api = NinjaAPI(
+    title="handoffaudit",
+    version="1",
+    urls_namespace="api",
+    docs_url="/docs",
+    description=(
+        "Submit handoffs between agents, read what was found, decide what waits. Every error is a problem document "
+        "(RFC 9457). Lists answer `items` and `next`, and take `cursor` and `limit`."
+    ),
+)
+problems.install(api)
+for router in (submitting.router, handoffs.router, strictness.router, published.router):
+    api.add_router("", router)

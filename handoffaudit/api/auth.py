@@ -1,0 +1,91 @@
+"""Keys: who calls, in which tenant, and whether the key may do this."""
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from limits import RateLimitItem, parse
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from ninja.security import HttpBearer
+
+from handoffaudit.accounts.keys import KeyIdentity, authenticate
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api.problems import Problem
+from handoffaudit.handoffs.actors import Actor
+
+_limiter = FixedWindowRateLimiter(MemoryStorage())
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The key that a request came with."""
+
+    key: KeyIdentity
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(pk=self.key.tenant_id, slug=self.key.tenant_slug)
+
+    @property
+    def actor(self) -> Actor:
+        return Actor.key(self.key.name)
+
+
+class KeyWith(HttpBearer):
+    """Lets a key with this scope pass, and counts its requests against the rate."""
+
+    openapi_bearerFormat = "ha_…"  # noqa: N815 -- the name django-ninja reads
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self.scope = scope
+
+    def __call__(self, request: HttpRequest) -> Any:
+        # The base class looks into all headers for it.
+        kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+        return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        identity = authenticate(token)
+        if identity is None:
+            return None
+        _count(identity)
+        if self.scope not in identity.scopes:
+            raise Problem(
+                403,
+                "The key may not do this",
+                f"This needs the scope {self.scope.value}; the key {identity.name!r} has {', '.join(sorted(identity.scopes))}.",
+                scope=self.scope.value,
+            )
+        return Caller(identity)
+
+
+def _count(identity: KeyIdentity) -> None:
+    rate = _rate(settings.RATE_PER_KEY)
+    if _limiter.hit(rate, str(identity.key_id)):
+        return
+    reset = _limiter.get_window_stats(rate, str(identity.key_id)).reset_time
+    wait = max(1, round(reset - time.time()))
+    raise Problem(
+        429,
+        "Too many requests",
+        f"The key {identity.name!r} may make {rate.amount:,} requests per {rate.multiples} {rate.GRANULARITY.name}. "
+        f"Try again in {wait} seconds.",
+        headers={"Retry-After": str(wait)},
+        limit=f"{rate.amount}/{rate.GRANULARITY.name}",
+    )
+
+
+@cache
+def _rate(text: str) -> RateLimitItem:
+    return parse(text)
+
+
+def caller(request: HttpRequest) -> Caller:
+    """Who passed the key check."""
+    found: Caller = request.auth  # type: ignore[attr-defined]
+    return found

@@ -1,0 +1,147 @@
+"""Reading handoffs, and deciding them."""
+
+from typing import Any
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.reading_requests import seconds_to_wait
+from handoffaudit.api.schemas import EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
+from handoffaudit.drawing.chain import Chain, chain
+from handoffaudit.handoffs import listening, queries, reviewing
+from handoffaudit.handoffs.models import WAITING_STATES, State
+from handoffaudit.handoffs.queries import Filters
+from handoffaudit.handoffs.reviewing import Decision
+
+router = Router(tags=["Handoffs"])
+
+READ = KeyWith(Scope.READ)
+
+
+class ListQuery(Schema):
+    state: str = Field("", description="One or several, with commas.", examples=["held,rejected"])
+    type: str = Field("", description="The handoff type.", examples=["research_result"])
+    source: str = ""
+    target: str = ""
+    code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
+    trace: str = ""
+    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    until: str = ""
+    quality_min: str = ""
+    quality_max: str = ""
+    flag: str = Field("", description="parked, shadowed, warnings or overdue.")
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+@router.get(
+    "/handoffs",
+    auth=READ,
+    operation_id="list_handoffs",
+    summary="List handoffs, newest first",
+    response={200: HandoffsOut, 400: ProblemOut},
+)
+def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
+    who = caller(request)
+    filters = Filters.from_query(request.GET)
+    page = queries.list_handoffs(who.tenant, filters, cursor=query.cursor, limit=query.limit)
+    items = [shapes.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
+    return shapes.answer({"items": items, "next": page.next})
+
+
+@router.get(
+    "/handoffs/{reference}",
+    auth=READ,
+    operation_id="get_handoff",
+    summary="One handoff with its document and verdict",
+    response={200: HandoffOut, 404: ProblemOut},
+)
+def get_handoff(request: HttpRequest, reference: str) -> HttpResponse:
+    """`reference` is the product's `id` or the sender's `handoff_id`. With `Prefer: wait=N` the answer waits for the
+    verdict, and for a held handoff for the person's decision."""
+    who = caller(request)
+    handoff = queries.get(who.tenant, reference)
+    seconds = seconds_to_wait(request)
+    if seconds and not listening.too_many():
+        pending = (*WAITING_STATES, State.HELD)
+        handoff = listening.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
+    shown = shapes.handoff_of(handoff, who.tenant.slug)
+    shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(queries.body(handoff))
+    return shapes.answer(shown)
+
+
+@router.get(
+    "/handoffs/{reference}/verdicts",
+    auth=READ,
+    operation_id="list_verdicts",
+    summary="The verdicts on a handoff, newest first",
+    response={200: VerdictsOut, 404: ProblemOut},
+)
+def list_verdicts(request: HttpRequest, reference: str) -> HttpResponse:
+    handoff = queries.get(caller(request).tenant, reference)
+    items = [orjson.Fragment(row.content) for row in queries.verdicts(handoff)]
+    return shapes.answer({"items": items, "next": None})
+
+
+@router.get(
+    "/handoffs/{reference}/events",
+    auth=READ,
+    operation_id="list_events",
+    summary="Every change of state, oldest first",
+    response={200: EventsOut, 404: ProblemOut},
+)
+def list_events(request: HttpRequest, reference: str) -> HttpResponse:
+    handoff = queries.get(caller(request).tenant, reference)
+    return shapes.answer({"items": [shapes.event_of(event) for event in queries.events(handoff)], "next": None})
+
+
+@router.get(
+    "/handoffs/{reference}/chain.svg",
+    auth=READ,
+    operation_id="get_chain",
+    summary="The chain, drawn",
+    openapi_extra={"responses": {200: {"description": "An image", "content": {"image/svg+xml": {}}}}},
+)
+def get_chain(request: HttpRequest, reference: str) -> HttpResponse:
+    handoff = queries.get(caller(request).tenant, reference)
+    verdict: dict[str, Any] = queries.current_verdict(handoff) or {}
+    facts = verdict.get("chain")
+    known = Chain.of_verdict(facts) if facts else Chain((handoff.source_agent_id,), handoff.target_agent_id)
+    drawing = chain(known, standalone=True)
+    response = HttpResponse(drawing.svg, content_type="image/svg+xml; charset=utf-8")
+    response["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
+
+
+class ReviewIn(Schema):
+    decision: Decision = Field(examples=["approve"])
+    note: str = Field("", description="Why. Needed to approve what was rejected.", examples=["Checked with the desk."])
+    seen_version: int | None = Field(
+        None, description="The `version` that was looked at: a decision on an older one is answered 409.", examples=[3]
+    )
+
+
+@router.post(
+    "/handoffs/{reference}/review",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="review_handoff",
+    summary="Approve or decline a held or rejected handoff",
+    response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+)
+def review(request: HttpRequest, reference: str, decided: ReviewIn) -> HttpResponse:
+    who = caller(request)
+    handoff = reviewing.decide(
+        tenant=who.tenant,
+        reference=reference,
+        decision=decided.decision,
+        note=decided.note,
+        actor=who.actor,
+        seen_version=decided.seen_version,
+    )
+    return shapes.answer(shapes.handoff_of(handoff, who.tenant.slug))

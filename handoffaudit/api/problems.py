@@ -1,0 +1,165 @@
+"""Every error of the API as a problem document (RFC 9457): one handler for each kind, in one place."""
+
+import uuid
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, ReviewError, Stale
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.strictness import Stale as StalePolicy
+
+log = structlog.get_logger(__name__)
+
+CONTENT_TYPE = "application/problem+json"
+API_PREFIX = "/api/"
+
+
+class Problem(Exception):
+    """A refused request. `members` are added to the document, `headers` to the response."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.headers = headers or {}
+        self.members = members
+
+
+def problem(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
+    document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **members}
+    return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
+
+
+def install(api: NinjaAPI) -> None:
+    """Registers one handler for each kind of error."""
+    for kind, handler in _HANDLERS.items():
+        api.add_exception_handler(kind, handler)
+
+
+def _ours(request: HttpRequest, error: Problem) -> HttpResponse:
+    response = problem(error.status, error.title, error.detail, **error.members)
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
+
+
+def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    response = problem(
+        401,
+        "Key needed",
+        "Send a key that is in force: Authorization: Bearer ha_…. An administrator makes one under Settings, Keys.",
+    )
+    response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = [
+        {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
+        for one in error.errors
+    ]
+    said = "; ".join(f"{one['field']}: {one['message']}" for one in errors)
+    return problem(422, "The request can't be read", said, errors=errors)
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return problem(error.status_code, HTTPStatus(error.status_code).phrase, str(error))
+
+
+def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
+    return problem(404, "Not found", str(error) or "There is nothing at this address.")
+
+
+def _bad_filter(request: HttpRequest, error: BadFilter) -> HttpResponse:
+    return problem(400, "A filter can't be read", str(error), field=error.field, value=error.value, remedy=error.remedy)
+
+
+def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
+    if isinstance(error, NoteRequired | NoteTooLong):
+        return problem(422, "The note", error.message, field="note")
+    members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
+    return problem(409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members)
+
+
+def _invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
+    errors = [
+        {"row": one.row, "field": one.field, "value": one.value, "message": one.message, "remedy": one.remedy}
+        for one in error.errors
+    ]
+    return problem(422, "The table can't be saved", str(error), errors=errors)
+
+
+def _stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:
+    return problem(409, "It changed", str(error), version=error.current.version)
+
+
+_HANDLERS: dict[Any, Any] = {
+    Problem: _ours,
+    AuthenticationError: _unauthenticated,
+    ValidationError: _invalid,
+    HttpError: _http,
+    Http404: _not_found,
+    Handoff.DoesNotExist: _not_found,
+    BadFilter: _bad_filter,
+    ReviewError: _review,
+    InvalidPolicy: _invalid_policy,
+    StalePolicy: _stale_policy,
+}
+
+
+class ProblemMiddleware:
+    """Turns what Django itself answers under `/api/` (no such address, wrong method, our own bug) into problem documents."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if (
+            response.status_code < 400
+            or not request.path_info.startswith(API_PREFIX)
+            or response.get("Content-Type") == CONTENT_TYPE
+        ):
+            return response
+        return _translated(request, response)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        return broken(request, exception) if request.path_info.startswith(API_PREFIX) else None
+
+
+def broken(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Our own bug: an id to find it by in the logs, and nothing of it in the answer."""
+    request_id = str(uuid.uuid4())
+    log.error("the API failed", request_id=request_id, path=request.path_info, exc_info=exception)
+    return problem(
+        500,
+        "Our mistake",
+        f"The request failed through no fault of yours. Tell the operator the request id {request_id}.",
+        request_id=request_id,
+    )
+
+
+def _translated(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    details = {
+        404: f"There is nothing at {request.path_info}. All addresses: /api/v1/docs.",
+        405: f"{request.method} is not answered here; allowed: {response.get('Allow', '')}.",
+        413: f"The body is too large; {settings.MAX_BODY_BYTES:,} bytes are the most.",
+    }
+    status = response.status_code
+    answer = problem(status, HTTPStatus(status).phrase, details.get(status, HTTPStatus(status).phrase))
+    if "Allow" in response:
+        answer["Allow"] = response["Allow"]
+    return answer

@@ -1,0 +1,32 @@
+"""The published JSON Schemas of formats and results. No key: they say nothing about anybody."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from handoffaudit.api import shapes
+from handoffaudit.api.problems import Problem
+from handoffaudit.api.schemas import IssueOut, ProblemOut, VerdictOut
+from handoffaudit.validation.formats import SCHEMA_NAMES, schema
+
+router = Router(tags=["Schemas"])
+
+RESULTS = {"verdict": VerdictOut, "issue": IssueOut}
+NAMES = (*SCHEMA_NAMES, *RESULTS)
+
+
+@router.get(
+    "/schemas/{name}.json",
+    auth=None,
+    operation_id="get_schema",
+    summary="A JSON Schema",
+    description=f"Names: {', '.join(NAMES)}.",
+    response={200: dict[str, Any], 404: ProblemOut},
+)
+def get_schema(request: HttpRequest, name: str) -> HttpResponse:
+    if name in SCHEMA_NAMES:
+        return shapes.answer(schema(name))
+    if name in RESULTS:
+        return shapes.answer(RESULTS[name].json_schema())
+    raise Problem(404, "No such schema", f"There is no schema {name[:80]!r}; there are {', '.join(NAMES)}.")

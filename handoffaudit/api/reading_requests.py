@@ -1,0 +1,35 @@
+"""Requests before they mean anything: bodies within the limits, and what the sender prefers."""
+
+import re
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.request import RawPostDataException, UnreadablePostError
+
+from handoffaudit.api.problems import Problem
+
+_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
+
+
+def body_of(request: HttpRequest, most: int) -> bytes:
+    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none."""
+    announced = request.META.get("CONTENT_LENGTH") or "0"
+    if not announced.isdigit():
+        raise Problem(400, "Bad length", f"Content-Length is {announced[:40]!r}: send the number of bytes.")
+    if int(announced) > most:
+        raise Problem(413, "Body too large", f"The body has {int(announced):,} bytes; {most:,} are the most.", limit=most)
+    try:
+        body = request.body
+    except (RawPostDataException, UnreadablePostError) as error:
+        raise Problem(400, "Body cut off", f"The body could not be read to its end: {error}.") from error
+    if len(body) > most:
+        raise Problem(413, "Body too large", f"The body has {len(body):,} bytes; {most:,} are the most.", limit=most)
+    if not body:
+        raise Problem(400, "No body", "Send the document as the body of the request, with its Content-Length.")
+    return body
+
+
+def seconds_to_wait(request: HttpRequest) -> int:
+    """What `Prefer: wait=N` asks for, at most the setting's; 0 where it does not."""
+    found = _WAIT.search(request.META.get("HTTP_PREFER", ""))
+    return min(int(found[1]), settings.MAX_WAIT_SECONDS) if found else 0

@@ -1,0 +1,149 @@
+"""The API's answers, described for its documentation."""
+
+from typing import Any
+
+from ninja import Schema
+from pydantic import Field
+
+
+class IssueOut(Schema):
+    issue_id: str = Field(examples=["issue-1"])
+    layer: str = Field(examples=["chain"])
+    severity: str = Field(examples=["error"])
+    code: str = Field(examples=["chain.circular"])
+    message: str
+    field_path: str = Field(examples=["call_chain[0]"])
+    json_pointer: str = Field(examples=["/call_chain/0"])
+    expected: Any = None
+    actual: Any = None
+    hint: str
+    metadata: dict[str, Any] = {}
+
+
+class LayerOut(Schema):
+    name: str = Field(examples=["chain"])
+    status: str = Field(description="passed, failed, skipped or error", examples=["passed"])
+    why: str = ""
+    duration_ms: float
+
+
+class VerdictOut(Schema):
+    validation_id: str
+    handoff_id: str
+    valid: bool
+    outcome: str = Field(description="accepted, rejected or held", examples=["accepted"])
+    strictness: str = Field(examples=["strict"])
+    mode: str = Field(examples=["enforce"])
+    would_decide: str = Field(description="What it would be without shadow mode", examples=["accepted"])
+    structural_issues: list[str]
+    semantic_issues: list[str]
+    issues: list[IssueOut]
+    claims: list[Any]
+    quality_score: float = Field(examples=[1.0])
+    layers: list[LayerOut]
+    token_counts: dict[str, Any] | None
+    chain: dict[str, Any] | None
+    output_hash: str
+    pipeline_version: str
+    policy_version: int
+    validator_model: str | None
+    validated_at: str = Field(examples=["2026-02-15T00:15:00Z"])
+    duration_ms: float
+
+
+class VerdictsOut(Schema):
+    items: list[VerdictOut]
+    next: str | None
+
+
+class ReceiptOut(Schema):
+    id: str = Field(examples=["01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e"])
+    handoff_id: str = Field(examples=["h-1"])
+    state: str = Field(examples=["received"])
+    links: dict[str, str]
+
+
+class ProblemOut(Schema):
+    type: str = Field(examples=["about:blank"])
+    title: str
+    status: int
+    detail: str
+
+
+class RejectedOut(ProblemOut):
+    id: str
+    handoff_id: str
+    state: str = Field(examples=["rejected"])
+    issues: list[IssueOut]
+    links: dict[str, str]
+
+
+class BatchItemOut(Schema):
+    status: int = Field(description="As the same document alone would be answered", examples=[202])
+    id: str
+    handoff_id: str
+    state: str
+    issues: list[IssueOut] = []
+    title: str = ""
+    detail: str = ""
+
+
+class BatchOut(Schema):
+    items: list[BatchItemOut]
+    totals: dict[str, int] = Field(examples=[{"202": 499, "422": 1}])
+
+
+class SummaryOut(Schema):
+    id: str
+    handoff_id: str
+    format: str
+    handoff_type: str
+    source_agent_id: str
+    target_agent_id: str
+    trace_id: str
+    parent_handoff_id: str | None
+    retry_of: str | None
+    attempt: int
+    step: int | None
+    state: str
+    version: int
+    would_decide: str | None
+    flags: dict[str, bool]
+    user_approved: bool
+    codes: list[str]
+    quality_score: float | None
+    token_count: int | None
+    chain_length: int
+    size_bytes: int
+    timestamp: str | None
+    received_at: str
+    judged_at: str | None
+    review_due_at: str | None
+    links: dict[str, str]
+
+
+class HandoffOut(SummaryOut):
+    verdict: VerdictOut | None = None
+    document: Any = Field(None, description="Only where one handoff is asked for")
+    raw: str | None = Field(None, description="What was sent, where it is not JSON")
+    original_sha256: str | None = None
+    context: dict[str, Any] | None = None
+    evidence: list[Any] | None = None
+
+
+class HandoffsOut(Schema):
+    items: list[SummaryOut]
+    next: str | None = Field(description="The cursor of the next page; null on the last one")
+
+
+class EventOut(Schema):
+    at: str
+    actor: dict[str, str] = Field(examples=[{"kind": "person", "name": "ada"}])
+    from_state: str | None
+    to_state: str
+    reason: str
+
+
+class EventsOut(Schema):
+    items: list[EventOut]
+    next: str | None

@@ -1,0 +1,111 @@
+"""What the API shows: rows into JSON values, and the schemas that describe them."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.http import HttpResponse
+from django.utils import timezone
+
+from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+
+
+def answer(content: Any, status: int = 200, **headers: str) -> HttpResponse:
+    response = HttpResponse(orjson.dumps(content), status=status, content_type="application/json")
+    for name, value in headers.items():
+        response[name.replace("_", "-")] = value
+    return response
+
+
+def moment(value: datetime | None) -> str | None:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if value else None
+
+
+def links(pk: str, tenant_slug: str) -> dict[str, str]:
+    base = f"/api/v1/handoffs/{pk}"
+    return {
+        "self": base,
+        "verdicts": f"{base}/verdicts",
+        "events": f"{base}/events",
+        "chain": f"{base}/chain.svg",
+        "review": f"{base}/review",
+        "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/",
+    }
+
+
+def receipt_of(receipt: Receipt, tenant_slug: str) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": receipt.id, "handoff_id": receipt.handoff_id, "state": receipt.state}
+    if receipt.issues:
+        shown["issues"] = [
+            issue.to_dict() | {"issue_id": f"issue-{number}"} for number, issue in enumerate(receipt.issues, 1)
+        ]
+    if receipt.id:
+        shown["links"] = links(receipt.id, tenant_slug)
+    return shown
+
+
+def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    """A handoff as lists show it."""
+    overdue = bool(handoff.state == State.HELD and handoff.review_due_at and handoff.review_due_at < timezone.now())
+    return {
+        "id": str(handoff.pk),
+        "handoff_id": handoff.handoff_id,
+        "format": handoff.format,
+        "handoff_type": handoff.handoff_type,
+        "source_agent_id": handoff.source_agent_id,
+        "target_agent_id": handoff.target_agent_id,
+        "trace_id": handoff.trace_id,
+        "parent_handoff_id": handoff.parent_handoff_id or None,
+        "retry_of": handoff.retry_of or None,
+        "attempt": handoff.attempt,
+        "step": handoff.step,
+        "state": handoff.state,
+        "version": handoff.version,
+        "would_decide": handoff.would_decide or None,
+        "flags": {
+            "warnings": handoff.warnings,
+            "shadowed": bool(handoff.would_decide),
+            "overdue": overdue,
+            "parked": handoff.parked,
+        },
+        "user_approved": handoff.user_approved,
+        "codes": handoff.codes,
+        "quality_score": handoff.score,
+        "token_count": handoff.token_count,
+        "chain_length": handoff.chain_length,
+        "size_bytes": handoff.size_bytes,
+        "timestamp": moment(handoff.sender_timestamp),
+        "received_at": moment(handoff.received_at),
+        "judged_at": moment(handoff.judged_at),
+        "review_due_at": moment(handoff.review_due_at),
+        "links": links(str(handoff.pk), tenant_slug),
+    }
+
+
+def documents_of(body: HandoffBody) -> dict[str, Any]:
+    """What was sent: the document as JSON, or as text in `raw` where it is none."""
+    original = bytes(body.original)
+    try:
+        document, raw = orjson.loads(original.removeprefix(b"\xef\xbb\xbf")), None
+    except orjson.JSONDecodeError:
+        document, raw = None, original.decode(errors="replace")
+    return {
+        "document": document,
+        "raw": raw,
+        "original_sha256": hashlib.sha256(original).hexdigest(),
+        "context": orjson.loads(bytes(body.context)) if body.context is not None else None,
+        "evidence": orjson.loads(bytes(body.evidence)) if body.evidence is not None else None,
+    }
+
+
+def event_of(event: Event) -> dict[str, Any]:
+    return {
+        "at": moment(event.at),
+        "actor": {"kind": event.actor_kind, "name": event.actor},
+        "from_state": event.from_state or None,
+        "to_state": event.to_state,
+        "reason": event.reason,
+    }

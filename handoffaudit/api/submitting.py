@@ -1,0 +1,107 @@
+"""`POST /handoffs` and `POST /handoffs/batch`: parse, call one function, shape the answer."""
+
+from collections import Counter
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router
+
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import examples, shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.problems import Problem, problem
+from handoffaudit.api.reading_requests import body_of, seconds_to_wait
+from handoffaudit.api.schemas import BatchOut, HandoffOut, ProblemOut, ReceiptOut, RejectedOut
+from handoffaudit.handoffs import ingest, listening, queries
+from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs.models import WAITING_STATES
+from handoffaudit.handoffs.submission import read_submission, split_batch
+
+router = Router(tags=["Handoffs"])
+
+INGEST = KeyWith(Scope.INGEST)
+FORMAT = Query(None, alias="format", description="The document is sent bare, in this format: `payload` or `universal`.")
+
+
+@router.post(
+    "/handoffs",
+    auth=INGEST,
+    operation_id="submit_handoff",
+    summary="Submit one handoff",
+    response={200: HandoffOut, 202: ReceiptOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut},
+    openapi_extra=examples.SUBMIT,
+)
+def submit(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
+    """Stored before it is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with the verdict when
+    that comes in time. The same `handoff_id` with the same content is answered 200, with other content 409."""
+    who = caller(request)
+    sent = body_of(request, settings.MAX_BODY_BYTES)
+    receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format))
+    seconds = seconds_to_wait(request)
+    if seconds and receipt.status in (200, 202):
+        return _waited(who.tenant, receipt, seconds)
+    return _answer(receipt, who.tenant.slug)
+
+
+def _answer(receipt: Receipt, slug: str) -> HttpResponse:
+    shown = shapes.receipt_of(receipt, slug)
+    if receipt.status in (200, 202):
+        return shapes.answer(shown, receipt.status, Location=shown["links"]["self"])
+    if receipt.status == 422:
+        said = " ".join(issue.message for issue in receipt.issues)
+        return problem(422, "Rejected: it can't be read", f"{said} It is kept as rejected.", **shown)
+    return problem(receipt.status, receipt.title, receipt.detail, **(shown if receipt.id else {}))
+
+
+def _waited(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpResponse:
+    if listening.too_many():
+        return _answer(receipt, tenant.slug)
+    handoff = listening.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
+    if handoff.state in WAITING_STATES:
+        return _answer(receipt, tenant.slug)
+    shown = shapes.handoff_of(handoff, tenant.slug) | {"verdict": queries.current_verdict(handoff)}
+    return shapes.answer(shown, Preference_Applied=f"wait={seconds}", Location=shown["links"]["self"])
+
+
+@router.post(
+    "/handoffs/batch",
+    auth=INGEST,
+    operation_id="submit_batch",
+    summary="Submit up to 1,000 handoffs",
+    response={200: BatchOut, 413: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.BATCH,
+)
+def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
+    """A JSON array, or one document a line (NDJSON). Each item is answered in order with a status of its own; one bad
+    item spoils no other."""
+    who = caller(request)
+    items = _items(body_of(request, settings.MAX_BATCH_BYTES))
+    receipts = ingest.accept_batch(who.tenant, who.actor, items, declared_format)
+    shown = [_item(receipt, who.tenant.slug) for receipt in receipts]
+    totals = Counter(str(receipt.status) for receipt in receipts)
+    return shapes.answer({"items": shown, "totals": totals})
+
+
+def _items(sent: bytes) -> list[bytes]:
+    lines = not sent.lstrip()[:1] == b"["
+    try:
+        items = split_batch(sent, lines=lines)
+    except ValueError as error:
+        raise Problem(
+            422,
+            "The batch can't be read",
+            f"It is not a JSON array: {error}. Mend it, or send one document a line: then a bad one spoils no other.",
+        ) from error
+    if not items:
+        raise Problem(422, "An empty batch", "Send at least one document.")
+    if len(items) > settings.MAX_BATCH_ITEMS:
+        most = settings.MAX_BATCH_ITEMS
+        raise Problem(413, "Too many items", f"The batch has {len(items):,} items; {most:,} are the most.", limit=most)
+    return items
+
+
+def _item(receipt: Receipt, slug: str) -> dict[str, Any]:
+    shown = {"status": receipt.status} | shapes.receipt_of(receipt, slug)
+    shown.pop("links", None)
+    return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})

@@ -1,0 +1,153 @@
+"""System checks for settings that are unsafe, or that lose work. Each says what to set."""
+
+import os
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004
+
+TAG = "handoffaudit"
+LOOPBACK = {"localhost", "127.0.0.1", "[::1]", "testserver"}
+SECRET_LENGTH, SECRET_VARIETY = 32, 10
+PROCESS_VARIABLES = ("GRANIAN_WORKERS", "WEB_CONCURRENCY")
+
+
+def _on_sqlite() -> bool:
+    return bool(settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3")
+
+
+def _public_hosts() -> list[str]:
+    return [host for host in settings.ALLOWED_HOSTS if host not in LOOPBACK]
+
+
+@register(TAG)
+def debug_in_public(**_: object) -> list[CheckMessage]:
+    if not settings.DEBUG or not (_public_hosts() or settings.PUBLIC_URL):
+        return []
+    return [
+        Error(
+            "HANDOFFAUDIT_DEBUG is on while other machines may call this server: error pages show them its insides.",
+            hint="Unset HANDOFFAUDIT_DEBUG.",
+            id="handoffaudit.E001",
+        )
+    ]
+
+
+@register(TAG)
+def weak_secret_key(**_: object) -> list[CheckMessage]:
+    key = settings.SECRET_KEY
+    if len(key) >= SECRET_LENGTH and len(set(key)) >= SECRET_VARIETY:
+        return []
+    return [
+        Error(
+            f"HANDOFFAUDIT_SECRET_KEY can be guessed: it has {len(key)} characters, {len(set(key))} different ones.",
+            hint="Set it to what this prints: python3 -c 'import secrets; print(secrets.token_urlsafe(50))'",
+            id="handoffaudit.E002",
+        )
+    ]
+
+
+@register(TAG)
+def public_url_is_usable(**_: object) -> list[CheckMessage]:
+    url = settings.PUBLIC_URL
+    if not url:
+        return []
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/"):
+        return [
+            Error(
+                f"HANDOFFAUDIT_PUBLIC_URL is {url!r}, which is not the address of a server.",
+                hint="Write scheme and host alone, e.g. https://audit.example.com.",
+                id="handoffaudit.E003",
+            )
+        ]
+    if not any(_fits(parts.hostname, host) for host in settings.ALLOWED_HOSTS):
+        return [
+            Error(
+                f"HANDOFFAUDIT_PUBLIC_URL names {parts.hostname}, which HANDOFFAUDIT_ALLOWED_HOSTS does not have:"
+                " every request would be refused.",
+                hint=f"Add {parts.hostname} to HANDOFFAUDIT_ALLOWED_HOSTS.",
+                id="handoffaudit.E004",
+            )
+        ]
+    return []
+
+
+def _fits(name: str, pattern: str) -> bool:
+    if pattern.startswith("."):
+        return name.endswith(pattern) or name == pattern[1:]
+    return pattern in {"*", name, f"[{name}]"}
+
+
+@register(TAG)
+def any_host(**_: object) -> list[CheckMessage]:
+    if "*" not in settings.ALLOWED_HOSTS:
+        return []
+    return [
+        Warning(
+            "HANDOFFAUDIT_ALLOWED_HOSTS has *: a page of another site could call this server in a person's name.",
+            hint="Name the hosts under which the server is called.",
+            id="handoffaudit.W005",
+        )
+    ]
+
+
+@register(TAG)
+def public_without_https(**_: object) -> list[CheckMessage]:
+    if not settings.PUBLIC_URL.startswith("http://") or urlsplit(settings.PUBLIC_URL).hostname in {
+        "localhost",
+        "127.0.0.1",
+    }:
+        return []
+    return [
+        Warning(
+            f"HANDOFFAUDIT_PUBLIC_URL is {settings.PUBLIC_URL}: passwords and API keys travel unencrypted.",
+            hint="Put a proxy with a certificate in front, and write the address with https://.",
+            id="handoffaudit.W006",
+        )
+    ]
+
+
+@register(TAG)
+def several_processes_on_sqlite(**_: object) -> list[CheckMessage]:
+    many = [
+        name
+        for name in PROCESS_VARIABLES
+        if os.environ.get(name, "1").isdecimal() and int(os.environ.get(name, "1")) > 1
+    ]
+    if not many or not _on_sqlite():
+        return []
+    return [
+        Warning(
+            f"{many[0]} is {os.environ[many[0]]} with an SQLite database: its processes wait for each other's writes.",
+            hint=f"Set {many[0]} to 1, or DATABASE_URL to a PostgreSQL database.",
+            id="handoffaudit.W007",
+        )
+    ]
+
+
+@register(TAG)
+def redis_with_sqlite(**_: object) -> list[CheckMessage]:
+    if not settings.REDIS_URL or not _on_sqlite():
+        return []
+    return [
+        Warning(
+            "REDIS_URL is set, but the database is an SQLite file: workers on other machines can't reach it.",
+            hint="Set DATABASE_URL to a PostgreSQL database, or unset REDIS_URL.",
+            id="handoffaudit.W008",
+        )
+    ]
+
+
+@register(TAG)
+def postgresql_without_redis(**_: object) -> list[CheckMessage]:
+    if settings.REDIS_URL or _on_sqlite():
+        return []
+    return [
+        Warning(
+            "DATABASE_URL is a PostgreSQL database, but REDIS_URL is not set: only workers on this machine are woken at"
+            " once, and limits and sign-in lockouts are counted in each process by itself.",
+            hint="Set REDIS_URL, e.g. redis://127.0.0.1:6379/0.",
+            id="handoffaudit.W009",
+        )
+    ]

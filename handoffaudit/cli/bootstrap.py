@@ -1,0 +1,87 @@
+"""Django for the commands that need it, and its database in a state that can be used."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Tenant
+
+
+def start_django() -> None:
+    """Loads the settings, for people to read: what goes well is not logged."""
+    from django.core.exceptions import ImproperlyConfigured
+    from environs import EnvError
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
+    os.environ.setdefault("HANDOFFAUDIT_LOG_FORMAT", "text")
+    os.environ.setdefault("HANDOFFAUDIT_LOG_LEVEL", "WARNING")
+    try:
+        import django
+
+        django.setup()
+    except (ImproperlyConfigured, EnvError) as error:
+        raise Stop(str(error)) from error
+    except OSError as error:
+        # Without HANDOFFAUDIT_SECRET_KEY the settings keep one in the data folder.
+        raise Stop(unwritable(error)) from error
+
+
+def unwritable(error: OSError) -> str:
+    return (
+        f"The data folder can't be written ({error.strerror}: {error.filename}):"
+        " give another one with --data, or change its permissions."
+    )
+
+
+def start_with_database() -> None:
+    """Django with a database that this version can use. The embedded one is migrated where need be."""
+    start_django()
+    import handoffaudit.celery  # noqa: F401 -- its broker, not Celery's own default, is the one to wake
+    from handoffaudit.cli import migrating
+
+    with migrating.database_errors():
+        migrating.refuse_newer()
+        if not migrating.is_behind():
+            return
+        if os.environ.get("DATABASE_URL"):
+            raise Stop("The database is of an older version: run handoffaudit manage migrate first.")
+        migrating.migrate()
+
+
+def find_tenant(slug: str) -> "Tenant":
+    from handoffaudit.accounts import tenants
+
+    found = tenants.get(slug)
+    if found is None and slug == tenants.DEFAULT:
+        return tenants.create(slug=slug, name="Default", actor=actor_name())
+    if found is None:
+        from handoffaudit.accounts.models import Tenant
+
+        known = ", ".join(Tenant.objects.order_by("slug").values_list("slug", flat=True)[:10])
+        raise Stop(f"There is no tenant {slug!r}: give one of {known or 'default'}.")
+    return found
+
+
+def actor_name() -> str:
+    """Who runs the command, for the audit log."""
+    import getpass
+
+    try:
+        return f"{getpass.getuser()} (command line)"
+    except (KeyError, OSError):
+        return "command line"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Waits for the lock. It is freed when the process ends, however that happens."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,120 @@
+"""`handoffaudit import`: documents of files into the product."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import click
+
+from handoffaudit.cli.importing.answers import Answer, Report
+from handoffaudit.cli.importing.files import Piece, Source
+from handoffaudit.cli.importing.items import Item, Occurrences, make_item
+from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.cli.options import data_option, example, json_option, tenant_option
+from handoffaudit.cli.stop import Stop
+
+BATCH_ITEMS = 500
+BATCH_BYTES = 8 * 1024 * 1024
+TOO_LONG = Answer(413, why="413 Document too large", remedy="No line of more than 64 MiB is read.")
+
+
+class Receiver(Protocol):
+    def send(self, items: list[Item]) -> list[Answer]: ...
+    def close(self) -> None: ...
+
+
+@click.command(
+    name="import", **example("handoffaudit import handoffs.jsonl.gz", "make-handoffs | handoffaudit import -")
+)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@tenant_option
+@data_option
+@click.option("--url", metavar="URL", help="Send them to this server, e.g. https://audit.example.com.")
+@click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="API key for --url. Better in HANDOFFAUDIT_KEY.")
+@json_option
+def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | None, *, as_json: bool) -> None:
+    """Bring handoffs in from files, and report what was taken and what was refused.
+
+    A FILE holds one submission or bare document a line (JSONL), or one JSON document, or a JSON array of them; gzip is
+    recognised, and - is standard input. What is broken is stored as rejected. An import that was interrupted is
+    finished by doing it again: what is stored already is not stored twice.
+
+    Exits with 0 where all is stored, with 1 where something was refused.
+    """
+    sources = [Source(path) for path in files]
+    receiver = _receiver(tenant, url, key)
+    report = Report()
+    progress = Progress(sum(source.size for source in sources) if all(source.size for source in sources) else 0)
+    began = time.monotonic()
+    stopped: Stop | None = None
+    try:
+        _import(sources, receiver, report, progress)
+    except Stop as error:
+        stopped = error
+    receiver.close()
+    report.seconds = time.monotonic() - began
+    progress.finish(report.total)
+    if report.total or not stopped:
+        click.echo(json.dumps(report.as_json()) if as_json else report.as_text())
+    if stopped:
+        raise stopped
+    if report.counts["refused"]:
+        sys.exit(1)
+
+
+def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
+    if url:
+        from handoffaudit.cli.importing.remote import Remote
+
+        if not key:
+            raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
+        return Remote(url, key)
+    from handoffaudit.cli.bootstrap import find_tenant, start_with_database
+    from handoffaudit.cli.importing.local import Local
+
+    start_with_database()
+    return Local(find_tenant(tenant))
+
+
+def _import(sources: list[Source], receiver: Receiver, report: Report, progress: Progress) -> None:
+    before = 0
+    for source in sources:
+        mark = f"{source.name}:" if len(sources) > 1 else ""
+        occurrences = Occurrences()
+        for batch in _batches(_items(source.pieces(), occurrences, report, mark)):
+            for item, answer in zip(batch, receiver.send(batch), strict=True):
+                report.add(f"{mark}{item.number}", answer)
+            progress.update(report.total, before + source.read_bytes)
+        before += source.read_bytes
+
+
+def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: Report, mark: str) -> Iterator[Item]:
+    for piece in pieces:
+        if piece.text is None:
+            report.add(f"{mark}{piece.number}", TOO_LONG)
+        else:
+            yield make_item(piece.number, piece.text, occurrences)
+
+
+def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
+    """What was read before a file turns out to be damaged is sent too."""
+    batch: list[Item] = []
+    size = 0
+    stopped: Stop | None = None
+    while True:
+        try:
+            item = next(items, None)
+        except Stop as error:
+            item, stopped = None, error
+        if item is not None:
+            batch.append(item)
+            size += len(item.sent)
+        if batch and (item is None or len(batch) >= BATCH_ITEMS or size >= BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        if item is None:
+            break
+    if stopped:
+        raise stopped

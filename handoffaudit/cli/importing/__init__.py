@@ -1,0 +1,1 @@
+"""What `handoffaudit import` does: documents out of files, in batches, into the product."""

@@ -1,0 +1,129 @@
+"""The documents of a file, one after the other, in bounded memory."""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import orjson
+
+from handoffaudit.cli.importing import arrays
+from handoffaudit.cli.stop import Stop
+
+# A longer line is refused without being read as a whole: no server takes a document of this size.
+LONGEST = 64 * 1024 * 1024
+STANDARD_INPUT = "-"
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One document: its line (in a JSON array: its place), and its bytes; None where it is too long to be read."""
+
+    number: int
+    text: bytes | None
+
+
+class Source:
+    """A file, or standard input, whose content is gzip or not, whatever it is called."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == STANDARD_INPUT else path
+        self.size = 0
+        try:
+            if path == STANDARD_INPUT:
+                self._bottom = cast("BinaryIO", sys.stdin.buffer)
+            else:
+                self._bottom = Path(path).open("rb")  # noqa: SIM115 -- read until the process ends
+                self.size = Path(path).stat().st_size
+            plain = io.BufferedReader(_Counted(self._bottom))
+            self._counted = cast("_Counted", plain.raw)
+            packed = plain.peek(2)[:2] == GZIP_MAGIC
+        except OSError as error:
+            raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
+        self._stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=plain))) if packed else plain
+
+    @property
+    def read_bytes(self) -> int:
+        """Of the file as it lies there, so that it can be compared with `size`."""
+        return self._counted.count
+
+    def pieces(self) -> Iterator[Piece]:
+        try:
+            yield from self._pieces()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise Stop(f"{self.name} is damaged ({error}): what came before the damage is stored.") from error
+        except OSError as error:
+            raise Stop(f"{self.name} can't be read ({error.strerror}): what came before is stored.") from error
+
+    def _pieces(self) -> Iterator[Piece]:
+        shape = self._shape()
+        if shape == "array":
+            for number, text in arrays.items(self._stream, self.name, LONGEST):
+                yield Piece(number, text)
+        elif shape == "document":
+            yield Piece(1, _limited(self._stream.read(LONGEST + 1)))
+        else:
+            yield from self._lines()
+
+    def _lines(self) -> Iterator[Piece]:
+        number = 0
+        while line := self._stream.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                self._skip_line(line)
+                yield Piece(number, None)
+            elif text := line.strip(b" \t\r\n"):
+                yield Piece(number, text)
+
+    def _skip_line(self, part: bytes) -> None:
+        while part and not part.endswith(b"\n"):
+            part = self._stream.readline(LONGEST)
+
+    def _shape(self) -> str:
+        """`lines`, unless what the file begins with is a JSON array, or a document over several lines."""
+        if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+            return "lines"
+        start = self._stream.peek(65536).lstrip()
+        first = start.split(b"\n", 1)[0].strip()
+        if _is_json(first):
+            return "array" if first.startswith(b"[") else "lines"
+        if start.startswith(b"["):
+            return "array"
+        return "document" if first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _limited(text: bytes) -> bytes | None:
+    return text.strip() if len(text) <= LONGEST else None
+
+
+class _Counted(io.RawIOBase):
+    def __init__(self, bottom: BinaryIO) -> None:
+        self._bottom = bottom
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        read = self._bottom.read(len(buffer))
+        buffer[: len(read)] = read
+        self.count += len(read)
+        return len(read)
+
+    def close(self) -> None:
+        self._bottom.close()
+        super().close()

@@ -1,0 +1,54 @@
+"""How far an import is: a bar on a terminal, a line now and then elsewhere. Both on standard error."""
+
+import shutil
+import sys
+import time
+from typing import TextIO
+
+BAR_SECONDS, LINE_SECONDS = 0.1, 5.0
+WIDTH = 28
+
+
+class Progress:
+    """`size`: bytes to read in all; 0 where nobody knows (standard input)."""
+
+    def __init__(self, size: int, *, show: bool = True, out: TextIO | None = None) -> None:
+        self._size = size
+        self._out = out or sys.stderr
+        self._show = show
+        self._bar = self._out.isatty()
+        self._began = time.monotonic()
+        self._next = self._began + (0 if self._bar else LINE_SECONDS)
+
+    def update(self, documents: int, read_bytes: int) -> None:
+        now = time.monotonic()
+        if not self._show or now < self._next:
+            return
+        self._next = now + (BAR_SECONDS if self._bar else LINE_SECONDS)
+        self._draw(documents, read_bytes, now)
+
+    def finish(self, documents: int) -> None:
+        if self._show and self._bar:
+            self._draw(documents, self._size, time.monotonic())
+            self._out.write("\n")
+
+    def _draw(self, documents: int, read_bytes: int, now: float) -> None:
+        seconds = max(now - self._began, 0.001)
+        said = f"{documents:,} documents · {documents / seconds:,.0f}/s"
+        if self._size:
+            share = min(read_bytes / self._size, 1.0)
+            left = f" · {_clock(seconds / share - seconds)} left" if 0 < share < 1 else ""
+            filled = round(share * WIDTH)
+            bar = f"{'█' * filled}{'░' * (WIDTH - filled)} " if self._bar else ""
+            said = f"{bar}{share:4.0%} · {said}{left}"
+        if self._bar:
+            columns = shutil.get_terminal_size().columns - 1
+            self._out.write(f"\r\x1b[K{said[:columns]}")
+        else:
+            self._out.write(f"{said}\n")
+        self._out.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"

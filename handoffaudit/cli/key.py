@@ -1,0 +1,120 @@
+"""`handoffaudit key`: API keys from the command line."""
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
+from handoffaudit.cli.options import data_option, example, json_option, tenant_option
+from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Key, Tenant
+
+
+@click.group(name="key", **example("handoffaudit key create crew --scopes ingest,read"))
+def command() -> None:
+    """Make, list and revoke API keys."""
+
+
+@command.command(**example("KEY=$(handoffaudit key create crew)"))
+@click.argument("name")
+@tenant_option
+@click.option(
+    "--scopes",
+    default="ingest,read",
+    show_default=True,
+    help="What it may do: any of ingest, read, review, admin, with commas between.",
+)
+@data_option
+@json_option
+def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
+    """Print a new key, alone, on standard output.
+
+    NAME says who will use it. It is shown this once: only its hash is kept.
+    """
+    start_with_database()
+    from handoffaudit.accounts import keys
+    from handoffaudit.accounts.errors import Refused
+
+    wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
+    try:
+        key, secret = keys.create(
+            tenant=find_tenant(tenant), name=name, scopes=wanted, expires_at=None, actor=actor_name()
+        )
+    except Refused as error:
+        raise Stop(error.message) from error
+    click.echo(json.dumps({"key": secret, **_described(key)}) if as_json else secret)
+
+
+@command.command(name="list", **example("handoffaudit key list --tenant default"))
+@tenant_option
+@data_option
+@json_option
+def list_keys(tenant: str, *, as_json: bool) -> None:
+    """List the keys of a tenant: those in use first, then the revoked ones."""
+    start_with_database()
+    from handoffaudit.accounts import keys
+
+    found = keys.listing(find_tenant(tenant))
+    if as_json:
+        click.echo(json.dumps({"items": [_described(key) for key in found]}))
+        return
+    if not found:
+        click.echo(f"The tenant {tenant} has no keys. Make one: handoffaudit key create NAME", err=True)
+    for key in found:
+        click.echo(_line(key))
+
+
+@command.command(**example("handoffaudit key revoke 3"))
+@click.argument("key")
+@tenant_option
+@data_option
+def revoke(key: str, tenant: str) -> None:
+    """Revoke a key at once.
+
+    KEY is its number or the beginning of the key, as `key list` shows them.
+    """
+    start_with_database()
+    from handoffaudit.accounts import keys
+
+    owner = find_tenant(tenant)
+    found = keys.revoke(tenant=owner, key_id=_find(owner, key), actor=actor_name())
+    click.echo(f"Revoked: {found.name} ({found.prefix}…). It stops working within seconds.", err=True)
+
+
+def _find(tenant: "Tenant", wanted: str) -> int:
+    from handoffaudit.accounts import keys
+
+    beginning = wanted.rstrip("…")
+    matching = [key.pk for key in keys.listing(tenant) if str(key.pk) == wanted or key.prefix == beginning]
+    if len(matching) != 1:
+        found = "fits several keys" if matching else "is no key"
+        raise Stop(f"{wanted!r} {found} of the tenant {tenant.slug}: see handoffaudit key list --tenant {tenant.slug}.")
+    return matching[0]
+
+
+def _described(key: "Key") -> dict[str, Any]:
+    return {
+        "id": key.pk,
+        "name": key.name,
+        "prefix": key.prefix,
+        "scopes": key.scopes,
+        "created_at": _iso(key.created_at),
+        "created_by": key.created_by,
+        "expires_at": _iso(key.expires_at),
+        "last_used_at": _iso(key.last_used_at),
+        "revoked_at": _iso(key.revoked_at),
+    }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z") if time else None
+
+
+def _line(key: "Key") -> str:
+    state = f"revoked {key.revoked_at:%Y-%m-%d}" if key.revoked_at else "in use"
+    used = f"last used {key.last_used_at:%Y-%m-%d %H:%M}" if key.last_used_at else "never used"
+    return f"{key.pk:>4}  {key.prefix}…  {key.name:<24}  {','.join(key.scopes):<20}  {state}, {used}"

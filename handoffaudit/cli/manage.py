@@ -1,0 +1,21 @@
+"""`handoffaudit manage`: Django's own commands."""
+
+import click
+
+from handoffaudit.cli.bootstrap import start_django
+from handoffaudit.cli.options import data_option, example
+
+
+@click.command(
+    name="manage",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    **example("handoffaudit manage migrate", "handoffaudit manage help"),
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARGUMENTS]...")
+@data_option
+def command(arguments: tuple[str, ...]) -> None:
+    """Run one of Django's own commands; `manage help` lists them."""
+    start_django()
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(["handoffaudit manage", *arguments])

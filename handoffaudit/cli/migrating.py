@@ -1,0 +1,62 @@
+"""The database's version against the code's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from psycopg_pool import PoolTimeout
+
+from handoffaudit.cli.bootstrap import locked
+from handoffaudit.cli.stop import Stop
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """A database that can't be reached or read ends the command in one line."""
+    try:
+        yield
+    except (DatabaseError, PoolTimeout) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        raise Stop(f"The database {described()} can't be used ({reason}): {remedy()}") from error
+
+
+def described() -> str:
+    """Which database, without its password."""
+    name = connection.settings_dict["NAME"]
+    host = connection.settings_dict.get("HOST")
+    return f"{name} at {host}:{connection.settings_dict.get('PORT') or 5432}" if host else str(name)
+
+
+def remedy() -> str:
+    if connection.vendor == "sqlite":
+        return "check the file and its permissions, or give another folder with --data."
+    return "check that the server runs and that DATABASE_URL is right."
+
+
+def refuse_newer() -> None:
+    """A database that a newer version has migrated is left alone."""
+    loader = MigrationLoader(connection)
+    ours = {app.split(".")[-1] for app in settings.INSTALLED_APPS if app.startswith("handoffaudit.")}
+    unknown = sorted(key for key in loader.applied_migrations if key[0] in ours and key not in loader.disk_migrations)
+    if unknown:
+        app, name = unknown[0]
+        raise Stop(
+            f"The database {described()} was made by a newer version of handoffaudit (migration {app}.{name} is not"
+            f" known to {settings.VERSION}): upgrade handoffaudit, or give another folder with --data."
+        )
+
+
+def is_behind() -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def migrate() -> None:
+    """One process at a time: two that migrate an SQLite file at once would get in each other's way."""
+    with locked(settings.DATA_FOLDER / "migrate.lock"):
+        if is_behind():
+            call_command("migrate", interactive=False, verbosity=0)

@@ -1,0 +1,1 @@
+"""What `handoffaudit up` does: checks, preparation, and child processes that are kept alive."""

@@ -1,0 +1,123 @@
+"""Makes a data folder or a server's database ready: `python -m handoffaudit.cli.running.preparing [--json]`.
+
+`up` runs it as a process of its own, so that the supervisor stays small; docker-compose.yml runs it before the rest.
+"""
+
+import hashlib
+import json
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from handoffaudit.cli.bootstrap import start_django, unwritable
+from handoffaudit.cli.stop import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`link`: the path of the first administrator's one-time link, where nobody can administer yet."""
+
+    link: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+def prepare() -> Prepared:
+    """Raises `Stop` where it can't be done."""
+    start_django()
+    from handoffaudit.accounts.links import first_administrator
+    from handoffaudit.cli import migrating
+
+    warnings = check_settings()
+    with migrating.database_errors():
+        migrating.refuse_newer()
+        migrating.migrate()
+        link = first_administrator()
+    prepare_queue()
+    try:
+        collect_static()
+    except OSError as error:
+        raise Stop(unwritable(error)) from error
+    return Prepared(link=link, warnings=warnings)
+
+
+def check_settings() -> list[str]:
+    """Unsafe settings that are refused raise `Stop`; doubtful ones are returned."""
+    from django.core import checks
+
+    from handoffaudit.checks import TAG
+
+    found = checks.run_checks(tags=[TAG])
+    said = [f"{one.msg} {one.hint} ({one.id})" for one in found]
+    if any(one.is_serious() for one in found):
+        raise Stop(next(text for one, text in zip(found, said, strict=True) if one.is_serious()))
+    return said
+
+
+def prepare_queue() -> None:
+    from django.conf import settings
+
+    if not settings.REDIS_URL:
+        for folder in ("messages", "control"):
+            (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+        return
+    import redis
+
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise Stop(f"Redis can't be reached ({error}): check that it runs and that REDIS_URL is right.") from error
+
+
+def collect_static() -> None:
+    """Hashed and compressed copies of the static files, made again only where a file changed."""
+    from django.conf import settings
+    from django.core.management import call_command
+
+    stamp = Path(settings.STATIC_ROOT) / ".made-from"
+    now = _fingerprint()
+    if stamp.is_file() and stamp.read_text() == now:
+        return
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(now)
+
+
+def _fingerprint() -> str:
+    from django.conf import settings
+    from django.contrib.staticfiles.finders import get_finders
+
+    seen = hashlib.sha256(settings.VERSION.encode())
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            status = Path(storage.path(path)).stat()
+            seen.update(f"\n{path} {status.st_size} {status.st_mtime_ns}".encode())
+    return seen.hexdigest()
+
+
+def main(*, as_json: bool) -> int:
+    try:
+        prepared = prepare()
+    except Stop as error:
+        prepared = Prepared(error=error.message)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(prepared)))
+    else:
+        _tell(prepared)
+    return 2 if prepared.error else 0
+
+
+def _tell(prepared: Prepared) -> None:
+    for line in prepared.warnings:
+        sys.stderr.write(f"Warning: {line}\n")
+    if prepared.error:
+        sys.stderr.write(f"Error: {prepared.error}\n")
+    elif prepared.link:
+        from django.conf import settings
+
+        sys.stdout.write(f"First administrator, one-time link: {settings.PUBLIC_URL.rstrip('/')}{prepared.link}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(as_json="--json" in sys.argv[1:]))

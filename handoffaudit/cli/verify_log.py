@@ -1,0 +1,48 @@
+"""`handoffaudit verify-log`: is the audit log as it was written?"""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from handoffaudit.cli.bootstrap import find_tenant, start_with_database
+from handoffaudit.cli.options import data_option, example, json_option
+
+
+@click.command(name="verify-log", **example("handoffaudit verify-log"))
+@click.option("--tenant", metavar="SLUG", help="Only this tenant's log. Default: all of them.")
+@data_option
+@json_option
+def command(tenant: str | None, *, as_json: bool) -> None:
+    """Follow the chain of hashes through the audit log. Exits with 1 where an entry was changed or is missing."""
+    start_with_database()
+    from handoffaudit.accounts import audit
+    from handoffaudit.accounts.models import Tenant
+
+    chosen = [find_tenant(tenant)] if tenant else list(Tenant.objects.order_by("slug"))
+    results: list[dict[str, Any]] = []
+    for one in chosen:
+        broken = audit.verify(one)
+        results.append(
+            {
+                "tenant": one.slug,
+                "entries": one.audit_number,
+                "intact": broken is None,
+                "broken_at": broken.number if broken else None,
+                "why": broken.why if broken else None,
+            }
+        )
+    if as_json:
+        click.echo(json.dumps({"items": results}))
+    else:
+        for result in results:
+            click.echo(_line(result))
+    if not all(result["intact"] for result in results):
+        sys.exit(1)
+
+
+def _line(result: dict[str, Any]) -> str:
+    if result["intact"]:
+        return f"{result['tenant']}: intact, {result['entries']:,} entries."
+    return f"{result['tenant']}: broken at entry {result['broken_at']:,}: {result['why']}."

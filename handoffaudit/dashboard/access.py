@@ -1,0 +1,67 @@
+"""Who may see what: decided here before any view's body runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate
+
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.cache import patch_cache_control
+from django_htmx.http import HttpResponseClientRefresh
+
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.dashboard.partials import is_htmx
+
+RANK = {Role.VIEWER: 0, Role.REVIEWER: 1, Role.ADMIN: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The signed-in person in one tenant."""
+
+    person: Person
+    tenant: Tenant
+    role: Role
+
+    def may(self, role: Role) -> bool:
+        return RANK[self.role] >= RANK[role]
+
+
+PageView = Callable[Concatenate[HttpRequest, Who, ...], HttpResponse]
+
+
+def page_for(role: Role) -> Callable[[PageView], Callable[..., HttpResponse]]:
+    """Lets a member of the address's tenant with that role or a higher one pass; the view gets `who` after `request`.
+
+    Not signed in: to the sign-in page. Not a member: 404, as if the tenant did not exist. A lower role: 403.
+    The view's `role` attribute tells the access tests what was asked for.
+    """
+
+    def decorate(view: PageView) -> Callable[..., HttpResponse]:
+        @wraps(view)
+        def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not request.user.is_authenticated:
+                # htmx would put the sign-in page into the middle of this one: it is told to load the whole page again.
+                return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
+            who = _member(request, tenant)
+            if not who.may(role):
+                raise PermissionDenied(f"This needs the role {role.value}; yours is {who.role.value}.")
+            request.who = who  # type: ignore[attr-defined]
+            response = view(request, who, *args, **kwargs)
+            patch_cache_control(response, private=True, no_store=True)
+            return response
+
+        checked.role = role  # type: ignore[attr-defined]
+        return checked
+
+    return decorate
+
+
+def _member(request: HttpRequest, slug: str) -> Who:
+    membership = Membership.objects.select_related("tenant").filter(person=request.user.pk, tenant__slug=slug).first()
+    if membership is None:
+        raise Http404("There is no such page.")
+    assert isinstance(request.user, Person)
+    return Who(person=request.user, tenant=membership.tenant, role=Role(membership.role))

@@ -1,0 +1,38 @@
+"""What the shell of every page shows."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.theme import theme_of
+from handoffaudit.handoffs import queries
+
+MOST_TENANTS = 50
+
+
+def page(request: HttpRequest) -> dict[str, Any]:
+    """Nothing is asked of the database before a template uses it: partials and error pages need none of it."""
+    shown: dict[str, Any] = {"theme": theme_of(request)}
+    who: Who | None = getattr(request, "who", None)
+    if who is None:
+        return shown
+    return shown | {
+        "who": who,
+        "may_review": who.may(Role.REVIEWER),
+        "may_admin": who.may(Role.ADMIN),
+        "section": _section(request.path, who.tenant),
+        "tenants": SimpleLazyObject(lambda: _tenants(who)),
+        "waiting_number": SimpleLazyObject(lambda: queries.waiting_for_review(who.tenant)),
+    }
+
+
+def _section(path: str, tenant: Tenant) -> str:
+    """The first part of the address after the tenant's."""
+    return path.partition(f"/t/{tenant.slug}/")[2].partition("/")[0]
+
+
+def _tenants(who: Who) -> list[Tenant]:
+    return list(Tenant.objects.filter(membership__person=who.person).order_by("name")[:MOST_TENANTS])

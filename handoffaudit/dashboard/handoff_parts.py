@@ -1,0 +1,68 @@
+"""What the page of a handoff is made of."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from handoffaudit.dashboard.document import Bounds, Node, tree
+from handoffaudit.dashboard.places import Found, spots_of
+from handoffaudit.drawing.chain import Chain, chain, folds
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.tokens import Section, token_sections
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.validation.reading import parse_json
+
+WIDE = 800
+NARROW = 336
+ASIDE = Bounds(nodes=40, characters=6_000)
+
+
+def parsed(body: HandoffBody, of: str = "") -> Any:
+    """The document, or what was sent beside it (`context`, `evidence`); None where it can't be read or is not there."""
+    if not of:
+        return parse_json(bytes(body.original))[0]
+    raw = body.context if of == "context" else body.evidence
+    return None if raw is None else orjson.loads(bytes(raw))
+
+
+def document_tree(value: Any, found: Sequence[Found]) -> Node:
+    return tree(value, spots_of(found))
+
+
+def aside_trees(body: HandoffBody) -> dict[str, Node]:
+    """What was given beside the document."""
+    given = {name: parsed(body, name) for name in ("context", "evidence")}
+    return {name: tree(value, bounds=ASIDE) for name, value in given.items() if value}
+
+
+def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool) -> dict[str, Drawing]:
+    """Wide, and narrow for small screens; a chain opened in whole is drawn wide only."""
+    if not facts or not (facts["shown"] or facts["declared"]):
+        return {}
+    shown = Chain.of_verdict(facts)
+    wide = chain(shown, is_folded=not is_full, href=href, width=WIDE, prefix="chain-wide")
+    if is_full and folds(shown.agents):
+        return {"wide": wide}
+    return {"wide": wide, "narrow": chain(shown, is_folded=not is_full, href=href, width=NARROW, prefix="chain-narrow")}
+
+
+def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:
+    if not counts:
+        return {}
+    sections = [Section(each["name"], each["count"], each["target"]) for each in counts["sections"]]
+    total, budget = counts["total"], counts["budget"]
+    return {
+        "wide": token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
+        "narrow": token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
+    }
+
+
+def parent_of(handoff: Handoff) -> Handoff | None:
+    if not handoff.parent_handoff_id:
+        return None
+    try:
+        return queries.get(handoff.tenant, handoff.parent_handoff_id)
+    except Handoff.DoesNotExist:
+        return None

@@ -1,0 +1,119 @@
+"""How it goes: states, compliance over time, top reasons, and what waits for somebody."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.drawing.charts import Bar, stacked_bars
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.models import State
+
+PASSED = (State.ACCEPTED, State.APPROVED)
+STOPPED = (State.REJECTED, State.HELD, State.DECLINED)
+ORDER = (State.ACCEPTED, State.APPROVED, State.HELD, State.REJECTED, State.DECLINED)
+BUCKETS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """`name` as it stands in the address."""
+
+    name: str
+    label: str
+    length: timedelta
+
+
+PERIODS = {
+    period.name: period
+    for period in (
+        Period("24h", "24 hours", timedelta(hours=24)),
+        Period("7d", "7 days", timedelta(days=7)),
+        Period("30d", "30 days", timedelta(days=30)),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    state: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """`share` of the most frequent one, for its bar."""
+
+    code: str
+    number: int
+    share: float
+
+
+@page_for(Role.VIEWER)
+def overview(request: HttpRequest, who: Who) -> HttpResponse:
+    asked = request.GET.get("period", "") or "24h"
+    bad = None if asked in PERIODS else BadFilter("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
+    period = PERIODS.get(asked, PERIODS["24h"])
+    until = timezone.now()
+    since = until - period.length
+    totals = queries.state_totals(who.tenant, since, until)
+    context = {
+        "bad": bad,
+        "period": period,
+        "periods": PERIODS.values(),
+        "figures": [Figure(state.value, totals.get(state, 0)) for state in State],
+        "total": sum(totals.values()),
+        "compliance": _compliance(totals),
+        "passed": sum(totals.get(state, 0) for state in PASSED),
+        "stopped": sum(totals.get(state, 0) for state in STOPPED),
+        "waiting": queries.waiting(who.tenant),
+    }
+    if context["total"]:
+        context["chart"] = _chart(who, since, until, width=900, prefix="wide")
+        context["narrow_chart"] = _chart(who, since, until, width=340, prefix="narrow")
+        context["reasons"] = _reasons(who, since, until)
+    elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
+        context["first_steps"] = True
+        context["server"] = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
+    return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
+
+
+def _compliance(totals: Mapping[str, int]) -> float | None:
+    """The share, in percent, that was let through of those that were judged; None: none was."""
+    passed = sum(totals.get(state, 0) for state in PASSED)
+    judged = passed + sum(totals.get(state, 0) for state in STOPPED)
+    return 100 * passed / judged if judged else None
+
+
+def _chart(who: Who, since: datetime, until: datetime, *, width: int, prefix: str) -> Drawing:
+    buckets = queries.over_time(who.tenant, since, until, BUCKETS)
+    address = reverse("dashboard:handoffs", args=[who.tenant.slug])
+    hourly = until - since <= timedelta(days=2)
+    bars = []
+    for number, bucket in enumerate(buckets):
+        end = buckets[number + 1].start if number + 1 < len(buckets) else until
+        query = Filters(since=bucket.start, until=end).to_query()
+        bars.append(
+            Bar(
+                label=f"{bucket.start:%H:%M}" if hourly else f"{bucket.start.day} {bucket.start:%b}",
+                title=f"{bucket.start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
+                parts={state: bucket.counts.get(state, 0) for state in ORDER},
+                href=f"{address}?{query}",
+            )
+        )
+    return stacked_bars(bars, order=ORDER, width=width, height=210, title="Handoffs by state", prefix=prefix)
+
+
+def _reasons(who: Who, since: datetime, until: datetime) -> list[Reason]:
+    found = queries.top_codes(who.tenant, since, until, 8)
+    most = max((number for _, number in found), default=1)
+    return [Reason(code, number, number / most) for code, number in found]

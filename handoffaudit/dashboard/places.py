@@ -1,0 +1,112 @@
+"""Issues of a verdict, and the places in a document that they are about."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+from handoffaudit.dashboard.readable import cut
+from handoffaudit.validation.codes import CATALOGUE
+
+_VALUE = 160
+_LONGEST_ANCHOR = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One issue as the page shows it."""
+
+    issue_id: str
+    layer: str
+    severity: str
+    code: str
+    title: str
+    message: str
+    hint: str
+    field_path: str
+    pointer: str
+    expected: str
+    actual: str
+    metadata: Mapping[str, Any]
+
+    @property
+    def anchor(self) -> str:
+        return anchor(self.pointer)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is one that makes a handoff rejected or held."""
+        entry = CATALOGUE.get(self.code)
+        return self.severity in ("error", "critical") or (entry is not None and entry.holds)
+
+
+def found_of(content: Mapping[str, Any] | None) -> list[Found]:
+    """The issues of a verdict's content, those that decide first."""
+    if content is None:
+        return []
+    found = [_found(issue) for issue in content["issues"]]
+    return sorted(found, key=lambda issue: (not issue.decides, issue.severity == "info"))
+
+
+def _found(issue: Mapping[str, Any]) -> Found:
+    entry = CATALOGUE.get(issue["code"])
+    return Found(
+        issue_id=issue["issue_id"],
+        layer=issue["layer"],
+        severity=issue["severity"],
+        code=issue["code"],
+        title=entry.title if entry else issue["code"],
+        message=cut(issue["message"], 600),
+        hint=cut(issue["hint"] or "", 600),
+        field_path=cut(issue["field_path"], _VALUE),
+        pointer=issue["json_pointer"],
+        expected=_value(issue["expected"]),
+        actual=_value(issue["actual"]),
+        metadata=issue["metadata"],
+    )
+
+
+def _value(value: Any) -> str:
+    """A JSON value in a line; empty where there is none."""
+    match value:
+        case None:
+            return ""
+        case [*options] if options and all(isinstance(option, str) for option in options):
+            return cut(", ".join(options), _VALUE)
+        case _:
+            return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _VALUE)
+
+
+def anchor(pointer: str) -> str:
+    """The id of the element that shows a place, fit for the end of an address."""
+    quoted = quote(pointer, safe="/")
+    return f"at-{quoted}" if len(quoted) <= _LONGEST_ANCHOR else ""
+
+
+@dataclass(slots=True)
+class Spot:
+    """A place that issues are at or below."""
+
+    issues: list[Found] = field(default_factory=list)
+    below: "dict[str, Spot]" = field(default_factory=dict)
+
+    def every(self) -> Iterator[Found]:
+        yield from self.issues
+        for spot in self.below.values():
+            yield from spot.every()
+
+
+def spots_of(issues: Iterable[Found]) -> Spot:
+    root = Spot()
+    for issue in issues:
+        spot = root
+        for part in parts_of(issue.pointer):
+            spot = spot.below.setdefault(part, Spot())
+        spot.issues.append(issue)
+    return root
+
+
+def parts_of(pointer: str) -> list[str]:
+    """The keys of a JSON Pointer (RFC 6901)."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]

@@ -1,0 +1,16 @@
+"""The addresses below `/t/<tenant>/`."""
+
+from django.urls import path
+
+from handoffaudit.dashboard import deciding, handoff, handoffs, overview, review, strictness, theme
+
+app_name = "dashboard"
+urlpatterns = [
+    path("", overview.overview, name="overview"),
+    path("theme/", theme.theme, name="theme"),
+    *handoffs.urlpatterns,
+    *review.urlpatterns,
+    *deciding.urlpatterns,
+    *handoff.urlpatterns,
+    *strictness.urlpatterns,
+]

@@ -1,0 +1,188 @@
+"""The chain of a handoff: agents in order, the target apart, loops as arcs back to where the target stands already."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from handoffaudit.drawing.chain_layout import Box, Layout, lay_out
+from handoffaudit.drawing.chain_parts import arc, connector, fold, limit_line, node, target_box
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.folding import FOLDED_PAST, folded
+from handoffaudit.drawing.svg import columns_of, element, frame, shortened, text, titled, visible
+
+_LONGEST_NAME = 20
+_SHORTEST_NAME = 7
+_NAMES_IN_TEXT = 200
+_ARCS = 3
+_DESCRIPTION = 2000
+_DECLARED = "As the sender declares it"
+_DERIVED = "As the server knows it"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a chain drawing shows. Positions count from 0.
+
+    `loop`: positions at which the target stands; `over_from`: the first position past the approval length. Where the
+    sender's chain and the server's are not the same, `agents` is the one that the limits were applied to, `other` the
+    other one, and `declared` says whether `agents` is the sender's.
+    """
+
+    agents: tuple[str, ...]
+    target: str
+    loop: tuple[int, ...] = ()
+    over_from: int | None = None
+    other: tuple[str, ...] | None = None
+    declared: bool = True
+
+    @classmethod
+    def of_verdict(cls, facts: Mapping[str, Any]) -> "Chain":
+        """From the `chain` of a verdict, as it is kept."""
+        declared, shown = tuple(facts["declared"]), tuple(facts["shown"])
+        derived = None if facts["derived"] is None else tuple(facts["derived"])
+        # with an ancestor missing, the server knows only the end of the chain
+        agree = derived is None or derived == declared
+        if derived and not facts["derived_complete"]:
+            agree = agree or declared[-len(derived) :] == derived
+        is_declared = shown == declared
+        return cls(
+            agents=shown,
+            target=facts["target"],
+            loop=tuple(facts["loop"]),
+            over_from=facts["over_from"],
+            other=None if agree else derived if is_declared else declared,
+            declared=is_declared,
+        )
+
+
+def chain(
+    shown: Chain,
+    *,
+    is_folded: bool = True,
+    href: str = "",
+    width: int = 960,
+    prefix: str = "chain",
+    standalone: bool = False,
+) -> Drawing:
+    """`href` opens the folds; `standalone`: an image of its own, in which no link can be followed."""
+    lanes = _lanes(shown)
+    words = tuple(sentence for lane in lanes for sentence in _words(lane))
+    drawn: list[str] = []
+    top = 0.0
+    for number, lane in enumerate(lanes):
+        markup, height = _draw(
+            lane, width, is_folded=is_folded, href="" if standalone else href, prefix=f"{prefix}-{number}"
+        )
+        drawn.append(element("g", markup, transform=f"translate(0 {top:.0f})"))
+        top += height
+    svg = frame(
+        *drawn,
+        width=width,
+        height=top,
+        title=_title(shown),
+        description=" ".join(words)[:_DESCRIPTION],
+        prefix=prefix,
+        class_="drawing chain",
+        interactive=not standalone and bool(href) and is_folded and any(folds(lane.agents) for lane in lanes),
+    )
+    return Drawing(svg=svg, text=words)
+
+
+def folds(agents: Sequence[str]) -> bool:
+    return len(agents) > FOLDED_PAST
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """One chain of a drawing; `differs`: the entries that are not at their place in the other chain."""
+
+    agents: tuple[str, ...]
+    target: str
+    loop: tuple[int, ...] = ()
+    over_from: int | None = None
+    caption: str = ""
+    differs: frozenset[int] = frozenset()
+
+
+def _lanes(shown: Chain) -> list[_Lane]:
+    loop = tuple(sorted(shown.loop))
+    if shown.other is None:
+        return [_Lane(shown.agents, shown.target, loop, shown.over_from)]
+    captions = (_DECLARED, _DERIVED) if shown.declared else (_DERIVED, _DECLARED)
+    differs = _differing(shown.other, shown.agents)
+    return [
+        _Lane(shown.agents, shown.target, loop, shown.over_from, caption=captions[0]),
+        _Lane(shown.other, shown.target, caption=captions[1], differs=differs),
+    ]
+
+
+def _differing(other: Sequence[str], shown: Sequence[str]) -> frozenset[int]:
+    return frozenset(position for position, name in enumerate(other) if shown[position : position + 1] != (name,))
+
+
+def _draw(lane: _Lane, width: int, *, is_folded: bool, href: str, prefix: str) -> tuple[str, float]:
+    # the entry before the limit stays, so that the line stands between two agents
+    limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
+    marked = {*lane.loop[:_ARCS], *limit}
+    length = len(lane.agents)
+    slots = list(folded(length, marked) if is_folded else range(length))
+    layout = lay_out(slots, width, _name_columns(lane, slots), has_arcs=bool(lane.loop), caption=bool(lane.caption))
+    parts = [text(lane.caption, 2, 16, class_="chain-caption", fill="#6e7781")] if lane.caption else []
+    parts += [connector(layout, before, after) for before, after in zip(layout.boxes, layout.boxes[1:], strict=False)]
+    for slot, box in zip(slots, layout.boxes, strict=False):
+        parts.append(_slot(lane, slot, box, layout, href))
+    if lane.over_from is not None and lane.over_from in layout.of_position:
+        parts.append(limit_line(layout.of_position[lane.over_from], lane.over_from))
+    parts.append(_target(lane, layout))
+    for number, position in enumerate(lane.loop[:_ARCS]):
+        if position in layout.of_position:
+            parts.append(arc(layout, layout.of_position[position], number, f"{prefix}-loop-{number}"))
+    return "".join(parts), layout.height
+
+
+def _slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -> str:
+    if isinstance(slot, range):
+        is_over = lane.over_from is not None and slot.start >= lane.over_from
+        return fold(box, len(slot), href, is_over=is_over)
+    name = lane.agents[slot]
+    return node(
+        box,
+        shortened(name, layout.columns) or "(no name)",
+        titled(name),
+        slot + 1,
+        is_loop=slot in lane.loop,
+        is_over=lane.over_from is not None and slot >= lane.over_from,
+        differs=slot in lane.differs,
+    )
+
+
+def _target(lane: _Lane, layout: Layout) -> str:
+    name = shortened(lane.target, layout.columns) or "(no name)"
+    return target_box(layout.boxes[-1], name, titled(lane.target), is_loop=bool(lane.loop))
+
+
+def _name_columns(lane: _Lane, slots: Sequence[int | range]) -> int:
+    names = [lane.target, *(lane.agents[slot] for slot in slots if isinstance(slot, int))]
+    widest = max(columns_of(visible(name[: 2 * _LONGEST_NAME])) for name in names)
+    return min(max(widest, _SHORTEST_NAME), _LONGEST_NAME)
+
+
+def _title(lane: Chain) -> str:
+    number = len(lane.agents)
+    return f"Chain of {number} {'agent' if number == 1 else 'agents'}, handing over to {titled(lane.target)}"
+
+
+def _words(lane: _Lane) -> list[str]:
+    listed = " ".join(
+        f"{position}. {visible(titled(name))}" for position, name in enumerate(lane.agents[:_NAMES_IN_TEXT], start=1)
+    )
+    if len(lane.agents) > _NAMES_IN_TEXT:
+        listed += f" … and {len(lane.agents) - _NAMES_IN_TEXT} more"
+    start = f"{lane.caption}: " if lane.caption else ""
+    sentences = [f"{start}{listed or 'no agents'} → target {visible(titled(lane.target))}."]
+    if lane.loop:
+        places = ", ".join(str(position + 1) for position in lane.loop[:_NAMES_IN_TEXT])
+        sentences.append(f"The target is already in the chain, at position {places}.")
+    if lane.over_from is not None:
+        sentences.append(f"From position {lane.over_from + 1} on, the chain is past the approval length.")
+    return sentences

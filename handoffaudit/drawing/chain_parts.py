@@ -1,0 +1,158 @@
+"""The parts of a chain drawing. Colours in attributes read on white and on dark; a page's classes override them."""
+
+from handoffaudit.drawing.chain_layout import GAP, NODE_HEIGHT, Box, Layout
+from handoffaudit.drawing.svg import element, escaped, link, text
+
+INK = "#1f2328"
+PAPER = "#ffffff"
+LINE = "#6e7781"
+WRONG = "#d1242f"
+WRONG_PAPER = "#ffebe9"
+OVER = "#9a6700"
+OVER_PAPER = "#fff8c5"
+TARGET_PAPER = "#ddf4ff"
+TARGET = "#0969da"
+_ROUND = 8
+_ARROW = 6
+
+
+def node(box: Box, name: str, title: str, position: int, *, is_loop: bool, is_over: bool, differs: bool) -> str:
+    kinds = {"loop": is_loop, "over": is_over, "differs": differs}
+    paper, line = (WRONG_PAPER, WRONG) if is_loop else (OVER_PAPER, OVER) if is_over or differs else (PAPER, LINE)
+    label = f"{position}. {title}"
+    label += ", the target" if is_loop else ""
+    label += ", past the approval length" if is_over else ""
+    label += ", differs between the two chains" if differs else ""
+    return element(
+        "g",
+        element("title", escaped(label)),
+        _rectangle(box, paper, line, dashes="5 3" if is_over or differs else None, thick=is_loop),
+        _name(box, name),
+        _below(box, str(position)),
+        class_=" ".join(["chain-node", *(f"is-{kind}" for kind, holds in kinds.items() if holds)]),
+    )
+
+
+def target_box(box: Box, name: str, title: str, *, is_loop: bool) -> str:
+    paper, line = (WRONG_PAPER, WRONG) if is_loop else (TARGET_PAPER, TARGET)
+    return element(
+        "g",
+        element("title", escaped(f"Target: {title}")),
+        _rectangle(box, paper, line, round_=NODE_HEIGHT / 2, thick=True),
+        _name(box, name),
+        _below(box, "target"),
+        class_="chain-target is-loop" if is_loop else "chain-target",
+    )
+
+
+def fold(box: Box, number: int, href: str, *, is_over: bool) -> str:
+    label = f"{number} more agents" + (", past the approval length" if is_over else "")
+    paper, line = (OVER_PAPER, OVER) if is_over else (PAPER, LINE)
+    parts = (_rectangle(box, paper, line, dashes="2 4"), _name(box, f"… {number} more …"))
+    class_ = "chain-fold is-over" if is_over else "chain-fold"
+    if href:
+        return link(href, f"Show {label}", *parts, class_=class_)
+    return element("g", element("title", label), *parts, class_=class_)
+
+
+def connector(layout: Layout, before: Box, after: Box) -> str:
+    """From one box to the next; from the end of a row down and back to the start of the next."""
+    is_target = after is layout.boxes[-1]
+    if before.row == after.row:
+        path = f"M{before.right:.0f} {before.centre:.0f}H{after.x - 2:.0f}"
+    else:
+        turn = before.bottom + 22
+        path = (
+            f"M{before.right:.0f} {before.centre:.0f}h{GAP / 3:.0f}V{turn:.0f}"
+            f"H{after.x - 16:.0f}V{after.centre:.0f}H{after.x - 2:.0f}"
+        )
+    return element(
+        "path",
+        d=f"{path}{_head(after.x - 2, after.centre)}",
+        class_="chain-handover" if is_target else "chain-line",
+        fill="none",
+        stroke=TARGET if is_target else LINE,
+        stroke_width=2 if is_target else 1.5,
+        stroke_linejoin="round",
+    )
+
+
+def _head(x: float, y: float) -> str:
+    return f"M{x - _ARROW:.0f} {y - _ARROW / 2 - 1:.0f}L{x:.0f} {y:.0f}L{x - _ARROW:.0f} {y + _ARROW / 2 + 1:.0f}"
+
+
+def arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
+    """From the target back to a place where it stands already."""
+    target = layout.boxes[-1]
+    start = target.middle - 8 * number
+    end = place.middle
+    if place.row == target.row:
+        height = min(24.0, 14.0 + number * 4)
+        top = place.y - height
+        path = (
+            f"M{start:.0f} {target.y:.0f}C{start:.0f} {top - 8:.0f} {end:.0f} {top - 8:.0f} {end:.0f} {place.y - 3:.0f}"
+        )
+    else:
+        lane = layout.width - 6 - 5 * number
+        above_target = target.y - 9 - 3 * number
+        above_place = place.y - 14 - 3 * number
+        path = (
+            f"M{start:.0f} {target.y:.0f}V{above_target:.0f}H{lane:.0f}V{above_place:.0f}H{end:.0f}V{place.y - 3:.0f}"
+        )
+    head = f"M{end - 5:.0f} {place.y - 9:.0f}L{end:.0f} {place.y - 2:.0f}L{end + 5:.0f} {place.y - 9:.0f}"
+    return element(
+        "path",
+        d=path + head,
+        id=identifier,
+        class_="chain-loop",
+        fill="none",
+        stroke=WRONG,
+        stroke_width=2,
+        stroke_linejoin="round",
+        stroke_linecap="round",
+    )
+
+
+def limit_line(first_over: Box, limit: int) -> str:
+    """The line before the first agent past the approval length."""
+    x = first_over.x - GAP / 2
+    return element(
+        "g",
+        element("title", f"Longer than {limit} needs approval"),
+        element(
+            "path",
+            d=f"M{x:.0f} {first_over.y - 6:.0f}V{first_over.bottom + 3:.0f}",
+            stroke=OVER,
+            stroke_width=2,
+            stroke_dasharray="3 3",
+        ),
+        text(f"limit {limit}", x, first_over.bottom + 14, fill=OVER, font_size=11, text_anchor="middle"),
+        class_="chain-limit",
+    )
+
+
+def _rectangle(
+    box: Box, paper: str, line: str, *, dashes: str | None = None, round_: float = _ROUND, thick: bool = False
+) -> str:
+    return element(
+        "rect",
+        x=box.x,
+        y=box.y,
+        width=box.width,
+        height=NODE_HEIGHT,
+        rx=round_,
+        fill=paper,
+        stroke=line,
+        stroke_width=2 if thick else 1.5,
+        stroke_dasharray=dashes,
+    )
+
+
+def _name(box: Box, name: str) -> str:
+    return text(name, box.middle, box.centre + 4.5, class_="chain-name", fill=INK, text_anchor="middle")
+
+
+def _below(box: Box, label: str) -> str:
+    return text(
+        label, box.middle, box.bottom + 14, class_="chain-number", fill=LINE, font_size=11, text_anchor="middle"
+    )

@@ -1,0 +1,198 @@
+"""How states came over time, as stacked bars."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.patterns import FILLS, definitions, paint
+from handoffaudit.drawing.svg import element, frame, link, shortened, text
+
+_AXIS = "#6e7781"
+_LEFT = 46
+_LEGEND_LINE = 18
+_BOTTOM = 24
+_TICKS = 3
+_LABEL_ROOM = 92
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: `label` stands under it, `title` says its period in whole, `parts` are its numbers by name."""
+
+    label: str
+    title: str
+    parts: Mapping[str, int] = field(default_factory=dict)
+    href: str = ""
+
+    @property
+    def total(self) -> int:
+        return sum(self.parts.values())
+
+
+def stacked_bars(
+    bars: Sequence[Bar],
+    *,
+    order: Sequence[str],
+    width: int = 720,
+    height: int = 220,
+    title: str = "Handoffs over time",
+    prefix: str = "bars",
+) -> Drawing:
+    """Bars stacked in `order` from the bottom; a name that has no number in any bar is left out of the legend."""
+    names = [name for name in order if any(bar.parts.get(name) for bar in bars)]
+    totals = {name: sum(bar.parts.get(name, 0) for bar in bars) for name in names}
+    rows = tuple((bar.title, *(f"{bar.parts.get(name, 0):,}" for name in names)) for bar in bars if bar.total)
+    words = (
+        (f"{title}: " + ", ".join(f"{number:,} {name}" for name, number in totals.items()) + ".",)
+        if names
+        else (f"{title}: nothing in this period.",)
+    )
+    ticks = _ticks(max((bar.total for bar in bars), default=0))
+    legend, top = _legend(totals, prefix, width)
+    plot = _Plot(width, height, top, ticks[-1], len(bars))
+    parts = [definitions(prefix, names), legend, _axis(plot, ticks)]
+    parts += [_bar(plot, number, bar, names, prefix) for number, bar in enumerate(bars) if bar.total]
+    parts += _labels(plot, bars)
+    if not names:
+        parts.append(
+            text("Nothing in this period", width / 2, height / 2, class_="axis-text", fill=_AXIS, text_anchor="middle")
+        )
+    svg = frame(
+        *parts,
+        width=width,
+        height=height,
+        title=title,
+        description=" ".join(words),
+        prefix=prefix,
+        class_="drawing bars",
+        interactive=any(bar.href and bar.total for bar in bars),
+    )
+    return Drawing(svg=svg, text=words, columns=("Period", *names), rows=rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plot:
+    width: float
+    height: float
+    top: float
+    highest: int
+    number: int
+
+    @property
+    def floor(self) -> float:
+        return self.height - _BOTTOM
+
+    @property
+    def pitch(self) -> float:
+        return (self.width - _LEFT - 8) / max(self.number, 1)
+
+    def left(self, number: int) -> float:
+        return _LEFT + number * self.pitch
+
+    def tall(self, value: int) -> float:
+        return value / self.highest * (self.floor - self.top)
+
+
+def _ticks(highest: int) -> list[int]:
+    """0, the middle and the top of a scale of round numbers that holds `highest`."""
+    step = 1
+    while step * (_TICKS - 1) < highest:
+        step = _next_round(step)
+    return [step * tick for tick in range(_TICKS)]
+
+
+def _next_round(step: int) -> int:
+    """1, 2, 5, 10, 20, 50 …"""
+    return step * 5 // 2 if str(step).startswith("2") else step * 2
+
+
+def _axis(plot: _Plot, ticks: Sequence[int]) -> str:
+    lines = []
+    for tick in ticks:
+        y = plot.floor - plot.tall(tick)
+        lines.append(
+            element(
+                "path", d=f"M{_LEFT} {y:.1f}H{plot.width:.0f}", stroke=_AXIS, stroke_opacity=1.0 if not tick else 0.25
+            )
+        )
+        lines.append(
+            text(f"{tick:,}", _LEFT - 6, y + 4, class_="axis-text", fill=_AXIS, font_size=11, text_anchor="end")
+        )
+    return element("g", *lines, class_="axis", aria_hidden="true")
+
+
+def _bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) -> str:
+    left = plot.left(number)
+    gap = min(plot.pitch * 0.2, 6.0)
+    top = plot.floor
+    # the whole column can be pressed, since a bar of one may be a pixel high
+    pieces = [
+        element(
+            "rect",
+            x=left,
+            y=plot.top,
+            width=plot.pitch,
+            height=plot.floor - plot.top,
+            fill="none",
+            pointer_events="all",
+            class_="column-field",
+        )
+    ]
+    for name in names:
+        value = bar.parts.get(name, 0)
+        if not value:
+            continue
+        tall = max(plot.tall(value), 1.0)
+        top -= tall
+        pieces.append(
+            element(
+                "rect",
+                x=left + gap / 2,
+                y=top,
+                width=max(plot.pitch - gap, 1.0),
+                height=tall,
+                class_=f"part part-{name}",
+                fill=paint(prefix, name),
+            )
+        )
+    told = ", ".join(f"{bar.parts[name]:,} {name}" for name in names if bar.parts.get(name))
+    return link(bar.href, f"{bar.title}: {told}", *pieces, class_="column")
+
+
+def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
+    if not bars:
+        return []
+    every = max(1, round(_LABEL_ROOM / plot.pitch + 0.5))
+    return [
+        text(
+            shortened(bar.label, 14),
+            plot.left(number) + plot.pitch / 2,
+            plot.height - 7,
+            class_="axis-text",
+            fill=_AXIS,
+            font_size=11,
+            text_anchor="start" if number == 0 and plot.pitch < _LABEL_ROOM else "middle",
+        )
+        for number, bar in enumerate(bars)
+        if number % every == 0 and plot.left(number) + plot.pitch / 2 < plot.width - _LABEL_ROOM / 3
+    ]
+
+
+def _legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:
+    """The names with their totals in as many lines as they need, and the height of all."""
+    entries = []
+    x = 0.0
+    y = 4
+    for name, number in totals.items():
+        label = f"{name} {number:,}"
+        wide = 19 + len(label) * 6.8 + 16
+        if x and x + wide > width:
+            x, y = 0.0, y + _LEGEND_LINE
+        entries.append(
+            element(
+                "rect", x=x, y=y, width=14, height=12, rx=2, fill=paint(prefix, name), stroke=FILLS.get(name, _AXIS)
+            )
+        )
+        entries.append(text(label, x + 19, y + 10.5, class_="axis-text", fill=_AXIS, font_size=12))
+        x += wide
+    return (element("g", *entries, class_="legend") if entries else ""), y + 30.0

@@ -1,0 +1,57 @@
+"""Fills that differ by their pattern as well as by their colour, so that they can be told apart in grey."""
+
+from collections.abc import Iterable
+
+from handoffaudit.drawing.svg import element
+
+FILLS = {
+    "accepted": "#1a7f37",
+    "approved": "#4ac26b",
+    "held": "#bf8700",
+    "rejected": "#d1242f",
+    "declined": "#a40e26",
+    "received": "#6e7781",
+    "validating": "#6e7781",
+    "superseded": "#8c959f",
+    "over": "#d1242f",
+}
+_MARKS = {
+    "approved": ("M0 3H6",),
+    "held": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
+    "rejected": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "declined": ("M-1 1L1 -1M0 6L6 0M5 7L7 5", "M0 0L6 6"),
+    "received": ("M3 0V6",),
+    "validating": ("M3 0V6", "M0 3H6"),
+    "superseded": ("M0 0L6 6",),
+    "over": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+}
+_SIZE = 6
+_OTHER = "#57606a"
+
+
+def definitions(prefix: str, names: Iterable[str]) -> str:
+    """The patterns of these names, under ids that begin with `prefix`."""
+    patterns = [_pattern(prefix, name) for name in names]
+    return element("defs", *patterns) if patterns else ""
+
+
+def paint(prefix: str, name: str) -> str:
+    """The value of a `fill` that uses the pattern of a name."""
+    return f"url(#{prefix}-fill-{name})"
+
+
+def _pattern(prefix: str, name: str) -> str:
+    colour = FILLS.get(name, _OTHER)
+    marks = [
+        element("path", d=path, stroke="#ffffff", stroke_opacity=0.75, stroke_width=1.2, fill="none")
+        for path in _MARKS.get(name, ())
+    ]
+    return element(
+        "pattern",
+        element("rect", width=_SIZE, height=_SIZE, fill=colour, class_=f"fill-{name}"),
+        *marks,
+        id=f"{prefix}-fill-{name}",
+        width=_SIZE,
+        height=_SIZE,
+        patternUnits="userSpaceOnUse",
+    )

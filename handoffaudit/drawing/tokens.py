@@ -1,0 +1,116 @@
+"""How a token budget was spent, section by section."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.patterns import FILLS, definitions, paint
+from handoffaudit.drawing.svg import element, escaped, frame, shortened, text, titled
+
+_TEXT = "#6e7781"
+_NAME_ROOM = 138.0
+_NUMBER_ROOM = 96.0
+_PITCH = 26
+_NO_TARGET = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Tokens of one section; None: it has no target of its own."""
+
+    name: str
+    count: int
+    target: int | None = None
+
+
+def token_sections(
+    sections: Sequence[Section], *, total: int, budget: int, width: int = 560, prefix: str = "tokens"
+) -> Drawing:
+    """A bar for all against the budget, then one for each section against its target; what is over is hatched."""
+    lines = [Section("total", total, budget), *sections]
+    rows = tuple(
+        (line.name, f"{line.count:,}", _NO_TARGET if line.target is None else f"{line.target:,}", _difference(line))
+        for line in lines
+    )
+    over = [line for line in sections if line.target is not None and line.count > line.target]
+    words = [
+        f"{total:,} tokens of a budget of {budget:,}"
+        + (f": {total - budget:,} over." if total > budget else f": {budget - total:,} left.")
+    ]
+    if over:
+        told = ", ".join(f"{line.name} by {line.count - (line.target or 0):,}" for line in over)
+        words.append(f"Over its target: {told}.")
+    scale = max((max(line.count, line.target or 0) for line in sections), default=0)
+    drawn = [_section(lines[0], 0, width, max(total, budget), prefix)]
+    drawn += [
+        _section(line, number * _PITCH + 8, width, scale, prefix) for number, line in enumerate(sections, start=1)
+    ]
+    svg = frame(
+        definitions(prefix, ["over"]),
+        *drawn,
+        width=width,
+        height=len(lines) * _PITCH + 12,
+        title="Tokens by section",
+        description=" ".join(words),
+        prefix=prefix,
+        class_="drawing tokens",
+    )
+    return Drawing(svg, tuple(words), ("Section", "Tokens", "Target", "Difference"), rows)
+
+
+def _difference(line: Section) -> str:
+    if line.target is None:
+        return ""
+    return f"{line.count - line.target:+,}" if line.count > line.target else f"{line.target - line.count:,} left"
+
+
+def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> str:
+    room = max(width - _NAME_ROOM - _NUMBER_ROOM, 40.0)
+    wide = line.count / scale * room if scale else 0.0
+    limit = None if line.target is None or not scale else line.target / scale * room
+    within = wide if limit is None else min(wide, limit)
+    told = f"{line.count:,}" + ("" if line.target is None else f" / {line.target:,}")
+    parts = [
+        element("title", escaped(f"{titled(line.name)}: {told}")),
+        text(shortened(line.name, 18), 0, y + 16, class_="section-name", fill=_TEXT),
+        element(
+            "rect",
+            x=_NAME_ROOM,
+            y=y + 4,
+            width=room,
+            height=16,
+            rx=2,
+            class_="section-room",
+            fill=_TEXT,
+            fill_opacity=0.12,
+        ),
+        element("rect", x=_NAME_ROOM, y=y + 4, width=within, height=16, rx=2, class_="section-within", fill="#0969da"),
+    ]
+    is_over = limit is not None and wide > limit
+    if limit is not None and is_over:
+        parts.append(
+            element(
+                "rect",
+                x=_NAME_ROOM + limit,
+                y=y + 4,
+                width=wide - limit,
+                height=16,
+                class_="section-over",
+                fill=paint(prefix, "over"),
+                stroke=FILLS["over"],
+            )
+        )
+    if limit is not None:
+        parts.append(
+            element(
+                "path",
+                d=f"M{_NAME_ROOM + limit:.1f} {y + 1:.1f}v22",
+                class_="section-target",
+                stroke="currentColor",
+                stroke_width=2,
+            )
+        )
+    parts.append(
+        text(told, width, y + 16, class_="section-count", fill=FILLS["over"] if is_over else _TEXT, text_anchor="end")
+    )
+    return element("g", *parts, class_="section is-over" if is_over else "section")

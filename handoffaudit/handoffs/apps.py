@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+
+
+class HandoffsConfig(AppConfig):
+    name = "handoffaudit.handoffs"
+    label = "handoffs"
+
+    def ready(self) -> None:
+        # Wake-ups go out through the Celery application, and its workers start the sweep.
+        import handoffaudit.celery
+        import handoffaudit.handoffs.sweeping  # noqa: F401

@@ -1,0 +1,126 @@
+"""A submission made ready to be stored: every column, or why it is refused."""
+
+import hashlib
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State, new_id
+from handoffaudit.handoffs.submission import Submission
+from handoffaudit.validation import canonical, formats
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.record import Reading, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is not stored at all, with the HTTP status that says so."""
+
+    status: int
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A handoff about to be stored. `issues` are set where no record can be read: it is rejected at the door.
+    `named` is False where the sender gave no usable id, so that there is nothing it could be a repetition of."""
+
+    handoff: Handoff
+    body: HandoffBody
+    named: bool
+    issues: tuple[Issue, ...]
+
+
+def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> Arrival | Refusal:
+    if len(submission.document) > settings.MAX_BODY_BYTES:
+        return Refusal(
+            413,
+            "Document too large",
+            f"The document has {len(submission.document):,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
+        )
+    reading = _read(submission)
+    record = reading.record
+    if record and record.tenant_id and record.tenant_id != tenant_slug:
+        return Refusal(
+            403,
+            "Another tenant",
+            f"tenant_id is {record.tenant_id!r}, but the key belongs to {tenant_slug!r}. Leave it out or use that key's tenant.",
+        )
+    content_hash = _content_hash(submission, record)
+    handoff = _unread(tenant_id, submission, reading, now, content_hash)
+    if record:
+        _fill(handoff, record)
+    named = _named(handoff, submission, record)
+    body = HandoffBody(
+        handoff_id=handoff.pk, original=submission.document, context=submission.context, evidence=submission.evidence
+    )
+    return Arrival(handoff=handoff, body=body, named=named, issues=reading.issues)
+
+
+def _read(submission: Submission) -> Reading:
+    if submission.issues:
+        return Reading(record=None, issues=submission.issues)
+    document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
+    if issues:
+        return Reading(record=None, issues=issues)
+    return formats.read(document, submission.format, submission.envelope)
+
+
+def _content_hash(submission: Submission, record: Record | None) -> str:
+    """The same for the same content, however its JSON is spaced or ordered."""
+    digest = hashlib.sha256(canonical.canonical(record.document) if record else submission.document)
+    envelope = submission.envelope
+    digest.update(
+        canonical.canonical(
+            [envelope.context, envelope.evidence, envelope.trace_id, envelope.parent_handoff_id, envelope.retry_of, envelope.step]
+        )
+    )
+    return digest.hexdigest()
+
+
+def _unread(tenant_id: int, submission: Submission, reading: Reading, now: datetime, content_hash: str) -> Handoff:
+    """What is known of a handoff before, and without, its record."""
+    envelope = submission.envelope
+    return Handoff(
+        id=new_id(),
+        tenant_id=tenant_id,
+        format=(reading.format or submission.format or "")[:20].replace("\x00", ""),
+        handoff_type="",
+        source_agent_id="",
+        target_agent_id="",
+        trace_id=envelope.trace_id or "",
+        parent_handoff_id=envelope.parent_handoff_id or "",
+        retry_of=envelope.retry_of or "",
+        step=envelope.step,
+        state=State.REJECTED if reading.issues else State.RECEIVED,
+        received_at=now,
+        size_bytes=len(submission.document),
+        content_hash=content_hash,
+        data_hash="",
+    )
+
+
+def _fill(handoff: Handoff, record: Record) -> None:
+    handoff.format = record.format
+    handoff.handoff_type = record.handoff_type
+    handoff.source_agent_id = record.source_agent_id
+    handoff.target_agent_id = record.target_agent_id
+    handoff.trace_id = record.trace_id
+    handoff.parent_handoff_id = record.parent_handoff_id
+    handoff.retry_of = record.retry_of
+    handoff.sender_timestamp = record.timestamp
+    handoff.chain_length = len(record.call_chain)
+    handoff.data_hash = canonical.data_hash(record)
+
+
+def _named(handoff: Handoff, submission: Submission, record: Record | None) -> bool:
+    given = (record.handoff_id if record else None) or submission.envelope.handoff_id
+    if record and record.handoff_id and record.document.get("handoff_id", record.handoff_id) != record.handoff_id:
+        # An id that had to be cut or cleaned may stand for several; the structure layer says what is wrong with it.
+        given = None
+    handoff.handoff_id = given or str(uuid.UUID(str(handoff.pk)))
+    return given is not None

@@ -1,0 +1,113 @@
+"""Arrivals into their rows: the handoff, its body and its first event in one transaction."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+
+from handoffaudit.handoffs import attempts, bulk, outcomes, waking
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.arrivals import Arrival
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.unread import verdict_of_unread
+
+HANDOFF = bulk.Columns.of(
+    Handoff,
+    *("id", "tenant", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
+    *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
+    *("content_hash", "data_hash", "chain_length"),
+)
+BODY = bulk.Columns.of(HandoffBody, "handoff", "original", "context", "evidence")
+EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+# One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
+ONE_ARRIVAL = f"""
+    WITH new AS (
+        INSERT INTO "{HANDOFF.table}" ({HANDOFF.listed}) VALUES ({HANDOFF.marks()})
+        ON CONFLICT (tenant_id, handoff_id) DO NOTHING RETURNING id
+    ), body AS (
+        INSERT INTO "{BODY.table}" ({BODY.listed}) SELECT id, %s, %s, %s FROM new
+    ), event AS (
+        INSERT INTO "{EVENT.table}" ({EVENT.listed}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
+    )
+    SELECT id FROM new
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A handoff that already has the id."""
+
+    pk: uuid.UUID
+    content_hash: str
+    state: str
+
+
+def is_plain(arrival: Arrival) -> bool:
+    """Whether nothing but its own three rows is written: it has no findings yet and takes no other's place."""
+    return bulk.on_postgresql() and not arrival.issues and not arrival.handoff.retry_of
+
+
+def store_one(arrival: Arrival, sender: Actor) -> Known | None:
+    """Stores a plain arrival; the one known by its id where there is one."""
+    values = [*_handoff_row(arrival), *_body_row(arrival)[1:], *_event_row(arrival, sender)[1:]]
+    with bulk.server_cursor() as cursor:
+        stored = cursor.execute(ONE_ARRIVAL, values, prepare=True, binary=True).fetchone()  # type: ignore[arg-type]
+    if stored:
+        transaction.on_commit(waking.wake)
+        return None
+    return _known([arrival])[arrival.handoff.handoff_id]
+
+
+def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
+    """Stores those whose id is new, inside the caller's transaction; for each the one known by its id, or None."""
+    known = _known(arrivals)
+    answers: list[Known | None] = []
+    new: list[Arrival] = []
+    for arrival in arrivals:
+        handoff = arrival.handoff
+        before = known.get(handoff.handoff_id) if arrival.named else None
+        answers.append(before)
+        if before is None:
+            new.append(arrival)
+            known[handoff.handoff_id] = Known(handoff.pk, handoff.content_hash, handoff.state)
+    attempts.number(new)
+    bulk.insert(HANDOFF, [_handoff_row(arrival) for arrival in new])
+    bulk.insert(BODY, [_body_row(arrival) for arrival in new])
+    bulk.insert(EVENT, [_event_row(arrival, sender) for arrival in new])
+    outcomes.store_at_the_door([(one.handoff, verdict_of_unread(one.handoff, one.issues)) for one in new if one.issues])
+    attempts.supersede(new, sender)
+    return answers
+
+
+def _known(arrivals: list[Arrival]) -> dict[str, Known]:
+    named = [arrival.handoff for arrival in arrivals if arrival.named]
+    if not named:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'SELECT handoff_id, id, content_hash, state FROM "{HANDOFF.table}"'  # noqa: S608
+            f" WHERE tenant_id = %s AND handoff_id IN ({', '.join(['%s'] * len(named))})",
+            [named[0].tenant_id, *(handoff.handoff_id for handoff in named)],
+        )
+        return {name: Known(uuid.UUID(str(pk)), content, state) for name, pk, content, state in cursor.fetchall()}
+
+
+def _handoff_row(arrival: Arrival) -> list[Any]:
+    row = arrival.handoff
+    return [
+        *(row.pk, row.tenant_id, row.handoff_id, row.format, row.handoff_type, row.source_agent_id, row.target_agent_id),
+        *(row.trace_id, row.parent_handoff_id, row.retry_of, row.step, State(row.state).value, row.received_at),
+        *(row.sender_timestamp, row.size_bytes, row.content_hash, row.data_hash, row.chain_length),
+    ]
+
+
+def _body_row(arrival: Arrival) -> list[Any]:
+    return [arrival.handoff.pk, arrival.body.original, arrival.body.context, arrival.body.evidence]
+
+
+def _event_row(arrival: Arrival, sender: Actor) -> list[Any]:
+    reason = "it can't be read" if arrival.issues else ""
+    row = arrival.handoff
+    return [row.pk, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", State(row.state).value, reason]

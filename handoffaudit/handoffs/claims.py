@@ -1,0 +1,127 @@
+"""Who judges what: rows are claimed by a conditional UPDATE, so that a doubled or late message finds nothing."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs.actors import SYSTEM
+from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, State
+
+HANDOFFS = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
+EVENTS = Event._meta.db_table  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Some handoffs that one worker may judge until the claim runs out."""
+
+    token: uuid.UUID
+    handoffs: list[Handoff]
+
+
+def claim(limit: int) -> Claim | None:
+    """Takes up to `limit` fresh handoffs, oldest first; else one whose claim ran out; None where nothing waits.
+
+    What failed before is taken alone: were it what kills its worker, it would take nothing along.
+    """
+    return _claim("claim_expires_at IS NULL AND tries = 0", limit) or _claim(
+        "claim_expires_at < %s AND tries < %s", 1, timezone.now(), settings.CLAIM_TRIES
+    )
+
+
+def _claim(condition: str, limit: int, *values: object) -> Claim | None:
+    token = uuid.uuid4()
+    now = timezone.now()
+    lock = "FOR UPDATE SKIP LOCKED" if bulk.on_postgresql() else ""
+    with transaction.atomic(), connection.cursor() as cursor:
+        if bulk.on_postgresql():
+            # A claim lost with the power is claimed again; nothing waits for the disk here.
+            cursor.execute("SET LOCAL synchronous_commit = off")
+        cursor.execute(
+            f"""
+            UPDATE "{HANDOFFS}" SET claim = %s, claim_expires_at = %s, tries = tries + 1
+            WHERE id IN (
+                SELECT id FROM "{HANDOFFS}"
+                WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s {lock}
+            ) RETURNING id
+            """,  # noqa: S608
+            [_stored(token), now + timedelta(seconds=settings.CLAIM_SECONDS), *values, limit],
+        )
+        ids = [uuid.UUID(str(row[0])) for row in cursor.fetchall()]
+        if not ids:
+            return None
+        handoffs = list(Handoff.objects.filter(pk__in=ids).order_by("id"))
+        _begin(handoffs, now)
+    return Claim(token, handoffs)
+
+
+def _begin(handoffs: list[Handoff], now: datetime) -> None:
+    """`received` becomes `validating`, with its event; what is tried again stands there already."""
+    fresh = [handoff for handoff in handoffs if handoff.state == State.RECEIVED]
+    if not fresh:
+        return
+    Handoff.objects.filter(pk__in=[handoff.pk for handoff in fresh]).update(state=State.VALIDATING)
+    event = [now, SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
+    bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in fresh])
+    for handoff in fresh:
+        handoff.state = State.VALIDATING
+
+
+CLAIM_EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+
+def still_held(claim: Claim) -> set[uuid.UUID]:
+    """Which of them this claim still holds; locks them until the end of the caller's transaction."""
+    rows = Handoff.objects.filter(pk__in=[handoff.pk for handoff in claim.handoffs], claim=claim.token)
+    return set(rows.select_for_update().values_list("pk", flat=True))
+
+
+def release(claim: Claim, handoff: Handoff) -> None:
+    """Gives one back, to be tried again alone after a while that grows with each try."""
+    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**handoff.tries))
+    Handoff.objects.filter(pk=handoff.pk, claim=claim.token).update(claim=None, claim_expires_at=later)
+
+
+def park_exhausted() -> int:
+    """Parks what was claimed as often as allowed and never judged; how many there were."""
+    given_up = Handoff.objects.filter(
+        claim_expires_at__lt=timezone.now(),
+        state__in=WAITING_STATES,
+        parked=False,
+        tries__gte=settings.CLAIM_TRIES,
+    )
+    number = 0
+    with transaction.atomic():
+        for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:
+            updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
+            Event.objects.create(
+                tenant_id=handoff.tenant_id,
+                handoff_id=handoff.pk,
+                at=timezone.now(),
+                actor_kind=SYSTEM.kind,
+                actor=SYSTEM.name,
+                from_state=handoff.state,
+                to_state=handoff.state,
+                reason=f"parked: {handoff.tries} tries to judge it failed",
+            )
+            number += updated
+    return number
+
+
+def anything_waits() -> bool:
+    """Whether a worker should be woken: something fresh, or a claim that ran out."""
+    return (
+        Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
+        .filter(Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now()))
+        .exists()
+    )
+
+
+def _stored(value: uuid.UUID) -> object:
+    return value if bulk.on_postgresql() else value.hex

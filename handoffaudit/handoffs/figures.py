@@ -1,0 +1,117 @@
+"""Numbers for pages, read from the kept counts; what still waits to be judged is counted live, up to a bound."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Min, QuerySet, Sum
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HourlyCount, HourlyTotal, State
+
+COUNTED_LIVE = 10_000
+MENU_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A stretch of time from `start` on, and how many handoffs received in it stand in each state."""
+
+    start: datetime
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a person or a worker. Numbers of unjudged ones stop at `COUNTED_LIVE`."""
+
+    held: int
+    oldest_held_at: datetime | None
+    overdue: int
+    rejected_undecided: int
+    unjudged: int
+    oldest_unjudged_at: datetime | None
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    types: list[str]
+    sources: list[str]
+    targets: list[str]
+    codes: list[str]
+
+
+def state_totals(tenant: Tenant, since: datetime | None = None, until: datetime | None = None) -> dict[str, int]:
+    """By state; hours are counted whole."""
+    totals = dict.fromkeys(State.values, 0)
+    rows = _hours(tenant, since, until).filter(code="").values("state").annotate(sum=Sum("number"))
+    totals |= {row["state"]: row["sum"] for row in rows}
+    for state in WAITING_STATES:
+        totals[state] = Handoff.objects.filter(tenant=tenant, state=state)[:COUNTED_LIVE].count()
+    return totals
+
+
+def over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 30) -> list[Bucket]:
+    """The stretch cut into at most that many equal parts of whole hours, oldest first; empty ones included."""
+    start = since.replace(minute=0, second=0, microsecond=0)
+    hours = max(1, -(-int((until - start).total_seconds()) // 3600))
+    step = timedelta(hours=-(-hours // buckets))
+    found: dict[int, Counter[str]] = {}
+    rows = _hours(tenant, start, until).filter(code="").values_list("hour", "state", "number")
+    for hour, state, number in rows:
+        found.setdefault((hour - start) // step, Counter())[state] += number
+    return [
+        Bucket(start + index * step, dict(found.get(index, {}))) for index in range(-(-hours // (step // timedelta(hours=1))))
+    ]
+
+
+def top_codes(tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8) -> list[tuple[str, int]]:
+    """The codes that most handoffs have, and how many have each."""
+    rows = _hours(tenant, since, until).exclude(code="").values("code").annotate(sum=Sum("number"))
+    return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
+
+
+def waiting(tenant: Tenant) -> Waiting:
+    handoffs = Handoff.objects.filter(tenant=tenant)
+    held = handoffs.filter(state=State.HELD)
+    unjudged = handoffs.filter(state__in=WAITING_STATES, parked=False)
+    totals = state_totals(tenant)
+    return Waiting(
+        held=totals[State.HELD],
+        oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
+        overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
+        rejected_undecided=totals[State.REJECTED],
+        unjudged=unjudged[:COUNTED_LIVE].count(),
+        oldest_unjudged_at=unjudged.aggregate(oldest=Min("received_at"))["oldest"],
+        parked=handoffs.filter(state__in=WAITING_STATES, parked=True)[:COUNTED_LIVE].count(),
+    )
+
+
+def waiting_for_review(tenant: Tenant) -> int:
+    """How many are held."""
+    return _hours(tenant, None, None).filter(code="", state=State.HELD).aggregate(sum=Sum("number"))["sum"] or 0
+
+
+def known_values(tenant: Tenant) -> KnownValues:
+    """What can be filtered by, for menus: at most so many of each, in the alphabet's order."""
+
+    def distinct(column: str) -> list[str]:
+        rows = HourlyCount.objects.filter(tenant=tenant).exclude(**{column: ""})
+        return list(rows.order_by(column).values_list(column, flat=True).distinct()[:MENU_LENGTH])
+
+    return KnownValues(
+        types=distinct("handoff_type"),
+        sources=distinct("source_agent_id"),
+        targets=distinct("target_agent_id"),
+        codes=distinct("code"),
+    )
+
+
+def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
+    rows = HourlyTotal.objects.filter(tenant=tenant)
+    if since:
+        rows = rows.filter(hour__gte=since.replace(minute=0, second=0, microsecond=0))
+    return rows.filter(hour__lt=until) if until else rows

@@ -1,0 +1,131 @@
+"""What a list of handoffs is narrowed by, read from an address and written back to one."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from handoffaudit.handoffs.models import State
+
+FLAGS = ("parked", "shadowed", "warnings", "overdue")
+_RELATIVE = re.compile(r"(\d{1,4})([hd])\Z")
+_PARAMETERS = {
+    "type": "handoff_type",
+    "source": "source",
+    "target": "target",
+    "code": "code",
+    "trace": "trace",
+    "flag": "flag",
+}
+
+
+class BadFilter(Exception):
+    """A filter that can't be read: which one, what it was, what would be right."""
+
+    def __init__(self, field: str, value: str, remedy: str) -> None:
+        super().__init__(f"{field} is {value!r}: {remedy}")
+        self.field = field
+        self.value = value
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """`since` is inclusive, `until` exclusive; empty text and None narrow nothing. `period` is `since` as it was asked
+    for where that was relative (`24h`, `7d`), so that a link stays relative."""
+
+    state: tuple[str, ...] = ()
+    handoff_type: str = ""
+    source: str = ""
+    target: str = ""
+    code: str = ""
+    trace: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    quality_min: float | None = None
+    quality_max: float | None = None
+    flag: str = ""
+    period: str = ""
+
+    @classmethod
+    def from_query(cls, params: QueryDict | Mapping[str, str]) -> "Filters":
+        texts = {field: params.get(name, "").strip() for name, field in _PARAMETERS.items()}
+        for name, field in _PARAMETERS.items():
+            if "\x00" in texts[field] or len(texts[field]) > 200:
+                raise BadFilter(name, texts[field][:40], "use a text of at most 200 characters without NUL.")
+        if texts["flag"] and texts["flag"] not in FLAGS:
+            raise BadFilter("flag", texts["flag"], f"use one of {', '.join(FLAGS)}.")
+        since = params.get("since", "").strip()
+        return cls(
+            state=_states(params),
+            since=_moment("since", since),
+            until=_moment("until", params.get("until", "").strip()),
+            quality_min=_score("quality_min", params),
+            quality_max=_score("quality_max", params),
+            period=since if _RELATIVE.match(since) else "",
+            **texts,
+        )
+
+    def to_query(self) -> str:
+        pairs: list[tuple[str, str]] = [("state", state) for state in self.state]
+        pairs += [(name, getattr(self, field)) for name, field in _PARAMETERS.items() if getattr(self, field)]
+        if self.period or self.since:
+            pairs.append(("since", self.period or _written(self.since)))
+        if self.until:
+            pairs.append(("until", _written(self.until)))
+        for name in ("quality_min", "quality_max"):
+            if getattr(self, name) is not None:
+                pairs.append((name, f"{getattr(self, name):g}"))
+        return urlencode(pairs)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) not in ((), "", None) for field in fields(self))
+
+
+def _written(moment: datetime | None) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
+
+
+def _states(params: QueryDict | Mapping[str, str]) -> tuple[str, ...]:
+    given = params.getlist("state") if isinstance(params, QueryDict) else [params.get("state", "")]
+    states = [part.strip() for value in given for part in value.split(",") if part.strip()]
+    for state in states:
+        if state not in State.values:
+            raise BadFilter("state", state[:40], f"use one of {', '.join(State.values)}.")
+    return tuple(dict.fromkeys(states))
+
+
+def _moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    relative = _RELATIVE.match(text)
+    if relative:
+        number = int(relative[1])
+        return timezone.now() - (timedelta(hours=number) if relative[2] == "h" else timedelta(days=number))
+    try:
+        moment = parse_datetime(text)
+        if moment is None and (day := parse_date(text)):
+            moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    except ValueError:
+        moment = None
+    if moment is None or not 1970 <= moment.year <= 9000:
+        raise BadFilter(name, text[:40], "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d.")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _score(name: str, params: QueryDict | Mapping[str, str]) -> float | None:
+    text = params.get(name, "").strip()
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise BadFilter(name, text[:40], "use a number from 0 to 1.")
+    return value

@@ -1,0 +1,80 @@
+"""Claimed rows through the pipeline and back. No transaction is open while the layers run."""
+
+import time
+from dataclasses import replace
+from itertools import groupby
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from handoffaudit.handoffs import claims, lineage, listening, outcomes
+from handoffaudit.handoffs.claims import Claim
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State, new_id
+from handoffaudit.handoffs.outcomes import Judged
+from handoffaudit.handoffs.rows import reading_of
+from handoffaudit.handoffs.unread import verdict_of_unread
+from handoffaudit.policy import load
+from handoffaudit.validation import pipeline
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.verdict import Verdict
+
+log = structlog.get_logger(__name__)
+
+
+def drain() -> int:
+    """Judges until nothing waits; how many verdicts were stored."""
+    stored = 0
+    while claim := claims.claim(settings.CLAIM_SIZE):
+        stored += judge(claim)
+    return stored
+
+
+def judge(claim: Claim) -> int:
+    """Judges what a claim holds and stores it where the claim still stands; how many were stored."""
+    bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in claim.handoffs])
+    judged: list[Judged] = []
+    for tenant_id, group in groupby(sorted(claim.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
+        handoffs = sorted(group, key=lambda row: row.pk)
+        config = load.load(tenant_id)
+        histories = lineage.histories(handoffs)
+        for handoff in handoffs:
+            # One that breaks the pipeline is our bug. It must not take the others of its claim along.
+            try:
+                verdict = verdict_on(handoff, bodies[handoff.pk], histories[handoff.pk], config)
+            except Exception:
+                log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
+                claims.release(claim, handoff)
+                continue
+            judged.append(Judged(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type)))
+    return _store(claim, judged)
+
+
+def _store(claim: Claim, judged: list[Judged]) -> int:
+    with transaction.atomic():
+        held = claims.still_held(claim)
+        stored = [one for one in judged if one.handoff.pk in held]
+        outcomes.store(stored)
+    listening.announce(one.handoff.pk for one in stored)
+    return len(stored)
+
+
+def verdict_on(handoff: Handoff, body: HandoffBody, history: History, config: ValidationConfig) -> Verdict:
+    """What the pipeline says of one stored handoff."""
+    reading = reading_of(handoff, body)
+    if reading.record is None:
+        return verdict_of_unread(handoff, reading.issues)
+    handoff.user_approved = reading.record.user_approved
+    subject = Subject(
+        record=reading.record,
+        policy=config.policy_for(handoff.handoff_type),
+        history=history,
+        received_at=handoff.received_at,
+        counter=default_counter(),
+        policy_version=config.version,
+    )
+    verdict = pipeline.run(subject, validation_id=str(new_id()), now=timezone.now, monotonic=time.perf_counter)
+    return replace(verdict, handoff_id=handoff.handoff_id)

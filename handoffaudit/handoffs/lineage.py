@@ -1,0 +1,133 @@
+"""What the server knows of a handoff's past: the chain through its parents, and how often the same went the same way."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.db.models import Count
+
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.validation.layers.base import History
+
+# A lineage is followed this far back; longer ones count as incomplete.
+MOST_ANCESTORS = 200
+
+
+class Hop(NamedTuple):
+    """One earlier handoff, as far as a chain needs it."""
+
+    handoff_id: str
+    parent: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Walked:
+    hops: tuple[Hop, ...]
+    complete: bool
+
+
+def histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
+    """By primary key. All handoffs must be of one tenant."""
+    rows = list(handoffs)
+    known = _ancestors(rows)
+    repeats = _repeats(rows)
+    return {row.pk: _history(row, known, repeats.get(row.pk, 0)) for row in rows}
+
+
+def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
+    """All ancestors of these rows, read one generation at a time."""
+    known = {row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id) for row in rows}
+    wanted = {hop.parent for hop in known.values() if hop.parent} - known.keys()
+    for _ in range(MOST_ANCESTORS):
+        if not wanted:
+            break
+        found = Handoff.objects.filter(tenant=rows[0].tenant_id, handoff_id__in=wanted).values_list(
+            "handoff_id", "parent_handoff_id", "source_agent_id", "target_agent_id"
+        )
+        generation = {hop[0]: Hop(*hop) for hop in found}
+        known |= generation
+        wanted = {hop.parent for hop in generation.values() if hop.parent} - known.keys()
+    return known
+
+
+def _history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
+    if not row.parent_handoff_id or row.parent_handoff_id not in known:
+        # Nothing earlier of it is known here, so there is nothing to hold its own chain against.
+        return History(repeats=repeats)
+    walked = _walk(row, known)
+    full = _full([*walked.hops, known[row.handoff_id]])
+    folded = fold_returns(full)
+    return History(derived=folded, derived_full=full, derived_complete=walked.complete, repeats=repeats)
+
+
+def _walk(row: Handoff, known: dict[str, Hop]) -> Walked:
+    hops: list[Hop] = []
+    seen = {row.handoff_id}
+    parent = row.parent_handoff_id
+    while parent and parent not in seen and len(hops) < MOST_ANCESTORS:
+        hop = known.get(parent)
+        if hop is None:
+            break
+        hops.append(hop)
+        seen.add(parent)
+        parent = hop.parent
+    return Walked(tuple(reversed(hops)), complete=not parent)
+
+
+def _full(hops: list[Hop]) -> tuple[str, ...]:
+    """Every agent that held the work, in order."""
+    chain: list[str] = []
+    for hop in hops:
+        if not chain or chain[-1] != hop.source:
+            chain.append(hop.source)
+        chain.append(hop.target)
+    # The last target does not hold it yet.
+    return tuple(chain[:-1])
+
+
+def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
+    """The chain without closed links: work that comes back to the agent that handed it over has not gone further,
+    as a call that returned is off the stack (`docs/decisions/0006-derived-chain.md`)."""
+    folded: list[str] = []
+    for agent in chain:
+        if len(folded) >= 2 and folded[-2] == agent:
+            folded.pop()
+        else:
+            folded.append(agent)
+    return tuple(folded)
+
+
+def _repeats(rows: list[Handoff]) -> dict[object, int]:
+    """How many earlier handoffs of the trace went from the same source to the same target with the same data."""
+    traced = [row for row in rows if row.trace_id and row.data_hash]
+    if not traced:
+        return {}
+    alike = Counter((row.trace_id, row.data_hash) for row in traced)
+    # Most data is seen once; a trace's data hashes say cheaply which handoffs need a closer look.
+    seen = (
+        Handoff.objects.filter(
+            tenant=traced[0].tenant_id,
+            trace_id__in={trace for trace, _ in alike},
+            data_hash__in={digest for _, digest in alike},
+        )
+        .values("trace_id", "data_hash")
+        .annotate(number=Count("id"))
+        .filter(number__gt=1)
+        .values_list("trace_id", "data_hash")
+    )
+    doubled = set(seen)
+    return {row.pk: _earlier(row) for row in traced if (row.trace_id, row.data_hash) in doubled}
+
+
+def _earlier(row: Handoff) -> int:
+    return Handoff.objects.filter(
+        tenant=row.tenant_id,
+        trace_id=row.trace_id,
+        data_hash=row.data_hash,
+        source_agent_id=row.source_agent_id,
+        target_agent_id=row.target_agent_id,
+        id__lt=row.pk,
+    )[:100].count()

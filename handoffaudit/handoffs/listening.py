@@ -1,0 +1,129 @@
+"""Who waits for a verdict or a decision hears of it: by Redis where there is one, else by looking for all at once."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import close_old_connections, connection
+
+from handoffaudit.handoffs.models import Handoff
+
+log = structlog.get_logger(__name__)
+
+CHANNEL = "handoffaudit:changed"
+LOOK_SECONDS = 0.008
+# Messages of Redis may be lost: who waits looks for itself this often.
+RECHECK_SECONDS = 1.0
+
+
+class _Waiters:
+    """The handoffs that requests of this process wait for, and one thread that watches over all of them."""
+
+    def __init__(self) -> None:
+        self._events: dict[uuid.UUID, list[threading.Event]] = {}
+        self._lock = threading.Lock()
+        self._someone = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, pk: uuid.UUID) -> threading.Event:
+        event = threading.Event()
+        with self._lock:
+            self._events.setdefault(pk, []).append(event)
+            self._someone.set()
+            if self._thread is None or not self._thread.is_alive():
+                watch = self._subscribe if settings.REDIS_URL else self._look
+                self._thread = threading.Thread(target=watch, name="listener", daemon=True)
+                self._thread.start()
+        return event
+
+    def remove(self, pk: uuid.UUID, event: threading.Event) -> None:
+        with self._lock:
+            events = self._events.get(pk, [])
+            if event in events:
+                events.remove(event)
+            if not events:
+                self._events.pop(pk, None)
+            if not self._events:
+                self._someone.clear()
+
+    def waiting(self) -> int:
+        with self._lock:
+            return sum(len(events) for events in self._events.values())
+
+    def tell(self, pks: Iterable[uuid.UUID]) -> None:
+        with self._lock:
+            for pk in pks:
+                for event in self._events.get(pk, ()):
+                    event.set()
+
+    def _subscribe(self) -> None:
+        while True:
+            try:
+                with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as subscription:
+                    subscription.subscribe(CHANNEL)
+                    for message in subscription.listen():
+                        if message["type"] == "message":
+                            data: bytes = message["data"]
+                            self.tell(uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16))
+            except redis.RedisError as error:
+                log.warning("Redis can't be reached; who waits looks for itself", error=str(error))
+                time.sleep(RECHECK_SECONDS)
+
+    def _look(self) -> None:
+        versions: dict[uuid.UUID, int] = {}
+        while self._someone.wait():
+            with self._lock:
+                wanted = list(self._events)
+            found = dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version"))
+            self.tell(pk for pk, version in found.items() if version != versions.get(pk, version))
+            versions = found
+            if connection.vendor == "postgresql":
+                close_old_connections()
+            time.sleep(LOOK_SECONDS)
+
+
+_waiters = _Waiters()
+_publisher: "redis.Redis | None" = None
+
+
+def announce(pks: Iterable[uuid.UUID]) -> None:
+    """Tells whoever waits, in every process, that these handoffs changed; call after the commit."""
+    global _publisher  # noqa: PLW0603 -- one connection pool per process
+    changed = list(pks)
+    if not changed:
+        return
+    _waiters.tell(changed)
+    if settings.REDIS_URL:
+        try:
+            if _publisher is None:
+                _publisher = redis.Redis.from_url(settings.REDIS_URL)
+            _publisher.publish(CHANNEL, b"".join(pk.bytes for pk in changed))
+        except redis.RedisError as error:
+            log.warning("Redis can't be reached; who waits looks for itself", error=str(error))
+
+
+def too_many() -> bool:
+    """Whether so many requests wait that another would keep a thread from those who don't."""
+    return _waiters.waiting() >= settings.MAX_WAITING_REQUESTS
+
+
+def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:
+    """The handoff as soon as it has left these states, else as it stands after that time."""
+    deadline = time.monotonic() + seconds
+    handoff = look()
+    event = _waiters.add(handoff.pk)
+    try:
+        # It may have changed between the first look and the registration.
+        handoff = look()
+        while handoff.state in states and (left := deadline - time.monotonic()) > 0:
+            connection.close()
+            event.wait(min(left, RECHECK_SECONDS))
+            event.clear()
+            handoff = look()
+    finally:
+        _waiters.remove(handoff.pk, event)
+    return handoff

@@ -1,0 +1,141 @@
+"""Verdicts into their rows: the verdict, its findings, the handoff's new state, the event and the counts together."""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import orjson
+
+from handoffaudit.handoffs import bulk, counts
+from handoffaudit.handoffs.actors import SYSTEM
+from handoffaudit.handoffs.models import Event, Finding, Handoff, State
+from handoffaudit.handoffs.models import Verdict as VerdictRow
+from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
+
+VERDICT = bulk.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
+FINDING = bulk.Columns.of(Finding, "tenant", "handoff", "code", "severity", "layer", "field_path")
+EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+UPDATED = bulk.Columns.of(
+    Handoff,
+    *("state", "judged_at", "verdict", "score", "codes", "token_count", "chain_length", "warnings", "would_decide"),
+    *("approvable", "user_approved", "review_due_at"),
+)
+_SET = ", ".join(f'"{name}" = %s' + ("::jsonb" if name == "codes" else "") for name in UPDATED.names)
+UPDATE = f"""
+    UPDATE "{UPDATED.table}" SET {_SET}, version = version + 1, claim = NULL, claim_expires_at = NULL WHERE id = %s
+"""  # noqa: S608
+
+STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Outcome.HELD: State.HELD}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A handoff, the state it comes from and what the pipeline said of it."""
+
+    handoff: Handoff
+    from_state: str
+    verdict: Verdict
+    policy: TypePolicy
+
+
+def store(judged: Sequence[Judged]) -> None:
+    """Writes all of it; call inside a transaction that holds the claims of these handoffs."""
+    deltas: counts.Deltas = Counter()
+    events = []
+    for one in judged:
+        state = STATES[one.verdict.outcome]
+        handoff, verdict = one.handoff, one.verdict
+        deltas.update(counts.moved(counts.Place.of(handoff), _codes(verdict), one.from_state, state))
+        events.append(
+            [handoff.pk, handoff.tenant_id, verdict.validated_at, SYSTEM.kind.value, SYSTEM.name]
+            + [str(one.from_state), state.value, _reason(verdict)]
+        )
+    _store_verdicts(judged)
+    bulk.insert(EVENT, events)
+    counts.apply(deltas)
+
+
+def store_at_the_door(rejected: Sequence[tuple[Handoff, Verdict]]) -> None:
+    """The same for what was stored as rejected in this very transaction; its event is written already."""
+    judged = [Judged(handoff, "", verdict, TypePolicy(handoff_type="")) for handoff, verdict in rejected]
+    deltas: counts.Deltas = Counter()
+    for one in judged:
+        deltas.update(counts.moved(counts.Place.of(one.handoff), _codes(one.verdict), "", State.REJECTED))
+    _store_verdicts(judged)
+    counts.apply(deltas)
+
+
+def _store_verdicts(judged: Sequence[Judged]) -> None:
+    bulk.insert(VERDICT, [_verdict_row(one) for one in judged])
+    bulk.insert(FINDING, [row for one in judged for row in _finding_rows(one)])
+    rows = [[*_updated_row(one), one.handoff.pk] for one in judged]
+    if bulk.on_postgresql():
+        bulk.execute_each(UPDATE, rows)
+    else:
+        adapted = UPDATED.adapted([row[:-1] for row in rows])
+        plain = UPDATE.replace("::jsonb", "")
+        bulk.execute_each(plain, [[*row, one.handoff.pk.hex] for row, one in zip(adapted, judged, strict=True)])
+
+
+def _verdict_row(one: Judged) -> list[Any]:
+    verdict = one.verdict
+    content = orjson.dumps(verdict_to_dict(verdict)).decode()
+    pk = uuid.UUID(verdict.validation_id)
+    return [pk, one.handoff.tenant_id, one.handoff.pk, verdict.outcome.value, verdict.policy_version] + [
+        verdict.validated_at,
+        content,
+    ]
+
+
+def _finding_rows(one: Judged) -> list[list[Any]]:
+    return [
+        [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer]
+        + [issue.field_path[:500].replace("\x00", "\ufffd")]
+        for issue in one.verdict.issues
+        if _counts(issue)
+    ]
+
+
+def _updated_row(one: Judged) -> list[Any]:
+    verdict = one.verdict
+    held = verdict.outcome is Outcome.HELD
+    due = verdict.validated_at + timedelta(hours=one.policy.hold_limit_hours) if held else None
+    would = verdict.would_decide.value if verdict.would_decide is not verdict.outcome else ""
+    codes = _codes(verdict)
+    return [
+        STATES[verdict.outcome].value,
+        verdict.validated_at,
+        uuid.UUID(verdict.validation_id),
+        verdict.quality_score,
+        orjson.dumps(codes).decode() if bulk.on_postgresql() else codes,
+        verdict.token_counts.total if verdict.token_counts else None,
+        len(verdict.chain.shown) if verdict.chain else one.handoff.chain_length,
+        any(issue.severity is Severity.WARNING for issue in verdict.issues),
+        would,
+        all(CATALOGUE[code].approvable for code in codes),
+        one.handoff.user_approved,
+        due,
+    ]
+
+
+def _counts(issue: Issue) -> bool:
+    return issue.severity is not Severity.INFO
+
+
+def _codes(verdict: Verdict) -> list[str]:
+    return sorted({issue.code for issue in verdict.issues if _counts(issue)})
+
+
+def _reason(verdict: Verdict) -> str:
+    """The first thing that decided, for a reader of the history."""
+    if verdict.outcome is Outcome.ACCEPTED:
+        return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
+    deciding = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
+    deciding = deciding or [issue for issue in verdict.issues if CATALOGUE[issue.code].holds]
+    return "; ".join(issue.code for issue in deciding[:5])

@@ -1,0 +1,186 @@
+"""What pages and the API read. Lists never touch bodies; every query begins with the tenant."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.cursors import cursor_id, first_id_at
+from handoffaudit.handoffs.figures import (
+    Bucket,
+    KnownValues,
+    Waiting,
+    known_values,
+    over_time,
+    state_totals,
+    top_codes,
+    waiting,
+    waiting_for_review,
+)
+from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
+from handoffaudit.handoffs.rows import record_of
+
+__all__ = [
+    "BadFilter",
+    "Bucket",
+    "Filters",
+    "KnownValues",
+    "Page",
+    "Waiting",
+    "body",
+    "count_new",
+    "current_verdict",
+    "earlier_attempts",
+    "events",
+    "get",
+    "known_values",
+    "list_handoffs",
+    "over_time",
+    "record_of",
+    "review_queue",
+    "state_totals",
+    "top_codes",
+    "trace",
+    "verdicts",
+    "waiting",
+    "waiting_for_review",
+]
+
+REVIEWED_ORDER = (State.HELD, State.REJECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some rows, and the cursor that the next ones begin at (None: these were the last)."""
+
+    items: list[Handoff]
+    next: str | None
+
+
+def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
+    """The handoffs of a tenant. A tenant that is not stored raises: a query without a tenant must not exist."""
+    if tenant.pk is None:
+        raise ValueError("a query of handoffs needs a stored tenant")
+    return Handoff.objects.filter(tenant=tenant)
+
+
+def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
+    rows = of_tenant(tenant)
+    if filters.state:
+        rows = rows.filter(state=filters.state[0]) if len(filters.state) == 1 else rows.filter(state__in=filters.state)
+    exact = {
+        "handoff_type": filters.handoff_type,
+        "source_agent_id": filters.source,
+        "target_agent_id": filters.target,
+        "trace_id": filters.trace,
+    }
+    rows = rows.filter(**{column: value for column, value in exact.items() if value})
+    if filters.since:
+        rows = rows.filter(id__gte=first_id_at(filters.since))
+    if filters.until:
+        rows = rows.filter(id__lt=first_id_at(filters.until))
+    if filters.quality_min is not None:
+        rows = rows.filter(score__gte=filters.quality_min)
+    if filters.quality_max is not None:
+        rows = rows.filter(score__lte=filters.quality_max)
+    if filters.code:
+        rows = rows.filter(Exists(Finding.objects.filter(tenant=tenant, code=filters.code, handoff=OuterRef("pk"))))
+    return rows.filter(_flagged(filters.flag))
+
+
+def _flagged(flag: str) -> Q:
+    return {
+        "": Q(),
+        "parked": Q(parked=True),
+        "shadowed": ~Q(would_decide=""),
+        "warnings": Q(warnings=True),
+        "overdue": Q(state=State.HELD, review_due_at__lt=timezone.now()),
+    }[flag]
+
+
+def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
+    """Newest first."""
+    rows = matching(tenant, filters).order_by("-id")
+    if cursor:
+        rows = rows.filter(id__lt=cursor_id(cursor))
+    return _page(list(rows[: limit + 1]), limit)
+
+
+def _page(found: list[Handoff], limit: int) -> Page:
+    return Page(items=found[:limit], next=str(found[limit - 1].pk) if len(found) > limit else None)
+
+
+def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
+    """How many matching handoffs came after that id, counted up to `cap`."""
+    return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
+
+
+def review_queue(tenant: Tenant, *, cursor: str = "", limit: int = 50, filters: Filters = Filters()) -> Page:
+    """What waits for a person: held, oldest first; then rejected, newest first."""
+    state, _, after = cursor.partition(":")
+    rows = matching(tenant, filters)
+    items: list[Handoff] = []
+    if state != State.REJECTED:
+        held = rows.filter(state=State.HELD).order_by("id")
+        items = list((held.filter(id__gt=cursor_id(after)) if after else held)[: limit + 1])
+    if len(items) <= limit:
+        rejected = rows.filter(state=State.REJECTED, approvable=True).order_by("-id")
+        if state == State.REJECTED and after:
+            rejected = rejected.filter(id__lt=cursor_id(after))
+        items += list(rejected[: limit + 1 - len(items)])
+    last = items[limit - 1] if len(items) > limit else None
+    return Page(items=items[:limit], next=f"{last.state}:{last.pk}" if last else None)
+
+
+def get(tenant: Tenant, reference: str) -> Handoff:
+    """By the product's id, else by the sender's `handoff_id`. Raises `Handoff.DoesNotExist`."""
+    rows = of_tenant(tenant)
+    try:
+        found = rows.filter(pk=uuid.UUID(reference)).first()
+    except ValueError:
+        found = None
+    if found is None and "\x00" not in reference:
+        found = rows.filter(handoff_id=reference).first()
+    if found is None:
+        raise Handoff.DoesNotExist(f"There is no handoff {reference[:80]!r}.")
+    return found
+
+
+def body(handoff: Handoff) -> HandoffBody:
+    return HandoffBody.objects.get(pk=handoff.pk)
+
+
+def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
+    """The verdict in force as the API shows it; None while there is none."""
+    content = Verdict.objects.filter(pk=handoff.verdict).values_list("content", flat=True).first()
+    return orjson.loads(content) if content else None
+
+
+def verdicts(handoff: Handoff) -> list[Verdict]:
+    return list(Verdict.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")[:100])
+
+
+def events(handoff: Handoff) -> list[Event]:
+    return list(Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("id")[:500])
+
+
+def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
+    """The handoffs of a piece of work, in the order they came."""
+    return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:limit]) if trace_id else []
+
+
+def earlier_attempts(handoff: Handoff, limit: int = 20) -> list[Handoff]:
+    """The attempts that this one takes the place of, newest first."""
+    found: list[Handoff] = []
+    while handoff.retry_of and len(found) < limit:
+        before = of_tenant(handoff.tenant).filter(handoff_id=handoff.retry_of).first()
+        if before is None or before in found:
+            break
+        found.append(before)
+        handoff = before
+    return found

@@ -1,0 +1,23 @@
+"""The transition table of a handoff's state."""
+
+from handoffaudit.handoffs.models import State
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "": frozenset({State.RECEIVED, State.REJECTED}),
+    State.RECEIVED: frozenset({State.VALIDATING}),
+    # Back to received: its worker died, or a person asked for another try of a parked one.
+    State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
+    State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
+    State.HELD: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
+    State.ACCEPTED: frozenset({State.SUPERSEDED}),
+    State.APPROVED: frozenset(),
+    State.DECLINED: frozenset({State.SUPERSEDED}),
+    State.SUPERSEDED: frozenset(),
+}
+
+REVIEWABLE = frozenset({State.REJECTED, State.HELD})
+SETTLED = frozenset(set(State.values) - {State.RECEIVED, State.VALIDATING})
+
+
+def may_become(before: str, after: str) -> bool:
+    return after in ALLOWED[before]

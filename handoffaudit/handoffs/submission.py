@@ -1,0 +1,142 @@
+"""What was sent, cut into the document and what stands beside it. The document's bytes are kept as they came."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.text import MAX_TEXT
+
+_PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
+_TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id")
+
+
+class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
+    document: msgspec.Raw
+    format: str | None = None
+    # Empty where it was not given.
+    context: msgspec.Raw = msgspec.Raw()
+    evidence: msgspec.Raw = msgspec.Raw()
+    trace_id: str | None = None
+    parent_handoff_id: str | None = None
+    retry_of: str | None = None
+    handoff_id: str | None = None
+    step: int | None = None
+
+
+_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENVELOPE = msgspec.json.Decoder(_Wrapped)
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+FIELDS = _Wrapped.__struct_fields__
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One document as it arrived (`document`, exact bytes) and its envelope; `issues` say what of the envelope can't be
+    read, and then `document` is all that was sent."""
+
+    document: bytes
+    format: str | None = None
+    context: bytes | None = None
+    evidence: bytes | None = None
+    envelope: Envelope = field(default_factory=Envelope)
+    issues: tuple[Issue, ...] = ()
+
+
+def read_submission(sent: bytes, declared_format: str | None = None) -> Submission:
+    """With a declared format, or without a `document` in it, what was sent is the bare document."""
+    if declared_format is not None:
+        return Submission(document=sent, format=declared_format)
+    try:
+        if "document" not in _NAMES.decode(sent):
+            return Submission(document=sent)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return Submission(document=sent)
+    try:
+        wrapped = _ENVELOPE.decode(sent)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return Submission(document=sent, issues=(_unreadable(str(error)),))
+    return _unwrapped(sent, wrapped)
+
+
+def _unwrapped(sent: bytes, wrapped: _Wrapped) -> Submission:
+    issues = [issue for name in _TEXTS if (issue := _text_issue(name, getattr(wrapped, name)))]
+    context, evidence = _json_field(wrapped.context, "context", dict), _json_field(wrapped.evidence, "evidence", list)
+    issues += [part for part in (context, evidence) if isinstance(part, Issue)]
+    if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
+        issues.append(_wrong("step", "structure.out_of_range", f"step is {wrapped.step}, which is no step number"))
+    if issues:
+        return Submission(document=sent, issues=tuple(issues))
+    return Submission(
+        document=bytes(wrapped.document),
+        format=wrapped.format,
+        context=bytes(wrapped.context) if context else None,
+        evidence=bytes(wrapped.evidence) if evidence else None,
+        envelope=Envelope(
+            context=context or None,  # type: ignore[arg-type]
+            evidence=evidence or None,  # type: ignore[arg-type]
+            trace_id=wrapped.trace_id,
+            parent_handoff_id=wrapped.parent_handoff_id,
+            retry_of=wrapped.retry_of,
+            step=wrapped.step,
+            handoff_id=wrapped.handoff_id,
+        ),
+    )
+
+
+def _json_field(raw: msgspec.Raw, name: str, kind: type) -> Any:
+    if not bytes(raw):
+        return None
+    try:
+        value = orjson.loads(bytes(raw))
+    except orjson.JSONDecodeError as error:
+        return _wrong(name, "structure.json_parse", f"{name} is not JSON: {error.msg}")
+    if value is not None and not isinstance(value, kind):
+        wanted = "an object" if kind is dict else "a list"
+        return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
+    return value
+
+
+def _text_issue(name: str, value: str | None) -> Issue | None:
+    if value is None:
+        return None
+    if len(value) > MAX_TEXT:
+        return _wrong(name, "structure.too_long", f"{name} has {len(value)} characters; {MAX_TEXT} are the most")
+    if "\x00" in value:
+        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character")
+    return None
+
+
+def _wrong(name: str, code: str, message: str) -> Issue:
+    return make(code, location=(name,), message=message + ".", part="envelope")
+
+
+def _unreadable(error: str) -> Issue:
+    place = _PLACE.search(error)
+    said = _PLACE.sub("", error)
+    if "unknown field" in said:
+        name = said.rpartition("`")[0].rpartition("`")[2]
+        return make(
+            "structure.unknown_field",
+            location=(name,),
+            message=f"The submission has a field {name!r} that is not known here.",
+            hint=f"Use only {', '.join(FIELDS)}.",
+            part="envelope",
+        )
+    location = tuple(part for part in (place[1] if place else "").split(".") if part)
+    return make("structure.wrong_type", location=location, message=f"The submission can't be read: {said}.", part="envelope")
+
+
+def split_batch(sent: bytes, *, lines: bool) -> list[bytes]:
+    """The items of a batch, each as its own bytes. Raises `ValueError` where a JSON array can't be read."""
+    if lines:
+        return [line for line in sent.split(b"\n") if line.strip()]
+    try:
+        return [bytes(item) for item in _ITEMS.decode(sent)]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,23 @@
+"""The Celery tasks: wake-ups without content. What is to be done stands in the database."""
+
+import threading
+
+from celery import shared_task
+
+from handoffaudit.handoffs import judging
+
+# More drains than this in one process only wait for each other.
+_drains = threading.BoundedSemaphore(2)
+_asked = threading.Event()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)
+def judge_waiting() -> None:
+    """Judges all that waits. Where enough drains run already, one of them looks again instead."""
+    _asked.set()
+    while _asked.is_set() and _drains.acquire(blocking=False):
+        try:
+            _asked.clear()
+            judging.drain()
+        finally:
+            _drains.release()

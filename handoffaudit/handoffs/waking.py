@@ -1,0 +1,56 @@
+"""Wakes the workers. A message carries nothing and may be lost: the sweep finds what was left."""
+
+import threading
+import time
+
+import structlog
+from celery import current_app
+from kombu.exceptions import KombuError
+
+log = structlog.get_logger(__name__)
+
+TASK = "handoffaudit.handoffs.tasks.judge_waiting"
+# Submissions within this time share one message: a message wakes a worker for all that waits.
+GATHER_SECONDS = 0.005
+PAUSE_AFTER_FAILURE = 1.0
+
+
+class _Waker:
+    """Sends from a thread of its own, so that no submission waits for the broker, or for one that is away."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ask(self) -> None:
+        self._asked.set()
+        if self._thread is None or not self._thread.is_alive():
+            with self._lock:
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            time.sleep(GATHER_SECONDS if send() else PAUSE_AFTER_FAILURE)
+
+
+def send() -> bool:
+    """One wake-up to the broker, now; False where the broker can't be reached."""
+    try:
+        current_app.send_task(TASK, ignore_result=True, retry=False)
+    except (KombuError, OSError) as error:
+        log.warning("the broker can't be reached; the sweep will find what waits", error=str(error))
+        return False
+    return True
+
+
+_waker = _Waker()
+
+
+def wake() -> None:
+    """Asks for a wake-up soon. Returns at once."""
+    _waker.ask()

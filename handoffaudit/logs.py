@@ -1,0 +1,41 @@
+"""Logs on standard error: lines to read while developing, JSON in production."""
+
+import logging
+import sys
+from typing import Any
+
+import orjson
+import structlog
+
+
+def _dumps(event: dict[str, Any], **_: Any) -> str:
+    return orjson.dumps(event, default=str).decode()
+
+
+def configure_logs(form: str, level: str) -> None:
+    """Sends structlog's and the standard library's records through one formatter. `form` is `text` or `json`."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer(serializer=_dumps) if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    )
+    structlog.configure(
+        processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level)

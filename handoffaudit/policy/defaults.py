@@ -1,0 +1,16 @@
+"""The strictness table as shipped."""
+
+from handoffaudit.policy.parsing import checked_table
+from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy
+
+VERSION_AS_SHIPPED = 0
+ROWS_AS_SHIPPED = checked_table(
+    [
+        TypePolicy("deal_data"),
+        TypePolicy("customer_info"),
+        TypePolicy("research_result"),
+        TypePolicy("status_update", strictness=Strictness.LENIENT),
+        TypePolicy("notification", strictness=Strictness.LENIENT),
+        TypePolicy(ANY_OTHER_TYPE),
+    ]
+)

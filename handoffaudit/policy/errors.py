@@ -1,0 +1,31 @@
+"""What is wrong with a policy that someone wants to save."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyError:
+    """One value that cannot be saved. `row` is its handoff type, `field` empty where the whole row is meant."""
+
+    row: str
+    field: str
+    value: Any
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        place = f"row {self.row!r}, {self.field}" if self.field else f"row {self.row!r}"
+        return f"{place}: {self.message} {self.remedy}"
+
+
+class InvalidPolicy(Exception):
+    def __init__(self, errors: list[PolicyError]) -> None:
+        super().__init__("; ".join(str(error) for error in errors))
+        self.errors = errors
+
+
+class NoSuchVersion(LookupError):
+    def __init__(self, number: int) -> None:
+        super().__init__(f"There is no version {number}.")
+        self.number = number

@@ -1,0 +1,27 @@
+"""What is demanded: each kind of policy as a row of whole versions."""
+
+from django.db import models
+
+from handoffaudit.accounts.models import Tenant
+
+
+class Kind(models.TextChoices):
+    STRICTNESS = "strictness"
+
+
+class PolicyVersion(models.Model):
+    """One saved state of one kind of policy. Versions are only added; the newest is in force."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    number = models.PositiveIntegerField()
+    content = models.JSONField()
+    changed_by = models.CharField(max_length=200)
+    changed_at = models.DateTimeField(auto_now_add=True)
+    note = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "kind", "number"], name="one_version_per_number")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number}"

@@ -1,0 +1,188 @@
+"""All settings, from the environment. `docs/settings.md` lists each variable."""
+
+import importlib.metadata
+from pathlib import Path
+
+from csp.constants import NONE, SELF
+
+from handoffaudit.env import choice, data_folder, database, env, positive, secret_key
+from handoffaudit.logs import configure_logs
+
+VERSION = importlib.metadata.version("handoffaudit")
+PACKAGE = Path(__file__).resolve().parent
+# A wheel carries the pages inside the package; a checkout has them beside it.
+WEB = PACKAGE / "_web" if (PACKAGE / "_web").is_dir() else PACKAGE.parent
+
+DATA_FOLDER = data_folder()
+SECRET_KEY = secret_key(DATA_FOLDER)
+DEBUG = env.bool("HANDOFFAUDIT_DEBUG", False)
+ALLOWED_HOSTS = env.list("HANDOFFAUDIT_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
+PUBLIC_URL = env.str("HANDOFFAUDIT_PUBLIC_URL", "")
+HTTPS = PUBLIC_URL.startswith("https://")
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.humanize",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "allauth",
+    "allauth.account",
+    "django_htmx",
+    "template_partials",
+    "ninja",
+    "handoffaudit.accounts",
+    "handoffaudit.policy",
+    "handoffaudit.handoffs",
+    "handoffaudit.dashboard",
+]
+
+MIDDLEWARE = [
+    "handoffaudit.api.problems.ProblemMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "handoffaudit.urls"
+WSGI_APPLICATION = "handoffaudit.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [WEB / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "handoffaudit.dashboard.context.page",
+            ],
+        },
+    }
+]
+
+DATABASES = {"default": database(DATA_FOLDER)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "accounts.Person"
+
+REDIS_URL = env.str("REDIS_URL", "")
+CACHES = {
+    "default": (
+        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+        if REDIS_URL
+        else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    )
+}
+
+AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
+# Failures are counted by address and by name; "login" would count successes too and answer with a bare page.
+ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key"}
+ACCOUNT_SESSION_REMEMBER = True
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = "home"
+ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
+SECURE_SSL_REDIRECT = False
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("HANDOFFAUDIT_BEHIND_PROXY", False) else None
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "base-uri": [NONE],
+        "connect-src": [SELF],
+        "font-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "img-src": [SELF, "data:"],
+        "manifest-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+    }
+}
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+STATIC_URL = "static/"
+STATIC_ROOT = Path(env.str("HANDOFFAUDIT_STATIC", str(DATA_FOLDER / "static")))
+STATICFILES_DIRS = [WEB / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "handoffaudit.staticfiles.Storage"},
+}
+
+# Limits of the API; what is over one of them is refused with its name and value.
+MAX_BODY_BYTES = positive("HANDOFFAUDIT_MAX_BODY_BYTES", 1024 * 1024)
+MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
+MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
+MAX_NESTING = positive("HANDOFFAUDIT_MAX_NESTING", 64)
+RATE_PER_KEY = env.str("HANDOFFAUDIT_RATE_PER_KEY", "200000/minute")
+MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
+MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
+KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
+
+# Judging: how many handoffs one claim takes, for how long, and after how many tries one is parked.
+CLAIM_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
+CLAIM_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
+CLAIM_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
+SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
+REVIEW_HOLD_SECONDS = 300
+
+QUEUE_FOLDER = DATA_FOLDER / "queue"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    {"visibility_timeout": 120}
+    if REDIS_URL
+    else {
+        "data_folder_in": str(QUEUE_FOLDER / "messages"),
+        "data_folder_out": str(QUEUE_FOLDER / "messages"),
+        "control_folder": str(QUEUE_FOLDER / "control"),
+        # kombu looks once a second without this.
+        "polling_interval": 0.05,
+    }
+)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TASK_DEFAULT_QUEUE = "structural"
+CELERY_TIMEZONE = "UTC"
+
+LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
+LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
+LOGGING_CONFIG = None
+configure_logs(LOG_FORMAT, LOG_LEVEL)

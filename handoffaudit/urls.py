@@ -1,0 +1,21 @@
+"""Mount points only."""
+
+from django.urls import include, path
+
+from handoffaudit.api.app import api
+from handoffaudit.api.health import alive, ready
+from handoffaudit.dashboard import sign_in
+from handoffaudit.dashboard.home import home
+
+urlpatterns = [
+    path("", home, name="home"),
+    path("healthz", alive, name="healthz"),
+    path("readyz", ready, name="readyz"),
+    path("api/v1/", api.urls),
+    path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
+    path("", include(sign_in.urlpatterns)),
+]
+
+handler403 = "handoffaudit.dashboard.errors.forbidden"
+handler404 = "handoffaudit.dashboard.errors.not_found"
+handler500 = "handoffaudit.dashboard.errors.broken"

@@ -1,0 +1,19 @@
+"""What the catalogue says of one code."""
+
+from dataclasses import dataclass
+
+from handoffaudit.validation.issues import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One entry. `holds`: a person decides; `approvable`: a person may let a handoff with it through."""
+
+    code: str
+    layer: str
+    severity: Severity
+    title: str
+    what: str
+    hint: str
+    holds: bool = False
+    approvable: bool = True

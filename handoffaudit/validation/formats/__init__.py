@@ -1,0 +1,67 @@
+"""The formats a handoff arrives in. One table; a new format is one module and one line here."""
+
+from collections.abc import Mapping
+from itertools import islice
+from types import MappingProxyType
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats import payload, universal
+from handoffaudit.validation.formats.base import Format
+from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.reading import not_an_object
+from handoffaudit.validation.record import Envelope, Reading
+from handoffaudit.validation.text import closest, shown
+
+__all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
+
+# asked in this order when a submission does not name its format
+FORMATS: tuple[Format, ...] = (universal, payload)
+BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
+
+
+def read(document: object, declared_format: str | None, envelope: Envelope) -> Reading:
+    """The record of a parsed document, or the issues that say why there is none.
+
+    A declared format is taken at its word: what its shape lacks is found by the structure layer.
+    """
+    if declared_format is not None and declared_format not in BY_NAME:
+        return Reading(None, (_unknown_format(declared_format),))
+    if not isinstance(document, dict):
+        return Reading(None, (not_an_object(document),), declared_format or "")
+    form = BY_NAME[declared_format] if declared_format is not None else _recognised(document)
+    if form is None:
+        return Reading(None, (_unrecognised(document),))
+    return Reading(form.read(document, envelope), format=form.NAME)
+
+
+def _recognised(document: dict[str, object]) -> Format | None:
+    return next((form for form in FORMATS if form.recognise(document)), None)
+
+
+def _unknown_format(name: str) -> Issue:
+    near = closest(name, BY_NAME)
+    return make(
+        "structure.unrecognised_format",
+        message=f"The submission names the format {shown(name)}, which is not one of those read: {_tried()}.",
+        hint=f'Use "{near}".' if near else f"Name one of {_tried()}, or none to have it recognised.",
+        expected=list(BY_NAME),
+        actual=name,
+        tried=list(BY_NAME),
+    )
+
+
+def _unrecognised(document: dict[str, object]) -> Issue:
+    fields = ", ".join(shown(name) for name in islice(document, 5)) or "none"
+    return make(
+        "structure.unrecognised_format",
+        message=f"The document fits none of the formats tried: {_tried()}. Its fields: {fields}.",
+        hint='A universal document has one field, "handoff"; a payload has "source_agent_id", "target_agent_id" and '
+        '"call_chain". Or name the format of the submission, to be told what is missing.',
+        expected=list(BY_NAME),
+        tried=list(BY_NAME),
+    )
+
+
+def _tried() -> str:
+    return ", ".join(BY_NAME)

@@ -1,0 +1,162 @@
+"""What a format is: a module of this package that satisfies `Format`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location, at, last_name
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import MAX_TEXT, clean, clean_or_empty, storable
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a format keeps what the layers speak of; None where it has no such field."""
+
+    target: Location
+    chain: Location | None = None
+    confidence: Location | None = None
+    timestamp: Location | None = None
+    expires_at: Location | None = None
+    trace_id: Location | None = None
+    token_count: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a document whose tokens are counted apart. `target` in tokens, None where there is none."""
+
+    value: Any
+    target: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A file that the document refers to, and where it does."""
+
+    location: Location
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """A part of the document with the hash and the size that the sender computed of it."""
+
+    value: Any
+    declared_hash: str | None
+    hash_location: Location
+    declared_size: int | None
+    size_location: Location
+
+
+class Format(Protocol):
+    """`demands_z`: times must be written with `Z`. `source_leads_chain`: the source is the chain's first entry."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802  (a constant of the module)
+    @property
+    def PLACES(self) -> Places: ...  # noqa: N802
+    @property
+    def DEMANDS_Z(self) -> bool: ...  # noqa: N802
+    @property
+    def SOURCE_LEADS_CHAIN(self) -> bool: ...  # noqa: N802
+
+    def recognise(self, document: Document) -> bool:
+        """Whether the document has this shape, right or wrong in its details."""
+        ...
+
+    def read(self, document: Document, envelope: Envelope) -> Record:
+        """The record, with defaults for what is absent or unusable. Never raises for any JSON object."""
+        ...
+
+    def check(self, record: Record) -> Iterable[Issue]:
+        """The structure issues of the record's document."""
+        ...
+
+    def sections(self, document: Document) -> Mapping[str, Section]:
+        """The parts whose tokens are counted apart."""
+        ...
+
+    def references(self, document: Document) -> Iterable[Reference]:
+        """The files that the document refers to."""
+        ...
+
+    def seal(self, document: Document) -> Seal | None:
+        """What the sender hashed, where the format has it."""
+        ...
+
+
+def declared_token_count(form: Format, document: Document) -> int | None:
+    """The count that the sender gives, where the format has one."""
+    place = form.PLACES.token_count
+    return integer(at(document, place)) if place else None
+
+
+def integer(value: object) -> int | None:
+    """JSON Schema's integer: 3 and 3.0, but not true."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) else None
+
+
+def obj(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def names(value: object) -> tuple[str, ...]:
+    """The texts in a list of them; what is no text is left out."""
+    return tuple(clean(item) for item in entries(value) if isinstance(item, str))
+
+
+def envelope_fields(envelope: Envelope) -> dict[str, Any]:
+    """The record's fields that only the envelope has."""
+    return {
+        "parent_handoff_id": clean_or_empty(envelope.parent_handoff_id),
+        "retry_of": clean_or_empty(envelope.retry_of),
+        "step": envelope.step,
+        "evidence": tuple(envelope.evidence or ()),
+    }
+
+
+def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]:
+    """Names and ids that are too long to be kept, or hold characters that cannot be. A list stands for its items."""
+    for place in places:
+        value = at(document, place)
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _id_issue((*place, index), item)
+        else:
+            yield from _id_issue(place, value)
+
+
+def _id_issue(place: Location, value: object) -> Iterable[Issue]:
+    if not isinstance(value, str):
+        return
+    if len(value) > MAX_TEXT:
+        yield make(
+            "structure.too_long",
+            location=place,
+            message=f"{last_name(place)} is {len(value):,} characters long, {len(value) - MAX_TEXT:,} over the limit "
+            f"of {MAX_TEXT} for names and ids.",
+            hint=f"Use a name or id of at most {MAX_TEXT} characters.",
+            expected=MAX_TEXT,
+            actual=len(value),
+        )
+    elif not storable(value):
+        yield make(
+            "structure.bad_format",
+            location=place,
+            message=f"{last_name(place)} holds a NUL character or half a surrogate pair, which names and ids cannot.",
+            hint="Remove the character from the name or id.",
+            actual=value,
+        )

@@ -1,0 +1,117 @@
+"""`payload`: a flat object that one agent sends to the next."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    envelope_fields,
+    id_issues,
+    names,
+    obj,
+)
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty, closest, shown
+from handoffaudit.validation.times import moment
+
+NAME: Final = "payload"
+PLACES: Final = Places(
+    target=("target_agent_id",),
+    chain=("call_chain",),
+    confidence=("confidence",),
+    timestamp=("timestamp",),
+)
+# Python's isoformat() writes +00:00, and payloads are mostly written by it
+DEMANDS_Z: Final = False
+SOURCE_LEADS_CHAIN: Final = False
+
+_SHAPE = Shape("payload")
+_TELLTALE = ("source_agent_id", "target_agent_id", "call_chain")
+_IDS = (
+    ("handoff_id",),
+    ("source_agent_id",),
+    ("target_agent_id",),
+    ("tenant_id",),
+    ("handoff_type",),
+    ("call_chain",),
+    ("context_refs",),
+)
+_MAX_REASON = 2000
+
+
+def recognise(document: Document) -> bool:
+    return any(name in document for name in _TELLTALE)
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    timestamp = moment(document.get("timestamp"))
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(document.get("handoff_id") or envelope.handoff_id) or None,
+        tenant_id=clean_or_empty(document.get("tenant_id")) or None,
+        handoff_type=clean_or_empty(document.get("handoff_type")),
+        source_agent_id=clean_or_empty(document.get("source_agent_id")),
+        target_agent_id=clean_or_empty(document.get("target_agent_id")),
+        call_chain=names(document.get("call_chain")),
+        trace_id=clean_or_empty(envelope.trace_id),
+        data=obj(document.get("data")),
+        context=obj(envelope.context),
+        context_refs=names(document.get("context_refs")),
+        confidence=_confidence(document.get("confidence", 1.0)),
+        timestamp=timestamp.at if timestamp else None,
+        handoff_reason=clean_or_empty(document.get("handoff_reason"), _MAX_REASON),
+        user_approved=document.get("user_approved") is True,
+        **envelope_fields(envelope),
+    )
+
+
+def _confidence(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
+
+
+def check(record: Record) -> Iterable[Issue]:
+    return chain(_SHAPE.check(record.document), id_issues(record.document, _IDS), _source_in_chain(record.document))
+
+
+def _source_in_chain(document: Document) -> Iterable[Issue]:
+    source, declared = document.get("source_agent_id"), document.get("call_chain")
+    if not isinstance(source, str) or not isinstance(declared, list):
+        return
+    if not source or not declared or source in declared:
+        return
+    near = closest(source, [name for name in declared[-10:] if isinstance(name, str)])
+    hint = f'Write "{near}" the same way in both places, or add' if near else "Add"
+    yield make(
+        "structure.source_not_in_chain",
+        location=("call_chain",),
+        message=f"source_agent_id {shown(source)} is not in call_chain, which ends with {shown(declared[-1])}.",
+        hint=f"{hint} {shown(source)} as the last entry of call_chain.",
+        expected=source,
+        actual=declared,
+    )
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    apart = {"data": "data", "context_refs": "context_refs", "call_chain": "chain"}
+    found = {name: Section(document[key]) for key, name in apart.items() if key in document}
+    rest = {key: value for key, value in document.items() if key not in apart}
+    return {**found, "rest": Section(rest)}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    return ()
+
+
+def seal(document: Document) -> Seal | None:
+    return None

@@ -1,0 +1,176 @@
+"""`universal`: the Universal Handoff Schema, version 3.0."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, Final
+from uuid import UUID
+
+from handoffaudit.validation.canonical import canonical, sha256_hex
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    entries,
+    envelope_fields,
+    id_issues,
+    integer,
+    names,
+    obj,
+)
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty, shown
+from handoffaudit.validation.times import moment
+
+NAME: Final = "universal"
+PLACES: Final = Places(
+    target=("handoff", "target", "skill"),
+    chain=("handoff", "meta", "handoff_chain"),
+    confidence=("handoff", "meta", "confidence"),
+    timestamp=("handoff", "timestamp"),
+    expires_at=("handoff", "expires_at"),
+    trace_id=("handoff", "trace_id"),
+    token_count=("handoff", "meta", "token_count"),
+)
+DEMANDS_Z: Final = True
+SOURCE_LEADS_CHAIN: Final = True
+VERSION: Final = "3.0"
+CONFIDENCE: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
+
+_SHAPE = Shape("universal-3.0")
+_IDS = (
+    ("handoff", "source", "skill"),
+    ("handoff", "target", "skill"),
+    ("handoff", "meta", "handoff_chain"),
+)
+_MAX_REASON = 2000
+_METADATA = ("version", "schema_type", "timestamp", "trace_id", "expires_at")
+
+
+def recognise(document: Document) -> bool:
+    return "handoff" in document
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    handoff = obj(document.get("handoff"))
+    source, meta, context = obj(handoff.get("source")), obj(handoff.get("meta")), obj(handoff.get("context"))
+    skill = clean_or_empty(source.get("skill"))
+    timestamp, expires_at = moment(handoff.get("timestamp")), moment(handoff.get("expires_at"))
+    trace_id = clean_or_empty(handoff.get("trace_id")) or clean_or_empty(envelope.trace_id)
+    word = meta.get("confidence")
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(envelope.handoff_id) or None,
+        tenant_id=None,
+        handoff_type=clean_or_empty(context.get("problem_type")),
+        source_agent_id=skill,
+        target_agent_id=clean_or_empty(obj(handoff.get("target")).get("skill")),
+        call_chain=names(meta["handoff_chain"]) if "handoff_chain" in meta else (skill,) if skill else (),
+        trace_id=trace_id or made_trace_id(document),
+        data=obj(handoff.get("payload")),
+        # what the document says of itself counts where both say something
+        context={**(envelope.context or {}), **context},
+        confidence=CONFIDENCE.get(word) if isinstance(word, str) else None,
+        timestamp=timestamp.at if timestamp else None,
+        expires_at=expires_at.at if expires_at else None,
+        handoff_reason=clean_or_empty(meta.get("handoff_reason"), _MAX_REASON),
+        user_approved=meta.get("user_approved") is True,
+        **envelope_fields(envelope),
+    )
+
+
+def made_trace_id(document: Document) -> str:
+    """A trace id for a document without one: the same document, the same id."""
+    return str(UUID(hex=sha256_hex(canonical(document))[:32], version=4))
+
+
+def check(record: Record) -> Iterable[Issue]:
+    """Of a document of another version only that is said: the rules of this one do not hold for it."""
+    handoff = record.document.get("handoff")
+    version = handoff.get("version", VERSION) if isinstance(handoff, dict) else VERSION
+    if isinstance(version, str) and version != VERSION:
+        return (_version_mismatch(version),)
+    shape = _SHAPE.check(record.document)
+    if isinstance(handoff, dict) and "trace_id" not in handoff:
+        shape = [issue for issue in shape if issue.location != PLACES.trace_id]
+        shape.append(_generated_trace_id(record))
+    return chain(shape, id_issues(record.document, _IDS))
+
+
+def _version_mismatch(version: str) -> Issue:
+    return make(
+        "structure.version_mismatch",
+        location=("handoff", "version"),
+        message=f"version is {shown(version)}; only version {VERSION} of the universal format is read.",
+        hint=f'Send the handoff in version "{VERSION}" of the format; renaming the version alone does not convert it.',
+        expected=VERSION,
+        actual=version,
+    )
+
+
+def _generated_trace_id(record: Record) -> Issue:
+    made = record.trace_id == made_trace_id(record.document)
+    origin = "made from the document's hash" if made else "taken from the submission"
+    source = f"The source {shown(record.source_agent_id)}" if record.source_agent_id else "Its source"
+    return make(
+        "structure.generated_trace_id",
+        location=("handoff", "trace_id"),
+        message=f"Generated trace_id for legacy handoff. {source} gave none; {record.trace_id} was {origin}.",
+        hint='Add "trace_id": a lower-case UUID of version 4, the same one for every handoff of a piece of work.',
+        trace_id=record.trace_id,
+        source=record.source_agent_id,
+        origin="document" if made else "submission",
+    )
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    handoff = obj(document.get("handoff"))
+    payload = obj(handoff.get("payload"))
+    parts: dict[str, tuple[Any, int | None]] = {
+        "metadata": (_only(handoff, _METADATA), 100),
+        "source and target": (_only(handoff, ("source", "target")), 50),
+        "context": (handoff.get("context"), 200),
+        "payload.working": (payload.get("working"), 500),
+        "payload.session": (payload.get("session"), 800),
+        "payload.references": (payload.get("references"), 200),
+        "meta and tracing": (_only(handoff, ("meta", "tracing")), 150),
+        "payload, other": (
+            {key: value for key, value in payload.items() if key not in ("working", "session", "references")},
+            None,
+        ),
+    }
+    return {name: Section(value, target) for name, (value, target) in parts.items() if value not in (None, {})}
+
+
+def _only(whole: Document, keys: Iterable[str]) -> Document:
+    return {key: whole[key] for key in keys if key in whole}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    payload = obj(obj(document.get("handoff")).get("payload"))
+    for section, key in (("session", "artifacts"), ("references", "files")):
+        for index, entry in enumerate(entries(obj(payload.get(section)).get(key))):
+            path = obj(entry).get("path")
+            if isinstance(path, str):
+                yield Reference(("handoff", "payload", section, key, index, "path"), path)
+
+
+def seal(document: Document) -> Seal | None:
+    handoff = obj(document.get("handoff"))
+    meta = obj(handoff.get("meta"))
+    declared = meta.get("payload_hash")
+    size = integer(meta.get("payload_size_bytes"))
+    if declared is None and size is None:
+        return None
+    return Seal(
+        value=handoff.get("payload"),
+        declared_hash=declared if isinstance(declared, str) else None,
+        hash_location=("handoff", "meta", "payload_hash"),
+        declared_size=size,
+        size_location=("handoff", "meta", "payload_size_bytes"),
+    )

@@ -1,0 +1,246 @@
+"""Errors of a JSON Schema validator, said so that a person can mend them."""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from math import isfinite
+from typing import Any
+
+from jsonschema_rs import ValidationError
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location, at, dotted, last_name
+from handoffaudit.validation.text import closest, counted, either, shown, type_name
+
+Rule = dict[str, Any]
+
+_LONGEST_FORM = 100
+_LONGEST_NUMBER = 40
+_MOST_MISSPELT = 50
+
+_TYPE_NAMES = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+_FORMS = {
+    "date-time": "an RFC 3339 date and time",
+    "date-time-or-local": "an RFC 3339 date and time",
+    "uri": "a URI",
+    "trace_id": "a lower-case UUID",
+}
+
+
+def issues_of(error: ValidationError, schema: Rule, document: dict[str, Any]) -> Iterator[Issue]:
+    """The issues that one error amounts to: one, or one per unknown field."""
+    word = _BY_KEYWORD[error.kind.name]
+    place: Location = tuple(error.instance_path)
+    yield from word(place, rule_at(schema, place), at(document, place), error.kind)
+
+
+def rule_at(schema: Rule, place: Location) -> Rule:
+    """The part of the schema that rules `place` (empty where none does)."""
+    rule = schema
+    for part in place:
+        if isinstance(part, int):
+            rule = rule.get("items", {})
+        else:
+            rule = rule.get("properties", {}).get(part) or rule.get("additionalProperties") or {}
+    return rule
+
+
+def _name(place: Location) -> str:
+    return last_name(place) or "The document"
+
+
+def _example(rule: Rule) -> str:
+    examples = rule.get("examples") or []
+    return compact(examples[0]).decode() if examples else ""
+
+
+def _such_as(rule: Rule) -> str:
+    example = _example(rule)
+    return f", for example {example}" if example else ""
+
+
+def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    name: str = kind.property
+    wanted = rule.get("properties", {}).get(name, {})
+    location = (*place, name)
+    known = rule.get("properties", {})
+    strangers = (key for key in value if key not in known and len(key) < 2 * len(name))
+    misspelt = closest(name, islice(strangers, _MOST_MISSPELT))
+    if misspelt:
+        hint = f'Rename "{misspelt}" to "{name}", or add "{name}"{_such_as(wanted)}.'
+    elif "default" in wanted:
+        hint = f'Add "{name}" with its default, {compact(wanted["default"]).decode()}{_choices(wanted)}.'
+    else:
+        hint = f'Add "{name}"{_such_as(wanted)}.'
+    default = {"default": wanted["default"]} if "default" in wanted else {}
+    message = f"{_name(location)} is missing."
+    yield make("structure.missing_field", location=location, message=message, hint=hint, **default)
+
+
+def _choices(rule: Rule) -> str:
+    return f" (allowed: {either(rule['enum'])})" if "enum" in rule else ""
+
+
+def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    wanted = either(_TYPE_NAMES[name] for name in kind.types)
+    converted = _converted(value, kind.types)
+    hint = f"Convert it to {wanted}: {converted}." if converted else f"Give {wanted}{_such_as(rule)}."
+    yield _not_of_type(place, kind.types, value, hint)
+
+
+def _not_of_type(place: Location, types: list[str], value: Any, hint: str) -> Issue:
+    wanted = either(_TYPE_NAMES[name] for name in types)
+    what = f"{type_name(value)} ({shown(value)})" if isinstance(value, str | int | float) else type_name(value)
+    return make(
+        "structure.wrong_type",
+        location=place,
+        message=f"{_name(place)} is {what}, not {wanted}.",
+        hint=hint,
+        expected=types[0] if len(types) == 1 else types,
+        actual=value,
+    )
+
+
+def _converted(value: Any, types: list[str]) -> str | None:
+    """`value` as one of `types`, where there is only one way to convert it."""
+    match value:
+        case int() | float() if "string" in types and not isinstance(value, bool):
+            return f'"{shown(value)}"'
+        case str() if ("number" in types or "integer" in types) and _is_number(value):
+            return value.strip()
+        case str() if "boolean" in types and value.strip().lower() in ("true", "false"):
+            return value.strip().lower()
+        case str() if "array" in types:
+            return f"[{shown(value)}]"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return len(text) <= _LONGEST_NUMBER and isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _empty(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    if isinstance(value, list):
+        message, hint = f"{_name(place)} has no entries.", "Give at least one entry"
+    else:
+        message, hint = f"{_name(place)} is empty.", "Give at least one character"
+    yield make(
+        "structure.empty", location=place, message=message, hint=f"{hint}{_such_as(rule)}.", expected=1, actual=value
+    )
+
+
+def _out_of_range(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    limit = kind.limit
+    too_high = kind.name == "maximum"
+    low, high = rule.get("minimum"), rule.get("maximum")
+    extent = f"from {low:g} to {high:g}" if low is not None and high is not None else f"of at least {limit:g}"
+    which = "above the highest" if too_high else "below the lowest"
+    yield make(
+        "structure.out_of_range",
+        location=place,
+        message=f"{_name(place)} is {shown(value)}, {which} allowed value, {limit:g}.",
+        hint=rule.get("x-hint") or f"Use a number {extent}; the closest one is {limit:g}.",
+        expected={"minimum": low, "maximum": high},
+        actual=value,
+    )
+
+
+def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    options = [kind.expected_value] if kind.name == "const" else kind.options
+    texts = [shown(option) for option in options]
+    if not isinstance(value, str) and all(isinstance(option, str) for option in options):
+        hint = f"Write {either(texts)}, in quotes."
+        yield _not_of_type(place, ["string"], value, hint)
+        return
+    near = closest(value, [option for option in options if isinstance(option, str)])
+    if len(options) == 1:
+        hint = f"Write {texts[0]}."
+    elif near:
+        hint = f'Use "{near}", the closest of the allowed values: {", ".join(texts)}.'
+    else:
+        hint = f"Use one of {', '.join(texts)}."
+    yield make(
+        "structure.bad_enum",
+        location=place,
+        message=f"{_name(place)} is {shown(value)}, not {'the' if len(options) == 1 else 'an'} allowed value.",
+        hint=hint,
+        expected=options,
+        actual=value,
+        **({"closest": near} if near else {}),
+    )
+
+
+def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    form = _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
+    lowered = value.lower() if len(value) <= _LONGEST_FORM else ""
+    upper_only = kind.name == "pattern" and re.fullmatch(rule["pattern"], lowered)
+    hint = f'Write it in lower case: "{lowered}".' if upper_only else f"Write it as in {_example(rule)}."
+    yield make(
+        "structure.bad_format",
+        location=place,
+        message=f"{_name(place)} is {shown(value)}, which is not {form}.",
+        hint=hint,
+        expected=rule.get("format") or form,
+        actual=value,
+    )
+
+
+def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    yield too_long(place, value, kind.limit)
+
+
+def too_long(place: Location, value: str, limit: int) -> Issue:
+    over = len(value) - limit
+    return make(
+        "structure.too_long",
+        location=place,
+        message=f"{_name(place)} is {counted(len(value), 'character')} long, {over:,} over the limit of {limit}.",
+        hint=f'Shorten it, or keep its first {limit - 3} characters and add "...".',
+        expected=limit,
+        actual=len(value),
+    )
+
+
+def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    known = [name for name in rule.get("properties", {}) if name not in value] or list(rule.get("properties", {}))
+    for name in sorted(kind.unexpected):
+        near = closest(name, known)
+        inside = dotted(place) or "the document"
+        remove = f"Remove it; {inside} has no fields but {either(rule['properties'])}."
+        yield make(
+            "structure.unknown_field",
+            location=(*place, name),
+            message=f"{_name((*place, name))} is not a field of this format.",
+            hint=f'Rename it to "{near}".' if near else remove,
+            expected=near,
+            actual=value.get(name),
+        )
+
+
+_BY_KEYWORD: dict[str, Callable[[Location, Rule, Any, Any], Iterator[Issue]]] = {
+    "required": _missing,
+    "type": _wrong_type,
+    "minLength": _empty,
+    "minItems": _empty,
+    "minimum": _out_of_range,
+    "maximum": _out_of_range,
+    "enum": _bad_enum,
+    "const": _bad_enum,
+    "pattern": _bad_format,
+    "format": _bad_format,
+    "maxLength": _too_long,
+    "unevaluatedProperties": _unknown,
+}

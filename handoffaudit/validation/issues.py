@@ -1,0 +1,57 @@
+"""An issue: one finding of a layer about a sender's document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from handoffaudit.validation.paths import Location, dotted, pointer
+
+
+class Severity(StrEnum):
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is wrong, where, and what would make it pass.
+
+    `location` holds the keys and list positions from the root of the document.
+    """
+
+    layer: str
+    code: str
+    severity: Severity
+    message: str
+    hint: str
+    location: Location = ()
+    expected: Any = None
+    actual: Any = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    issue_id: str = ""
+
+    @property
+    def field_path(self) -> str:
+        return dotted(self.location)
+
+    @property
+    def json_pointer(self) -> str:
+        return pointer(self.location)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "issue_id": self.issue_id,
+            "layer": self.layer,
+            "severity": self.severity.value,
+            "code": self.code,
+            "message": self.message,
+            "field_path": self.field_path,
+            "json_pointer": self.json_pointer,
+            "expected": self.expected,
+            "actual": self.actual,
+            "hint": self.hint,
+            "metadata": dict(self.metadata),
+        }

@@ -1,0 +1,73 @@
+"""What a layer is, and what it is given."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.counting import Counter
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.ports import FileView
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.verdict import ChainFacts, TokenCounts
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the server knows of the handoffs before this one.
+
+    `derived`: the chain up to and with this handoff's source, returns folded (A→B→A is one link back at A);
+    `derived_full`: the same unfolded; both None where no earlier handoff is known. `derived_complete` is False where an
+    ancestor is missing, so that only the chain's end is known. `repeats`: how many EARLIER handoffs of the trace have
+    the same source, target and data hash.
+    """
+
+    derived: tuple[str, ...] | None = None
+    derived_full: tuple[str, ...] | None = None
+    derived_complete: bool = True
+    repeats: int = 0
+
+
+@dataclass(slots=True)
+class Findings:
+    """What layers found beside issues, for the verdict and for the layers after them."""
+
+    token_counts: TokenCounts | None = None
+    chain: ChainFacts | None = None
+
+
+@dataclass(slots=True)
+class Subject:
+    """One handoff under validation. `files` is None where the sender's files cannot be seen."""
+
+    record: Record
+    policy: TypePolicy
+    history: History
+    received_at: datetime
+    counter: Counter
+    files: FileView | None = None
+    policy_version: int = 0
+    findings: Findings = field(default_factory=Findings)
+
+
+class CouldNotRunError(Exception):
+    """Raised by a layer that something outside keeps from running; its text is shown to the sender."""
+
+
+class Layer(Protocol):
+    """A module of this package with a `name`.
+
+    `check` never raises for what a sender sent, and raises `CouldNotRunError` where the world outside fails it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def skip(self, subject: Subject) -> str | None:
+        """Why the layer does not run for this handoff, or None where it does."""
+        ...
+
+    def check(self, subject: Subject) -> Iterable[Issue]:
+        """The issues found."""
+        ...

@@ -1,0 +1,202 @@
+"""Is the way the work has taken sound: no loop, not too long, and the one that the server knows?"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.config import CircularPolicy
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.text import counted, shown
+from handoffaudit.validation.verdict import ChainFacts
+
+name: Final = "chain"
+TOLERATED_REPEATS = 2
+_ABSENT = object()
+_SHOWN_ENDS = 4
+
+
+def skip(subject: Subject) -> str | None:
+    known = subject.record.call_chain or subject.history.derived
+    return None if known else "the handoff has no chain"
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    """The limits apply to the longer of the declared and the derived chain; a loop is one in the declared chain, since
+    coming back is told from the derived one only by progress (`repeats`)."""
+    record, policy = subject.record, subject.policy
+    declared, derived = record.call_chain, subject.history.derived
+    shown_chain = derived if derived is not None and len(derived) > len(declared) else declared
+    source, target = record.source_agent_id, record.target_agent_id
+    to_itself = source == target
+    loop = () if to_itself else _loop_issues(subject)
+    long = len(shown_chain) > policy.approval_length and not record.user_approved
+    subject.findings.chain = ChainFacts(
+        declared=declared,
+        derived=derived,
+        derived_complete=subject.history.derived_complete,
+        shown=shown_chain,
+        target=target,
+        loop=_positions(shown_chain, target) if to_itself or loop else (),
+        over_from=policy.approval_length if long else None,
+        repeats=subject.history.repeats,
+    )
+    if to_itself:
+        yield _self_handoff(target, _places(subject)[0])
+    yield from loop
+    yield from _length_issues(subject, shown_chain, long=long)
+    yield from _difference(subject)
+    yield from _source_first(subject)
+    yield from _repeats(subject)
+
+
+def _places(subject: Subject) -> tuple[Location, Location]:
+    """Where the document names its target and its chain."""
+    places = BY_NAME[subject.record.format].PLACES
+    return places.target, places.chain or ()
+
+
+def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
+    return tuple(position for position, name in enumerate(chain) if name == agent)
+
+
+def drawn(chain: tuple[str, ...], mark: str | None = None) -> str:
+    """`planner → [writer] → critic`: the marked agent in brackets, the middle of a long chain left out."""
+    names = [f"[{name}]" if name == mark else name for name in chain]
+    if len(names) > 2 * _SHOWN_ENDS + 1:
+        left_out = len(names) - 2 * _SHOWN_ENDS
+        names = [*names[:_SHOWN_ENDS], f"… {left_out} more …", *names[-_SHOWN_ENDS:]]
+    return " → ".join(name if len(name) <= 40 else f"{name[:39]}…" for name in names)
+
+
+def _self_handoff(agent: str, location: Location) -> Issue:
+    return make(
+        "chain.self_handoff",
+        location=location,
+        message=f"{shown(agent)} hands over to itself.",
+        actual=agent,
+    )
+
+
+def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
+    record, policy = subject.record, subject.policy.circular_policy
+    target = record.target_agent_id
+    positions = _positions(record.call_chain, target)
+    if not positions or policy is CircularPolicy.ALLOW:
+        return ()
+    reason = record.handoff_reason.strip()
+    loop = f"{drawn(record.call_chain, target)} → [{target}]"
+    metadata: dict[str, Any] = {"positions": positions, "chain": record.call_chain, "target": target}
+    location = _places(subject)[0]
+    if reason and policy is CircularPolicy.HOLD:
+        return (
+            make(
+                "chain.circular_with_reason",
+                location=location,
+                message=f"The target {shown(target)} has had this work before: {loop}. "
+                f"The reason given: {shown(reason)}",
+                actual=target,
+                reason=reason,
+                **metadata,
+            ),
+        )
+    hint = "For this type no reason is accepted: name a target that is not in the chain." if reason else None
+    return (
+        make(
+            "chain.circular",
+            location=location,
+            message=f"The target {shown(target)} has had this work before: {loop}."
+            + ("" if reason else " No reason is given."),
+            actual=target,
+            hint=hint,
+            **metadata,
+        ),
+    )
+
+
+def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> Iterable[Issue]:
+    policy, location = subject.policy, _places(subject)[1]
+    length = len(chain)
+    whose = "" if chain is subject.record.call_chain else " by the server's count"
+    said = f"The chain is {counted(length, 'agent')} long{whose}"
+    if long:
+        yield make(
+            "chain.needs_approval",
+            location=location,
+            message=f"{said}, over the {policy.approval_length} that pass without approval: {drawn(chain)}.",
+            expected=policy.approval_length,
+            actual=length,
+        )
+    if length > policy.recommended_length:
+        yield make(
+            "chain.over_recommended",
+            location=location,
+            message=f"{said}, over the recommended {policy.recommended_length}.",
+            expected=policy.recommended_length,
+            actual=length,
+        )
+
+
+def _difference(subject: Subject) -> Iterable[Issue]:
+    location, history, declared = _places(subject)[1], subject.history, subject.record.call_chain
+    stated = declared and at(subject.record.document, location, _ABSENT) is not _ABSENT
+    if history.derived is None or not stated or _agrees(declared, history):
+        return
+    known = drawn(history.derived)
+    end = "" if history.derived_complete else "… → "
+    yield make(
+        "chain.declared_differs",
+        location=location,
+        message=f"The declared chain is {drawn(declared)}; the one known from earlier handoffs is {end}{known}.",
+        expected=history.derived,
+        actual=declared,
+        declared=declared,
+        derived=history.derived,
+        derived_complete=history.derived_complete,
+    )
+
+
+def _agrees(declared: tuple[str, ...], history: History) -> bool:
+    known = [chain for chain in (history.derived, history.derived_full) if chain is not None]
+    if history.derived_complete:
+        return declared in known
+    return any(declared[len(declared) - len(chain) :] == chain for chain in known if len(chain) <= len(declared))
+
+
+def _source_first(subject: Subject) -> Iterable[Issue]:
+    record = subject.record
+    if not BY_NAME[record.format].SOURCE_LEADS_CHAIN or not record.call_chain:
+        return
+    first, source = record.call_chain[0], record.source_agent_id
+    if first != source:
+        yield make(
+            "chain.source_not_first",
+            location=(*_places(subject)[1], 0),
+            message=f"handoff_chain begins with {shown(first)}, not with source.skill, {shown(source)}.",
+            hint=f"Put {shown(source)} first in handoff_chain.",
+            expected=source,
+            actual=first,
+        )
+
+
+def _repeats(subject: Subject) -> Iterable[Issue]:
+    record, repeats = subject.record, subject.history.repeats
+    if repeats < TOLERATED_REPEATS:
+        return
+    times = repeats + 1
+    yield make(
+        "chain.repeats_without_progress",
+        location=_places(subject)[0],
+        message=f"{shown(record.source_agent_id)} hands the same data to {shown(record.target_agent_id)} "
+        f"for the {_ordinal(times)} time in this trace.",
+        actual=times,
+        repeats=repeats,
+    )
+
+
+def _ordinal(number: int) -> str:
+    words = {3: "third", 4: "fourth", 5: "fifth"}
+    suffix = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return words.get(number, f"{number}{suffix}")

@@ -1,0 +1,124 @@
+"""Does what the document says of itself hold together?"""
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Places
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.layers.integrity import integrity_issues
+from handoffaudit.validation.paths import Location, at, last_name
+from handoffaudit.validation.text import shown
+from handoffaudit.validation.times import moment, utc_text
+
+name: Final = "consistency"
+MAX_SKEW = timedelta(minutes=5)
+_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+def skip(subject: Subject) -> str | None:
+    return None
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    form = BY_NAME[subject.record.format]
+    yield from _expiry(subject, form.PLACES)
+    for place in (form.PLACES.timestamp, form.PLACES.expires_at):
+        if place:
+            yield from _utc(place, at(subject.record.document, place), demands_z=form.DEMANDS_Z)
+    yield from _skew(subject, form.PLACES)
+    yield from _trace_id(subject, form.PLACES)
+    yield from integrity_issues(form.seal(subject.record.document))
+    yield from _confidence(subject, form.PLACES)
+
+
+def _expiry(subject: Subject, places: Places) -> Iterable[Issue]:
+    record = subject.record
+    if record.expires_at is None:
+        return
+    expires, location = utc_text(record.expires_at), places.expires_at or ()
+    if record.timestamp is not None and record.expires_at < record.timestamp:
+        yield make(
+            "consistency.expires_before_timestamp",
+            location=location,
+            message=f"The handoff expires at {expires}, before its own timestamp, {utc_text(record.timestamp)}.",
+            actual=expires,
+        )
+    if record.expires_at < subject.received_at:
+        yield make(
+            "consistency.expired",
+            location=location,
+            message=f"The handoff expired at {expires}; it arrived at {utc_text(subject.received_at)}.",
+            actual=expires,
+        )
+
+
+def _utc(place: Location, written: object, *, demands_z: bool) -> Iterable[Issue]:
+    read = moment(written)
+    if read is None or read.offset in ("Z", "z") or (read.is_utc and not demands_z):
+        return
+    offset = f"with the offset {read.offset}" if read.offset else "without an offset"
+    taken = "" if read.offset else ", and is taken as UTC"
+    yield make(
+        "consistency.timestamp_not_utc",
+        location=place,
+        message=f"{last_name(place)} is {shown(written)}, {offset}{taken}.",
+        hint=f'Write it in UTC with Z: "{utc_text(read.at)}".',
+        expected=utc_text(read.at),
+        actual=written,
+    )
+
+
+def _skew(subject: Subject, places: Places) -> Iterable[Issue]:
+    sent = subject.record.timestamp
+    if sent is None or sent - subject.received_at <= MAX_SKEW:
+        return
+    ahead = sent - subject.received_at
+    yield make(
+        "consistency.clock_skew",
+        location=places.timestamp or (),
+        message=f"The timestamp {utc_text(sent)} is over {_duration(ahead)} ahead of the server's clock, "
+        f"{utc_text(subject.received_at)}.",
+        actual=utc_text(sent),
+        ahead_seconds=round(ahead.total_seconds()),
+    )
+
+
+def _duration(span: timedelta) -> str:
+    minutes = int(span.total_seconds() // 60)
+    if minutes < 120:
+        return f"{minutes} minutes"
+    return f"{minutes // 60:,} hours" if minutes < 2 * 24 * 60 else f"{minutes // 60 // 24:,} days"
+
+
+def _trace_id(subject: Subject, places: Places) -> Iterable[Issue]:
+    if places.trace_id is None:
+        return
+    written = at(subject.record.document, places.trace_id)
+    if isinstance(written, str) and not _UUID4.fullmatch(written):
+        yield make(
+            "consistency.trace_id_not_v4",
+            location=places.trace_id,
+            message=f"{last_name(places.trace_id)} {shown(written)} is a UUID, but not of version 4.",
+            actual=written,
+        )
+
+
+def _confidence(subject: Subject, places: Places) -> Iterable[Issue]:
+    given, floor = subject.record.confidence, subject.policy.confidence_floor
+    if given is None or given >= floor:
+        return
+    location = places.confidence or ()
+    written = at(subject.record.document, location)
+    word = f"{shown(written)}, read as {given:g}" if isinstance(written, str) else f"{given:g}"
+    yield make(
+        "confidence.low",
+        location=location,
+        message=f"The sender's confidence is {word}, below {floor:g}.",
+        expected=floor,
+        actual=written,
+    )

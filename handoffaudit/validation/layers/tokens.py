@@ -1,0 +1,97 @@
+"""Is the document within its token budget, and is its declared count right?"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.counting import ESTIMATED_TEXT, Counter, estimate
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Section, declared_token_count
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.verdict import SectionCount, TokenCounts
+
+name: Final = "tokens"
+MAX_DRIFT = 0.3
+_NAMED_SECTIONS = 3
+
+
+def skip(subject: Subject) -> str | None:
+    return None
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    document, counter = subject.record.document, subject.counter
+    form = BY_NAME[subject.record.format]
+    text = _text(document)
+    total = counter.count(text)
+    counts = TokenCounts(
+        total=total,
+        budget=subject.policy.token_budget,
+        declared=declared_token_count(form, document),
+        tokenizer=counter.name,
+        estimated=counter.estimated,
+        sections=_section_counts(form.sections(document), total, counter),
+    )
+    subject.findings.token_counts = counts
+    if counter.estimated:
+        yield make("tokens.estimated", message=ESTIMATED_TEXT, tokenizer=counter.name)
+    if total > counts.budget:
+        yield _over_budget(counts)
+    if counts.declared is not None:
+        yield from _drift(counts.declared, estimate(text), form.PLACES.token_count or ())
+
+
+def _text(value: object) -> str:
+    return compact(value).decode("utf-8", "replace")
+
+
+def _section_counts(sections: Mapping[str, Section], total: int, counter: Counter) -> tuple[SectionCount, ...]:
+    """The longest section gets what the others leave, so that the counts add up and its text is not read twice."""
+    texts = {title: _text(section.value) for title, section in sections.items()}
+    longest = max(texts, key=lambda title: len(texts[title]), default=None)
+    counted = {title: counter.count(text) for title, text in texts.items() if title != longest}
+    if longest is not None:
+        counted[longest] = max(total - sum(counted.values()), 0)
+    return tuple(SectionCount(title, counted[title], section.target) for title, section in sections.items())
+
+
+def _over_budget(counts: TokenCounts) -> Issue:
+    over = counts.total - counts.budget
+    largest = sorted(counts.sections, key=lambda section: -section.count)[:_NAMED_SECTIONS]
+    named = ", ".join(_described(section) for section in largest if section.count)
+    about = "an estimated " if counts.estimated else ""
+    return make(
+        "tokens.over_budget",
+        message=f"The handoff is {about}{counts.total:,} tokens, {over:,} over its budget of {counts.budget:,}.",
+        hint=f"Take out {over:,} tokens. The largest sections: {named}. "
+        "Shorten them, or store them as files and refer to those.",
+        expected=counts.budget,
+        actual=counts.total,
+        over=over,
+        tokenizer=counts.tokenizer,
+        largest={section.name: section.count for section in largest},
+    )
+
+
+def _described(section: SectionCount) -> str:
+    target = f" (target {section.target:,})" if section.target is not None else ""
+    return f"{section.name} {section.count:,}{target}"
+
+
+def _drift(declared: int, estimated: float, location: tuple[str | int, ...]) -> Iterable[Issue]:
+    drift = abs(declared - estimated) / estimated
+    if drift <= MAX_DRIFT:
+        return
+    rounded = round(estimated)
+    off = f"{drift:.0%} {'above' if declared > estimated else 'below'}"
+    yield make(
+        "tokens.count_drift",
+        location=location,
+        message=f"The declared token count, {declared:,}, is {off} the estimate of {rounded:,} (characters / 4).",
+        hint=f"Declare {rounded:,}, and recount after every change of the document.",
+        expected=rounded,
+        actual=declared,
+        drift=round(drift, 3),
+    )

@@ -1,0 +1,106 @@
+"""A handoff through the layers, to its verdict."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from handoffaudit.validation.canonical import data_hash
+from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.config import Mode
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.verdict import LayerResult, LayerStatus, Outcome, Verdict
+
+_GRAVE = (Severity.ERROR, Severity.CRITICAL)
+_COST = {Severity.CRITICAL: 0.30, Severity.ERROR: 0.15, Severity.WARNING: 0.05, Severity.INFO: 0.0}
+_STRUCTURE = "structure"
+
+
+def run(
+    subject: Subject,
+    *,
+    validation_id: str,
+    now: Callable[[], datetime],
+    monotonic: Callable[[], float],
+    layers: Iterable[Layer] = LAYERS,
+) -> Verdict:
+    """Runs the layers in order. Errors of the structure layer stop the rest.
+
+    An exception out of a layer is our bug and passes through: no verdict is made of it. Only `CouldNotRunError`, by
+    which a layer says that something outside failed it, ends as the layer's status `error`.
+    """
+    started = monotonic()
+    issues: list[Issue] = []
+    results: list[LayerResult] = []
+    stopped = False
+    for layer in layers:
+        why = "structure failed" if stopped else _why_not(layer, subject)
+        result, found = _one_layer(layer, subject, why, monotonic)
+        stopped = stopped or (layer.name == _STRUCTURE and result.status is LayerStatus.FAILED)
+        results.append(result)
+        issues.extend(found)
+    outcome = decide(issues)
+    return Verdict(
+        validation_id=validation_id,
+        handoff_id=subject.record.handoff_id or "",
+        outcome=_enforced(outcome, subject.policy.mode, stopped=stopped),
+        would_decide=outcome,
+        mode=subject.policy.mode,
+        strictness=subject.policy.strictness,
+        issues=tuple(replace(issue, issue_id=f"issue-{number}") for number, issue in enumerate(issues, 1)),
+        layers=tuple(results),
+        quality_score=score(issues),
+        token_counts=subject.findings.token_counts,
+        chain=subject.findings.chain,
+        output_hash=data_hash(subject.record),
+        policy_version=subject.policy_version,
+        validated_at=now(),
+        duration_ms=(monotonic() - started) * 1000,
+    )
+
+
+def _why_not(layer: Layer, subject: Subject) -> str | None:
+    if layer.name in subject.policy.layers_off:
+        return "switched off for this type"
+    return layer.skip(subject)
+
+
+def _one_layer(
+    layer: Layer, subject: Subject, why_not: str | None, monotonic: Callable[[], float]
+) -> tuple[LayerResult, list[Issue]]:
+    if why_not is not None:
+        return LayerResult(layer.name, LayerStatus.SKIPPED, why_not, 0.0), []
+    started = monotonic()
+    found: list[Issue] = []
+    status, why = LayerStatus.PASSED, ""
+    try:
+        found.extend(layer.check(subject))  # keeps what came before an exception
+    except CouldNotRunError as error:
+        status, why = LayerStatus.ERROR, str(error)
+    else:
+        if any(blocks(issue) for issue in found):
+            status = LayerStatus.FAILED
+    return LayerResult(layer.name, status, why, (monotonic() - started) * 1000), found
+
+
+def decide(issues: Iterable[Issue]) -> Outcome:
+    """One error rejects; without any, one holding code holds."""
+    blocking = [issue for issue in issues if blocks(issue)]
+    if any(issue.severity in _GRAVE for issue in blocking):
+        return Outcome.REJECTED
+    return Outcome.HELD if blocking else Outcome.ACCEPTED
+
+
+def _enforced(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
+    """In shadow all is accepted but what the structure layer rejects."""
+    return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
+
+
+def score(issues: Iterable[Issue]) -> float:
+    """The quality score: 1.0 less the cost of each issue; a structure error leaves nothing."""
+    total = 1.0
+    for issue in issues:
+        if issue.layer == _STRUCTURE and issue.severity in _GRAVE:
+            return 0.0
+        total -= _COST[issue.severity]
+    return max(round(total, 2), 0.0)

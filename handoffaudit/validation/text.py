@@ -1,0 +1,110 @@
+"""Values of a sender's document, made fit to be read by a person and stored in a database."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+MAX_TEXT = 200
+_SHOWN = 60
+_COMPARED = 64
+_DEEPEST = 4
+_MOST_ENTRIES = 60
+_CLOSE_ENOUGH = 0.5
+_PLACEHOLDER = "\ufffd"
+_LONGEST_INTEGER = 190  # bits; str() refuses integers of thousands of digits
+_WORDS = {None: "null", True: "true", False: "false"}
+
+
+def storable(text: str) -> bool:
+    """Whether PostgreSQL takes it: no NUL character, no lone surrogate."""
+    if text.isprintable():
+        return True
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def clean(text: str, limit: int = MAX_TEXT) -> str:
+    """`text` at most `limit` characters long (`…` marks the cut), with what cannot be stored replaced."""
+    if len(text) > limit:
+        text = text[: limit - 1] + "…"
+    if storable(text):
+        return text
+    return text.replace("\0", _PLACEHOLDER).encode("utf-8", "replace").decode()
+
+
+def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
+    """The text of a field that should hold one, empty where it holds anything else."""
+    return clean(value, limit) if isinstance(value, str) else ""
+
+
+def shown(value: object) -> str:
+    """A JSON value as it stands in a message: short, and quoted where it is text."""
+    match value:
+        case str():
+            flat = clean(value, _SHOWN).replace("\n", " ").replace("\r", " ").replace("\t", " ")
+            return f'"{flat}"'
+        case None | bool():
+            return _WORDS[value]
+        case dict():
+            return f"an object of {counted(len(value), 'field')}"
+        case list() | tuple():
+            return f"a list of {counted(len(value), 'entry', 'entries')}"
+        case int() if value.bit_length() > _LONGEST_INTEGER:
+            return f"an integer of {value.bit_length():,} bits"
+        case _:
+            return clean(f"{value:.15g}" if isinstance(value, float) else str(value), _SHOWN)
+
+
+def type_name(value: object) -> str:
+    """The JSON type of a value, with its article."""
+    match value:
+        case str():
+            return "a string"
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case _:
+            return "a number"
+
+
+def brief(value: Any, depth: int = 0) -> Any:
+    """`value` as a small JSON value: long texts and lists cut, deep ones described, nothing that cannot be stored."""
+    match value:
+        case str():
+            return clean(value)
+        case dict() if depth < _DEEPEST and len(value) <= _MOST_ENTRIES:
+            return {clean(str(key)): brief(item, depth + 1) for key, item in value.items()}
+        case list() | tuple() if depth < _DEEPEST:
+            items = [brief(item, depth + 1) for item in value[:_MOST_ENTRIES]]
+            return items if len(value) <= _MOST_ENTRIES else [*items, f"… and {len(value) - _MOST_ENTRIES} more"]
+        case dict() | list() | tuple():
+            return shown(value)
+        case int() if value.bit_length() >= 64:
+            return shown(value)
+        case _:
+            return value
+
+
+def closest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that looks most like `word`, if one does."""
+    if not isinstance(word, str) or not word:
+        return None
+    by_folded = {choice.lower(): choice for choice in choices}
+    # a hostile word may be megabytes long
+    found = get_close_matches(word[:_COMPARED].lower(), by_folded, n=1, cutoff=_CLOSE_ENOUGH)
+    return by_folded[found[0]] if found else None
+
+
+def counted(number: int, singular: str, plural: str = "") -> str:
+    """`1 agent`, `2,000 agents`."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def either(choices: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *head, last = choices
+    return f"{', '.join(head)} or {last}" if head else last

@@ -1,0 +1,182 @@
+"""The outcome of one validation run over one handoff."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.config import Mode, Strictness
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.times import utc_text
+
+PIPELINE_VERSION = "1"
+STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
+
+
+class Outcome(StrEnum):
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    HELD = "held"
+
+
+class LayerStatus(StrEnum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerResult:
+    """How a layer ended; `why` says it where it was skipped or could not run."""
+
+    name: str
+    status: LayerStatus
+    why: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SectionCount:
+    """Tokens of one section beside its target (None: no target for it)."""
+
+    name: str
+    count: int
+    target: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens of the compact document. `estimated`: characters / 4, since no tokenizer was there."""
+
+    total: int
+    budget: int
+    declared: int | None
+    tokenizer: str
+    estimated: bool
+    sections: tuple[SectionCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFacts:
+    """The chain as declared and as derived by the server, with the parts that broke a rule.
+
+    `derived` is None where the server knows no earlier handoff of it; `derived_complete` is False where an ancestor is
+    missing. `loop` holds the positions in `shown` that the target stands at; `over_from` is the first position past the
+    approval length. `shown` is the chain that the limits were applied to.
+    """
+
+    declared: tuple[str, ...]
+    derived: tuple[str, ...] | None
+    derived_complete: bool
+    shown: tuple[str, ...]
+    target: str
+    loop: tuple[int, ...] = ()
+    over_from: int | None = None
+    repeats: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    validation_id: str
+    handoff_id: str
+    outcome: Outcome
+    would_decide: Outcome
+    mode: Mode
+    strictness: Strictness
+    issues: tuple[Issue, ...]
+    layers: tuple[LayerResult, ...]
+    quality_score: float
+    token_counts: TokenCounts | None
+    chain: ChainFacts | None
+    output_hash: str
+    policy_version: int
+    validated_at: datetime
+    duration_ms: float
+    pipeline_version: str = PIPELINE_VERSION
+    validator_model: str | None = None
+    claims: tuple[Any, ...] = field(default=())
+
+    @property
+    def valid(self) -> bool:
+        return not any(issue.severity in (Severity.ERROR, Severity.CRITICAL) for issue in self.issues)
+
+    @property
+    def structural_issues(self) -> list[str]:
+        """What stands in the way, as senders of the payload format read it: `path: message`."""
+        return [_line(issue) for issue in self._in_the_way() if issue.layer in STRUCTURAL_LAYERS]
+
+    @property
+    def semantic_issues(self) -> list[str]:
+        """The same of the layers that judge the content."""
+        return [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]
+
+    def _in_the_way(self) -> list[Issue]:
+        return [issue for issue in self.issues if blocks(issue)]
+
+
+def _line(issue: Issue) -> str:
+    return f"{issue.field_path}: {issue.message}" if issue.location else issue.message
+
+
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as the API and files show it: plain JSON values, times as RFC 3339 in UTC."""
+    return {
+        "validation_id": verdict.validation_id,
+        "handoff_id": verdict.handoff_id,
+        "valid": verdict.valid,
+        "outcome": verdict.outcome.value,
+        "strictness": verdict.strictness.value,
+        "structural_issues": verdict.structural_issues,
+        "semantic_issues": verdict.semantic_issues,
+        "issues": [issue.to_dict() for issue in verdict.issues],
+        "claims": list(verdict.claims),
+        "quality_score": verdict.quality_score,
+        "mode": verdict.mode.value,
+        "would_decide": verdict.would_decide.value,
+        "layers": [_layer_dict(layer) for layer in verdict.layers],
+        "token_counts": _token_dict(verdict.token_counts) if verdict.token_counts else None,
+        "chain": _chain_dict(verdict.chain) if verdict.chain else None,
+        "output_hash": verdict.output_hash,
+        "pipeline_version": verdict.pipeline_version,
+        "policy_version": verdict.policy_version,
+        "validator_model": verdict.validator_model,
+        "validated_at": utc_text(verdict.validated_at),
+        "duration_ms": round(verdict.duration_ms, 3),
+    }
+
+
+def _layer_dict(layer: LayerResult) -> dict[str, Any]:
+    return {
+        "name": layer.name,
+        "status": layer.status.value,
+        "why": layer.why,
+        "duration_ms": round(layer.duration_ms, 3),
+    }
+
+
+def _token_dict(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "total": counts.total,
+        "budget": counts.budget,
+        "declared": counts.declared,
+        "tokenizer": counts.tokenizer,
+        "estimated": counts.estimated,
+        "sections": [
+            {"name": section.name, "count": section.count, "target": section.target} for section in counts.sections
+        ],
+    }
+
+
+def _chain_dict(chain: ChainFacts) -> dict[str, Any]:
+    return {
+        "declared": list(chain.declared),
+        "derived": None if chain.derived is None else list(chain.derived),
+        "derived_complete": chain.derived_complete,
+        "shown": list(chain.shown),
+        "target": chain.target,
+        "loop": list(chain.loop),
+        "over_from": chain.over_from,
+        "repeats": chain.repeats,
+    }

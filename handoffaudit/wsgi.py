@@ -1,0 +1,39 @@
+"""The WSGI application. The API passes none of the middleware that pages need: it halves the rate of a submission."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
+
+import django
+from django.core.handlers.exception import convert_exception_to_response
+from django.core.handlers.wsgi import WSGIHandler
+
+django.setup(set_prefix=False)
+
+from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402 -- needs the apps loaded
+
+API_PREFIX = "/api/v1/"
+API_PAGES = ("/api/v1/docs",)
+
+
+class ApiHandler(WSGIHandler):
+    """Django's handler with one middleware: keys instead of sessions, no cookies, no forms, no pages."""
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        self._view_middleware: list[Any] = []
+        self._template_response_middleware: list[Any] = []
+        problems = ProblemMiddleware(convert_exception_to_response(self._get_response))
+        self._exception_middleware: list[Any] = [problems.process_exception]
+        self._middleware_chain = convert_exception_to_response(problems)
+
+
+_api = ApiHandler()
+_pages = WSGIHandler()
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    path = environ.get("PATH_INFO", "")
+    handler = _api if path.startswith(API_PREFIX) and not path.startswith(API_PAGES) else _pages
+    return handler(environ, start_response)

@@ -1,0 +1,125 @@
+"""What all tests share: their own data folder, services that may be missing, named people with fixed rights."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+# Before any setting is read: no test may touch the data folder of the person who runs it.
+DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
+atexit.register(shutil.rmtree, DATA_FOLDER, ignore_errors=True)
+os.environ["HANDOFFAUDIT_DATA"] = str(DATA_FOLDER)
+os.environ["HANDOFFAUDIT_SECRET_KEY"] = "a key of the tests that is long enough and protects nothing at all"
+os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
+
+import django
+import psycopg
+import pytest
+import redis
+from django.conf import settings
+
+django.setup()
+# The real one takes 0.3 s a password.
+settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+
+PASSWORD = "correct horse battery staple"
+REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
+POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
+REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker, missing in (("services", missing_services), ("browser", missing_browser)):
+        if item.get_closest_marker(marker) and (why := missing()):
+            if REQUIRED:
+                pytest.fail(f"HANDOFFAUDIT_TEST_SERVICES=required, but {why}", pytrace=False)
+            pytest.skip(why)
+
+
+@cache
+def missing_services() -> str:
+    try:
+        psycopg.connect(POSTGRES_URL, connect_timeout=2).close()
+    except psycopg.OperationalError:
+        return f"PostgreSQL does not answer at {POSTGRES_URL} (HANDOFFAUDIT_TEST_POSTGRES)"
+    try:
+        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=2) as client:
+            client.ping()
+    except redis.ConnectionError:
+        return f"Redis does not answer at {REDIS_URL} (HANDOFFAUDIT_TEST_REDIS)"
+    return ""
+
+
+@cache
+def find_chromium() -> str:
+    given = os.environ.get("HANDOFFAUDIT_TEST_CHROMIUM")
+    found = (shutil.which(name) for name in (given, "chromium", "chromium-browser", "google-chrome") if name)
+    return next((path for path in found if path), "")
+
+
+def missing_browser() -> str:
+    return "" if find_chromium() else "there is no Chromium on the PATH (HANDOFFAUDIT_TEST_CHROMIUM)"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser; ask for it in tests marked `browser`."""
+    return find_chromium()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """A PostgreSQL server's maintenance database; ask for it in tests marked `services` and make your own beside it."""
+    return POSTGRES_URL
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> str:
+    return REDIS_URL
+
+
+@pytest.fixture
+def tenant(db: None) -> Tenant:
+    return Tenant.objects.create(slug="acme", name="Acme")
+
+
+@pytest.fixture
+def other_tenant(db: None) -> Tenant:
+    return Tenant.objects.create(slug="globex", name="Globex")
+
+
+@pytest.fixture
+def password() -> str:
+    """What each of the people below signs in with."""
+    return PASSWORD
+
+
+def member(tenant: Tenant, name: str, role: Role) -> Person:
+    person = Person.objects.create_user(username=name, email=f"{name}@example.com", password=PASSWORD)
+    Membership.objects.create(tenant=tenant, person=person, role=role)
+    return person
+
+
+@pytest.fixture
+def viewer(tenant: Tenant) -> Person:
+    return member(tenant, "viewer", Role.VIEWER)
+
+
+@pytest.fixture
+def reviewer(tenant: Tenant) -> Person:
+    return member(tenant, "reviewer", Role.REVIEWER)
+
+
+@pytest.fixture
+def admin(tenant: Tenant) -> Person:
+    return member(tenant, "admin", Role.ADMIN)
+
+
+@pytest.fixture
+def stranger(other_tenant: Tenant) -> Person:
+    """The administrator of another tenant: has every right there, none here."""
+    return member(other_tenant, "stranger", Role.ADMIN)

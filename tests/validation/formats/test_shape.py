@@ -1,0 +1,130 @@
+"""The schemas as published, and their errors in bounded time."""
+
+import json
+import time
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from handoffaudit.validation.formats import SCHEMA_NAMES, schema
+from handoffaudit.validation.formats.shape import Shape
+
+from ..support import codes, judge, payload, universal
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_schemas_are_draft_2020_12(name: str) -> None:
+    assert schema(name)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema_rs.meta.validate(schema(name))
+
+
+@pytest.mark.parametrize("name", SCHEMA_NAMES)
+def test_every_example_in_a_schema_keeps_to_it(name: str) -> None:
+    def walk(rule: Any) -> None:
+        if isinstance(rule, dict):
+            for example in [*rule.get("examples", []), *([rule["default"]] if "default" in rule else [])]:
+                jsonschema_rs.validate(rule, example)
+            for part in rule.values():
+                walk(part)
+
+    walk(schema(name))
+
+
+def test_a_schema_is_the_callers_own() -> None:
+    schema("payload")["properties"].clear()
+    assert schema("payload")["properties"]
+    with pytest.raises(KeyError):
+        schema("../record")
+
+
+@pytest.mark.parametrize("document", [payload(), universal()], ids=["payload", "universal"])
+def test_an_independent_validator_agrees(document: dict[str, Any]) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    name = "universal-3.0" if "handoff" in document else "payload"
+    jsonschema.Draft202012Validator(schema(name)).validate(document)
+    assert Shape(name).check(document) == []
+
+
+@pytest.mark.parametrize(
+    ("section", "change"),
+    [
+        ("source", {"phase": None}),
+        ("context", {"summary": "x" * 500}),
+        ("payload", {"session": {"artifacts": [{"name": "n", "path": "p", "type": "data", "more": 1}]}}),
+        ("tracing", {"parent_span_id": None, "events": [], "tags": {}}),
+        ("meta", {"token_count": 1.0}),
+        ("meta", {"handoff_chain": []}),
+        ("expires_at", None),
+        ("version", 3),
+    ],
+)
+def test_it_finds_what_an_independent_validator_finds(section: str, change: Any) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document = universal(**{section: change})
+    expected = {
+        "/".join(map(str, e.path))
+        for e in jsonschema.Draft202012Validator(schema("universal-3.0")).iter_errors(document)
+    }
+    found = {issue.json_pointer[1:] for issue in Shape("universal-3.0").check(document)}
+    assert found == expected
+
+
+def test_all_errors_are_found_in_one_go() -> None:
+    verdict = judge(payload(confidence=2, data=[], call_chain=[], source_agent_id=""))
+    assert sorted(codes(verdict)) == [
+        "structure.empty",
+        "structure.empty",
+        "structure.out_of_range",
+        "structure.wrong_type",
+    ]
+
+
+def test_deeper_objects_of_universal_are_open() -> None:
+    assert codes(judge(universal(source={"more": 1}, context={"more": 1}, meta={"more": 1}))) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        payload(call_chain=[1] * 500_000),
+        payload(call_chain=["x" * 201] * 5000),
+        payload(call_chain=["a"] * 100_000),
+        {**payload(), **{f"k{n}": n for n in range(50_000)}, "confidence": 2},
+        {"handoff": {f"k{n}": n for n in range(50_000)}},
+        universal(tracing={"tags": {f"k{n}": n for n in range(100_000)}}),
+        universal(payload={"references": {"files": [{"path": 1}] * 50_000}}),
+        payload(**{"k" * 500_000: 1, "target_agent_id": "y" * 500_000}),
+        payload(timestamp="2" * 1_000_000),
+        payload(data={"text": "a" * 1_000_000}),
+    ],
+    ids=["types", "long ids", "chain", "keys", "unknown", "tags", "files", "long key", "time", "text"],
+)
+def test_hostile_documents_take_bounded_time(document: dict[str, Any]) -> None:
+    started = time.perf_counter()
+    verdict = judge(document)
+    assert time.perf_counter() - started < 3
+    assert len(verdict.issues) <= 110
+    assert len(json.dumps([issue.to_dict() for issue in verdict.issues])) < 200_000
+
+
+def test_the_last_of_many_issues_says_that_there_are_more() -> None:
+    issues = judge(payload(call_chain=[1] * 500)).issues
+    assert len(issues) == 100
+    assert "only the first 100" in issues[-1].message
+    assert issues[-1].metadata["more"] is True
+
+
+def test_a_single_error_far_down_a_long_list_is_found() -> None:
+    document = payload(call_chain=["researcher"] * 1000 + [7])
+    (issue,) = judge(document).issues
+    assert (issue.code, issue.field_path) == ("structure.wrong_type", "call_chain[1000]")
+
+
+def test_documents_of_other_parsers_do_not_crash_it() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"d": deep}
+    assert codes(judge(payload(data={"text": "\ud800", "n": 2**80}))) == []
+    assert codes(judge(payload(data=deep))) == ["structure.json_parse"]
+    assert "structure.bad_format" in codes(judge(payload(handoff_type="\ud800")))

@@ -1,0 +1,85 @@
+"""What a document says of itself."""
+
+import hashlib
+import json
+
+import pytest
+
+from ..support import codes, judge, payload, universal
+
+
+def sealed(working: dict, text: str) -> dict:
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    document = universal(payload={"working": working})
+    document["handoff"]["meta"] |= {"payload_hash": f"sha256:{digest}", "payload_size_bytes": len(text.encode())}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        ("2026-02-01T08:00:00Z", []),
+        ("2026-02-01T08:00:00+00:00", []),
+        ("2026-02-01T08:00:00+01:00", ["consistency.timestamp_not_utc"]),
+        ("2026-02-01T08:00:00", ["consistency.timestamp_not_utc"]),
+    ],
+)
+def test_payload_wants_utc(timestamp: str, expected: list[str]) -> None:
+    assert codes(judge(payload(timestamp=timestamp))) == expected
+
+
+def test_universal_wants_z() -> None:
+    assert codes(judge(universal(timestamp="2026-02-01T08:00:00+00:00"))) == ["consistency.timestamp_not_utc"]
+    both = judge(universal(timestamp="2026-02-01T08:00:00+00:00", expires_at="2026-02-01T10:00:00+01:00"))
+    assert [issue.field_path for issue in both.issues] == ["handoff.timestamp", "handoff.expires_at"]
+
+
+def test_five_minutes_ahead_are_tolerated() -> None:
+    assert codes(judge(payload(timestamp="2026-02-01T08:06:00Z"))) == []
+    assert codes(judge(payload(timestamp="2026-02-01T08:06:00.1Z"))) == ["consistency.clock_skew"]
+
+
+def test_a_moment_is_not_before_itself() -> None:
+    assert codes(judge(universal(timestamp="2026-02-01T08:01:00Z", expires_at="2026-02-01T08:01:00Z"))) == []
+
+
+@pytest.mark.parametrize("variant", "cd67")
+def test_trace_ids_of_another_variant(variant: str) -> None:
+    trace_id = f"d53a8f7e-049d-4f0d-{variant}10f-824ba3bf6e11"
+    assert codes(judge(universal(trace_id=trace_id))) == ["consistency.trace_id_not_v4"]
+
+
+def test_a_made_trace_id_is_not_held_against_the_sender() -> None:
+    document = universal()
+    del document["handoff"]["trace_id"]
+    assert codes(judge(document, envelope={"trace_id": "run-1"})) == ["structure.generated_trace_id"]
+
+
+@pytest.mark.parametrize(
+    "working",
+    [
+        {"b": 1, "a": "é 東 👩‍👧"},
+        {"small": 1.5e-07, "large": 1e16, "whole": 1.0},
+        {"text": 'line\nbreak \u2028 \u007f / \\ "'},
+    ],
+)
+def test_the_hash_python_senders_compute_matches(working: dict) -> None:
+    text = json.dumps({"working": working | {}}, separators=(",", ":"), ensure_ascii=False)
+    document = sealed(working, text)
+    assert not [code for code in codes(judge(document)) if code.startswith("integrity")]
+
+
+def test_order_of_keys_counts_for_the_hash() -> None:
+    document = sealed({"b": 1, "a": 2}, '{"working":{"a":2,"b":1}}')
+    assert codes(judge(document)) == ["integrity.payload_hash_mismatch"]
+
+
+def test_numbers_that_were_not_kept_whole_are_not_held_against_the_hash() -> None:
+    document = sealed({"n": 1.2345678901234568e29}, '{"working":{"n":123456789012345678901234567890}}')
+    assert "integrity.payload_hash_mismatch" not in codes(judge(document))
+
+
+@pytest.mark.parametrize(("confidence", "expected"), [(0.5, []), (0.49, ["confidence.low"]), (0, ["confidence.low"])])
+def test_confidence(confidence: float, expected: list[str]) -> None:
+    assert codes(judge(payload(confidence=confidence))) == expected
+    assert codes(judge(payload(confidence=confidence), policy={"confidence_floor": 0.0})) == []

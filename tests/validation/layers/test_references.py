@@ -1,0 +1,61 @@
+"""Files that a document refers to."""
+# ruff: noqa: S108  (paths under /tmp are what is looked for)
+
+import errno
+
+import pytest
+
+from ..support import codes, judge, universal
+
+
+class Disk:
+    """A disk that fails after its first answers."""
+
+    def __init__(self, answers: list[bool]) -> None:
+        self.answers = answers
+
+    def exists(self, path: str) -> bool:
+        if not self.answers:
+            raise OSError(errno.EIO, "Input/output error")
+        return self.answers.pop(0)
+
+
+def naming(*paths: str) -> dict:
+    return universal(payload={"references": {"files": [{"path": path} for path in paths]}}, meta={"token_count": 180})
+
+
+@pytest.mark.parametrize(
+    ("path", "temporary"),
+    [
+        ("/tmp/a", True),
+        ("/tmp", True),
+        ("/var/tmp/a", True),
+        ("file:///tmp/a", True),
+        ("C:\\Temp\\a", True),
+        ("%TEMP%\\a", True),
+        ("$TMPDIR/a", True),
+        ("C:\\Users\\Ana\\AppData\\Local\\Temp\\a", True),
+        ("/tmpfiles/a", False),
+        ("docs/tmp/a", False),
+        ("", False),
+    ],
+)
+def test_ephemeral(path: str, temporary: bool) -> None:
+    assert codes(judge(naming(path))) == (["references.ephemeral"] if temporary else [])
+
+
+def test_existence_is_checked_only_where_files_can_be_seen() -> None:
+    assert codes(judge(naming("a", "b"))) == []
+    verdict = judge(naming("a", "b"), files=Disk([True, False]))
+    assert [issue.field_path for issue in verdict.issues] == ["handoff.payload.references.files[1].path"]
+
+
+def test_a_name_no_file_can_have_is_missing() -> None:
+    assert codes(judge(naming("a\0b"), files=Disk([]))) == ["references.missing_file"]
+
+
+def test_a_failing_disk_is_an_error_of_the_layer_and_no_pass() -> None:
+    verdict = judge(naming("/tmp/a", "b", "c"), files=Disk([True, False]))
+    layer = verdict.layers[3]
+    assert (layer.status, layer.why) == ("error", "the files could not be looked up: Input/output error")
+    assert "references.ephemeral" in codes(verdict)

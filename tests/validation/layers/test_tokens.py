@@ -1,0 +1,50 @@
+"""The token budget and the declared count."""
+
+import pytest
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.counting import CharacterCounter, default_counter
+
+from ..support import codes, judge, payload, universal
+
+
+def test_the_count_is_that_of_the_whole_compact_document() -> None:
+    document = universal()
+    counts = judge(document).token_counts
+    assert counts is not None
+    assert counts.total == default_counter().count(compact(document).decode())
+    assert (counts.declared, counts.budget, counts.tokenizer, counts.estimated) == (150, 2000, "o200k_base", False)
+
+
+@pytest.mark.parametrize("document", [payload(), universal()], ids=["payload", "universal"])
+def test_sections_add_up(document: dict) -> None:
+    counts = judge(document).token_counts
+    assert counts is not None
+    assert sum(section.count for section in counts.sections) == counts.total
+
+
+def test_the_budget_itself_is_within_budget() -> None:
+    counts = judge(payload()).token_counts
+    assert counts is not None
+    assert codes(judge(payload(), policy={"token_budget": counts.total})) == []
+    assert codes(judge(payload(), policy={"token_budget": counts.total - 1})) == ["tokens.over_budget"]
+
+
+def test_over_budget_names_the_largest_sections() -> None:
+    (issue,) = judge(payload(data={"text": "word " * 3000})).issues
+    assert issue.hint.startswith("Take out 1,1")
+    assert "data 3,0" in issue.hint
+
+
+def test_without_a_tokenizer_it_is_estimated_and_said() -> None:
+    verdict = judge(payload(), counter=CharacterCounter())
+    assert codes(verdict) == ["tokens.estimated"]
+    assert verdict.issues[0].message == "tiktoken unavailable. Using estimation."
+    assert verdict.token_counts is not None
+    assert verdict.token_counts.estimated
+
+
+def test_drift_is_measured_against_a_quarter_of_the_characters() -> None:
+    estimate = len(compact(universal(meta={"token_count": 100})).decode()) / 4
+    for share, expected in [(1.29, []), (0.71, []), (1.31, ["tokens.count_drift"]), (0.69, ["tokens.count_drift"])]:
+        assert codes(judge(universal(meta={"token_count": round(estimate * share)}))) == expected, share

@@ -1,0 +1,45 @@
+"""Tokens, counted and estimated."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from handoffaudit.validation.counting import CharacterCounter, default_counter
+
+
+def test_the_real_tokenizer_counts() -> None:
+    counter = default_counter()
+    assert counter.name == "o200k_base"
+    assert not counter.estimated
+    assert counter.count("") == 0
+    assert counter.count("hello world") == 2
+
+
+def test_half_a_surrogate_pair_is_counted() -> None:
+    assert default_counter().count("a\ud800b") > 0
+
+
+def test_the_estimate_is_a_quarter_of_the_characters() -> None:
+    assert CharacterCounter().count("x" * 10) == 2
+    assert CharacterCounter().estimated
+
+
+def test_it_is_loaded_once_for_all_threads() -> None:
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(default_counter())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(counter) for counter in found}) == 1
+
+
+@pytest.mark.parametrize("alphabet", ["a", " ", "0123456789", "\n", "的", "aZ"])
+def test_a_megabyte_of_anything_takes_bounded_time(alphabet: str) -> None:
+    text = "".join(random.Random(1).choices(alphabet, k=1_000_000))  # noqa: S311
+    counter = default_counter()
+    started = time.perf_counter()
+    counter.count(text)
+    assert time.perf_counter() - started < 3

@@ -1,0 +1,16 @@
+"""The core is a library: it loads no framework, and no tokenizer before one is used."""
+
+import subprocess
+import sys
+
+PROBE = """
+import sys
+import handoffaudit.validation.pipeline, handoffaudit.validation.reading, handoffaudit.validation.formats
+roots = {name.partition(".")[0] for name in sys.modules}
+print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr", "socket"}))
+"""
+
+
+def test_the_core_loads_no_framework() -> None:
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"

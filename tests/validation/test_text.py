@@ -1,0 +1,59 @@
+"""Values as they stand in messages."""
+
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.text import brief, clean, closest, counted, either, shown, storable, type_name
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("a\nb", '"a b"'),
+        ("x" * 100, '"' + "x" * 59 + '…"'),
+        (None, "null"),
+        (True, "true"),
+        (0.1, "0.1"),
+        (3, "3"),
+        ({}, "an object of 0 fields"),
+        ([1], "a list of 1 entry"),
+    ],
+)
+def test_shown(value: Any, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_an_integer_too_long_for_str_is_shown() -> None:
+    assert shown(10**5000) == "an integer of 16,610 bits"
+
+
+def test_clean_keeps_what_can_be_stored() -> None:
+    assert clean("Zürich\n東京 👩‍👧") == "Zürich\n東京 👩‍👧"
+    assert clean("a\0b") == "a\ufffdb"
+    assert clean("a\ud800b") == "a?b"
+    assert clean("x" * 201) == "x" * 199 + "…"
+    assert storable("a\n\t")
+    assert not storable("\0")
+    assert not storable("\udfff")
+
+
+def test_closest() -> None:
+    assert closest("Implement", ["decision", "implementation"]) == "implementation"
+    assert closest("zzz", ["decision"]) is None
+    assert closest(5, ["decision"]) is None
+    assert closest("a" * 1_000_000, ["decision"]) is None
+
+
+def test_words() -> None:
+    assert counted(1, "agent") == "1 agent"
+    assert counted(2000, "entry", "entries") == "2,000 entries"
+    assert either(["a", "b", "c"]) == "a, b or c"
+    assert either(["a"]) == "a"
+    assert [type_name(value) for value in (1, True, None)] == ["a number", "a boolean", "null"]
+
+
+def test_brief_describes_what_is_deep_or_wide() -> None:
+    assert brief([[[[[1]]]]]) == [[[["a list of 1 entry"]]]]
+    assert brief(list(range(70)))[-1] == "… and 10 more"
+    assert brief({str(n): n for n in range(70)}) == "an object of 70 fields"

@@ -22,7 +22,9 @@ def configure_logs(form: str, level: str) -> None:
         structlog.processors.format_exc_info,
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer(serializer=_dumps) if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer(serializer=_dumps)
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(colors=False)
     )
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -1,8 +1,17 @@
 """Static files: hashed and compressed where they were collected, straight from their folders where not."""
 
+from typing import Any
+
+from whitenoise.compress import Compressor
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
-class Storage(CompressedManifestStaticFilesStorage):
+class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     # A page must not fail where nobody has collected the files yet (tests, a first look from a checkout).
     manifest_strict = False
+    keep_only_hashed_files = True
+
+    def create_compressor(self, **kwargs: Any) -> Compressor:
+        # The first start collects: gzip takes 0.6 s for all of them, brotli 27 s for a sixth less.
+        kwargs["extensions"] = [*Compressor.SKIP_COMPRESS_EXTENSIONS, "map"]
+        return Compressor(use_brotli=False, **kwargs)

@@ -13,6 +13,7 @@ from django.core.handlers.wsgi import WSGIHandler
 django.setup(set_prefix=False)
 
 from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402 -- needs the apps loaded
+from handoffaudit.memory import calm  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 API_PAGES = ("/api/v1/docs",)
@@ -21,16 +22,18 @@ API_PAGES = ("/api/v1/docs",)
 class ApiHandler(WSGIHandler):
     """Django's handler with one middleware: keys instead of sessions, no cookies, no forms, no pages."""
 
-    def load_middleware(self, is_async: bool = False) -> None:
+    def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 -- Django's signature
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
-        problems = ProblemMiddleware(convert_exception_to_response(self._get_response))
+        answer: Any = convert_exception_to_response(self._get_response)  # type: ignore[attr-defined]
+        problems = ProblemMiddleware(answer)
         self._exception_middleware: list[Any] = [problems.process_exception]
         self._middleware_chain = convert_exception_to_response(problems)
 
 
 _api = ApiHandler()
 _pages = WSGIHandler()
+calm()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -35,7 +35,7 @@ def create(
         created_by=actor[:150],
         expires_at=_checked_expiry(expires_at),
     )
-    detail = {"scopes": key.scopes, "expires_at": expires_at.isoformat() if expires_at else None}
+    detail = {"scopes": key.scopes, "expires_at": expires_at.isoformat(timespec="minutes") if expires_at else None}
     audit.record(tenant=tenant, actor=actor, action="key.create", target=str(key), detail=detail)
     return key, secret
 

@@ -58,7 +58,8 @@ class KeyWith(HttpBearer):
             raise Problem(
                 403,
                 "The key may not do this",
-                f"This needs the scope {self.scope.value}; the key {identity.name!r} has {', '.join(sorted(identity.scopes))}.",
+                f"This needs the scope {self.scope.value}; the key {identity.name!r} has "
+                f"{', '.join(sorted(identity.scopes))}.",
                 scope=self.scope.value,
             )
         return Caller(identity)

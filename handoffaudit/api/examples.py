@@ -42,13 +42,21 @@ _WRAPPED_SCHEMA = {
     "required": ["document"],
     "additionalProperties": False,
     "properties": {
-        "format": {"type": "string", "enum": ["payload", "universal"], "description": "Recognised by shape if left out."},
+        "format": {
+            "type": "string",
+            "enum": ["payload", "universal"],
+            "description": "Recognised by shape if left out.",
+        },
         "document": {"type": "object", "description": "The handoff. Its schemas: /api/v1/schemas/{name}.json."},
         "context": {"type": "object", "description": "What the data may rest on."},
         "evidence": {"type": "array", "items": {"type": "object"}},
         "trace_id": {"type": "string", "maxLength": 200},
         "parent_handoff_id": {"type": "string", "maxLength": 200},
-        "retry_of": {"type": "string", "maxLength": 200, "description": "The handoff_id that this one takes the place of."},
+        "retry_of": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "The handoff_id that this one takes the place of.",
+        },
         "handoff_id": {"type": "string", "maxLength": 200, "description": "Where the document has none of its own."},
         "step": {"type": "integer"},
     },

@@ -44,7 +44,9 @@ def _migrations() -> str:
 
 def _queue() -> str:
     if not settings.REDIS_URL:
-        return "ok" if Path(settings.QUEUE_FOLDER).is_dir() else "the queue's folder is missing: start `handoffaudit up`"
+        return (
+            "ok" if Path(settings.QUEUE_FOLDER).is_dir() else "the queue's folder is missing: start `handoffaudit up`"
+        )
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2) as client:
             client.ping()

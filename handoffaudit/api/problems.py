@@ -121,7 +121,7 @@ _HANDLERS: dict[Any, Any] = {
 
 
 class ProblemMiddleware:
-    """Turns what Django itself answers under `/api/` (no such address, wrong method, our own bug) into problem documents."""
+    """What Django itself answers under `/api/` (no such address, wrong method, our own bug) as problem documents."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
+from pydantic import BaseModel
 
 from handoffaudit.api import shapes
 from handoffaudit.api.problems import Problem
@@ -12,7 +13,7 @@ from handoffaudit.validation.formats import SCHEMA_NAMES, schema
 
 router = Router(tags=["Schemas"])
 
-RESULTS = {"verdict": VerdictOut, "issue": IssueOut}
+RESULTS: dict[str, type[BaseModel]] = {"verdict": VerdictOut, "issue": IssueOut}
 NAMES = (*SCHEMA_NAMES, *RESULTS)
 
 
@@ -28,5 +29,5 @@ def get_schema(request: HttpRequest, name: str) -> HttpResponse:
     if name in SCHEMA_NAMES:
         return shapes.answer(schema(name))
     if name in RESULTS:
-        return shapes.answer(RESULTS[name].json_schema())
+        return shapes.answer(RESULTS[name].model_json_schema())
     raise Problem(404, "No such schema", f"There is no schema {name[:80]!r}; there are {', '.join(NAMES)}.")

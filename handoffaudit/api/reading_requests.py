@@ -17,7 +17,9 @@ def body_of(request: HttpRequest, most: int) -> bytes:
     if not announced.isdigit():
         raise Problem(400, "Bad length", f"Content-Length is {announced[:40]!r}: send the number of bytes.")
     if int(announced) > most:
-        raise Problem(413, "Body too large", f"The body has {int(announced):,} bytes; {most:,} are the most.", limit=most)
+        raise Problem(
+            413, "Body too large", f"The body has {int(announced):,} bytes; {most:,} are the most.", limit=most
+        )
     try:
         body = request.body
     except (RawPostDataException, UnreadablePostError) as error:

@@ -41,13 +41,18 @@ class TableOut(Schema):
 class TableIn(Schema):
     base_version: int = Field(description="The version that the change was made on.", examples=[3])
     rows: list[dict[str, Any]] = Field(
-        description="The whole table; the row `*` stands for any other type.", examples=[[ROW, ROW | {"handoff_type": "*"}]]
+        description="The whole table; the row `*` stands for any other type.",
+        examples=[[ROW, ROW | {"handoff_type": "*"}]],
     )
     note: str = ""
 
 
 @router.get(
-    "/strictness", auth=KeyWith(Scope.READ), operation_id="get_strictness", summary="The table", response={200: TableOut}
+    "/strictness",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_strictness",
+    summary="The table",
+    response={200: TableOut},
 )
 def get_strictness(request: HttpRequest) -> HttpResponse:
     return shapes.answer(_shown(strictness.current(caller(request).tenant)))

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router
+from ninja import Router
+from ninja.params.functions import Query
 
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import examples, shapes
@@ -21,7 +22,9 @@ from handoffaudit.handoffs.submission import read_submission, split_batch
 router = Router(tags=["Handoffs"])
 
 INGEST = KeyWith(Scope.INGEST)
-FORMAT = Query(None, alias="format", description="The document is sent bare, in this format: `payload` or `universal`.")
+FORMAT: Any = Query(
+    None, alias="format", description="The document is sent bare, in this format: `payload` or `universal`."
+)
 
 
 @router.post(
@@ -84,7 +87,7 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
 
 
 def _items(sent: bytes) -> list[bytes]:
-    lines = not sent.lstrip()[:1] == b"["
+    lines = sent.lstrip()[:1] != b"["
     try:
         items = split_batch(sent, lines=lines)
     except ValueError as error:

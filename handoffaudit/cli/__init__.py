@@ -65,7 +65,7 @@ def main() -> None:
         code = _fail("Interrupted.", 1)
     except BrokenPipeError:
         # Whoever reads our output has enough of it; Python would complain again while it closes it.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 

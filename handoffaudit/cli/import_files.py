@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import click
@@ -26,7 +27,7 @@ class Receiver(Protocol):
 
 
 @click.command(
-    name="import", **example("handoffaudit import handoffs.jsonl.gz", "make-handoffs | handoffaudit import -")
+    name="import", epilog=example("handoffaudit import handoffs.jsonl.gz", "make-handoffs | handoffaudit import -")
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @tenant_option
@@ -81,7 +82,7 @@ def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
 def _import(sources: list[Source], receiver: Receiver, report: Report, progress: Progress) -> None:
     before = 0
     for source in sources:
-        mark = f"{source.name}:" if len(sources) > 1 else ""
+        mark = f"{Path(source.name).name}:" if len(sources) > 1 else ""
         occurrences = Occurrences()
         for batch in _batches(_items(source.pieces(), occurrences, report, mark)):
             for item, answer in zip(batch, receiver.send(batch), strict=True):

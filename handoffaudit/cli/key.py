@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from handoffaudit.accounts.models import Key, Tenant
 
 
-@click.group(name="key", **example("handoffaudit key create crew --scopes ingest,read"))
+@click.group(name="key", epilog=example("handoffaudit key create crew --scopes ingest,read"))
 def command() -> None:
     """Make, list and revoke API keys."""
 
 
-@command.command(**example("KEY=$(handoffaudit key create crew)"))
+@command.command(name="create", epilog=example("KEY=$(handoffaudit key create crew)"))
 @click.argument("name")
 @tenant_option
 @click.option(
@@ -49,7 +49,7 @@ def create(name: str, tenant: str, scopes: str, *, as_json: bool) -> None:
     click.echo(json.dumps({"key": secret, **_described(key)}) if as_json else secret)
 
 
-@command.command(name="list", **example("handoffaudit key list --tenant default"))
+@command.command(name="list", epilog=example("handoffaudit key list --tenant default"))
 @tenant_option
 @data_option
 @json_option
@@ -68,7 +68,7 @@ def list_keys(tenant: str, *, as_json: bool) -> None:
         click.echo(_line(key))
 
 
-@command.command(**example("handoffaudit key revoke 3"))
+@command.command(name="revoke", epilog=example("handoffaudit key revoke 3"))
 @click.argument("key")
 @tenant_option
 @data_option

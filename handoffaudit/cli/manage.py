@@ -9,7 +9,7 @@ from handoffaudit.cli.options import data_option, example
 @click.command(
     name="manage",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    **example("handoffaudit manage migrate", "handoffaudit manage help"),
+    epilog=example("handoffaudit manage migrate", "handoffaudit manage help"),
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND [ARGUMENTS]...")
 @data_option

@@ -1,8 +1,10 @@
 """The database's version against the code's."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 from django.conf import settings
 from django.core.management import call_command
 from django.db import DatabaseError, connection
@@ -13,15 +15,24 @@ from psycopg_pool import PoolTimeout
 from handoffaudit.cli.bootstrap import locked
 from handoffaudit.cli.stop import Stop
 
+CONNECT_SECONDS = 5
+
 
 @contextmanager
 def database_errors() -> Iterator[None]:
     """A database that can't be reached or read ends the command in one line."""
     try:
+        _knock()
         yield
-    except (DatabaseError, PoolTimeout) as error:
+    except (DatabaseError, PoolTimeout, psycopg.Error) as error:
         reason = " ".join(str(error.__cause__ or error).split())
         raise Stop(f"The database {described()} can't be used ({reason}): {remedy()}") from error
+
+
+def _knock() -> None:
+    """A connection pool would go on trying for half a minute where the server is away."""
+    if connection.vendor == "postgresql":
+        psycopg.connect(os.environ["DATABASE_URL"], connect_timeout=CONNECT_SECONDS).close()
 
 
 def described() -> str:

@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 import os
-from typing import Any
 
 import click
 
@@ -23,8 +22,6 @@ tenant_option = click.option("--tenant", default="default", show_default=True, m
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
 
-def example(*lines: str) -> dict[str, Any]:
-    """Keyword arguments of a click command that show an example under its help."""
-    return {
-        "epilog": "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])
-    }
+def example(*lines: str) -> str:
+    """The epilog of a click command that shows examples."""
+    return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])

@@ -9,7 +9,7 @@ from handoffaudit.cli.bootstrap import start_with_database
 from handoffaudit.cli.options import data_option, example, json_option
 
 
-@click.command(name="recount", **example("handoffaudit recount --check"))
+@click.command(name="recount", epilog=example("handoffaudit recount --check"))
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a count is wrong.")
 @data_option
 @json_option

@@ -22,7 +22,7 @@ READY_PATIENCE_SECONDS = 60.0
 DEATHS_BEFORE_READY = 3
 
 
-@click.command(name="up", **example("handoffaudit up --sample", "handoffaudit up --port 9000 --data ./audit"))
+@click.command(name="up", epilog=example("handoffaudit up --sample", "handoffaudit up --port 9000 --data ./audit"))
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
 @data_option
@@ -117,12 +117,18 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
 def answers(host: str, port: int) -> bool:
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
-        connection.request("GET", "/readyz", headers={"Host": f"localhost:{port}"})
+        connection.request("GET", "/readyz", headers={"Host": allowed_name()})
         return connection.getresponse().status == http.HTTPStatus.OK
     except (OSError, http.client.HTTPException):
         return False
     finally:
         connection.close()
+
+
+def allowed_name() -> str:
+    """A name that the server lets itself be called by."""
+    names = [name.strip() for name in os.environ["HANDOFFAUDIT_ALLOWED_HOSTS"].split(",")]
+    return "localhost" if "*" in names else names[0].lstrip(".")
 
 
 def load_sample(supervisor: Supervisor) -> None:

@@ -10,7 +10,7 @@ from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 from handoffaudit.cli.options import data_option, example, json_option
 
 
-@click.command(name="verify-log", **example("handoffaudit verify-log"))
+@click.command(name="verify-log", epilog=example("handoffaudit verify-log"))
 @click.option("--tenant", metavar="SLUG", help="Only this tenant's log. Default: all of them.")
 @data_option
 @json_option

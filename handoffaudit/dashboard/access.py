@@ -60,8 +60,8 @@ def page_for(role: Role) -> Callable[[PageView], Callable[..., HttpResponse]]:
 
 
 def _member(request: HttpRequest, slug: str) -> Who:
-    membership = Membership.objects.select_related("tenant").filter(person=request.user.pk, tenant__slug=slug).first()
+    of_person = Membership.objects.select_related("tenant", "person").filter(person=request.user.pk)
+    membership = of_person.filter(tenant__slug=slug).first()
     if membership is None:
         raise Http404("There is no such page.")
-    assert isinstance(request.user, Person)
-    return Who(person=request.user, tenant=membership.tenant, role=Role(membership.role))
+    return Who(person=membership.person, tenant=membership.tenant, role=Role(membership.role))

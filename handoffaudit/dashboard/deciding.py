@@ -87,7 +87,9 @@ def decide_several(request: HttpRequest, who: Who) -> HttpResponse:
     if decision is None or not chosen:
         messages.error(request, "Nothing was decided: select handoffs of the queue, then choose Approve or Decline.")
     elif len(chosen) > MOST_AT_ONCE:
-        messages.error(request, f"Nothing was decided: {len(chosen)} are selected, {MOST_AT_ONCE} at once are the most.")
+        messages.error(
+            request, f"Nothing was decided: {len(chosen)} are selected, {MOST_AT_ONCE} at once are the most."
+        )
     else:
         results = decide_many(
             tenant=who.tenant,

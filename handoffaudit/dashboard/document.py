@@ -11,7 +11,8 @@ from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.validation.paths import dotted, pointer
 from handoffaudit.validation.text import clean
 
-PER_LEVEL = 40
+FIELDS_SHOWN = 40
+ENTRIES_SHOWN = 12
 TEXT_SHOWN = 400
 TEXT_WHEN_SCARCE = 80
 TEXT_PIECE = 20_000
@@ -239,7 +240,9 @@ class _Builder:
             return
         keys = list(part.value) if isinstance(part.value, dict) else range(len(part.value))
         by_name = _positions(part.spot, keys)
-        room = max(min(PER_LEVEL, self.nodes_left), 0)
+        # entries of a list are alike; who asks for the rest gets more of them at once
+        most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
+        room = max(min(most, self.nodes_left), 0)
         shown = {*range(part.start, min(part.start + room, len(keys)))}
         shown |= {position for position in by_name.values() if position >= part.start}
         following = part.start

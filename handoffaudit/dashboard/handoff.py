@@ -20,7 +20,7 @@ from handoffaudit.dashboard.headline import headline
 from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
 from handoffaudit.dashboard.places import found_of, spots_of
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
-from handoffaudit.handoffs import parking, queries
+from handoffaudit.handoffs import holding, parking, queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff
 from handoffaudit.handoffs.states import REVIEWABLE
@@ -52,6 +52,7 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "found_hidden": len(found) - len(placed),
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
+        "holder": _holder(who, shown),
         "is_overdue": bool(shown.review_due_at and shown.state == "held" and shown.review_due_at < timezone.now()),
         "parent": parts.parent_of(shown),
         "attempts": queries.earlier_attempts(shown),
@@ -147,6 +148,12 @@ def again(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     else:
         messages.success(request, "It is in the queue again.")
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+
+
+def _holder(who: Who, shown: Handoff) -> holding.Holder | None:
+    """Who has it open in the review queue; this page holds nothing."""
+    held = holding.holders([shown]).get(shown.pk)
+    return holding.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
 def _get(who: Who, pk: UUID) -> Handoff:

@@ -100,6 +100,10 @@ def _has_blanks(request: HttpRequest) -> bool:
     return any(not value.strip() for _, values in request.GET.lists() for value in values)
 
 
+def _without(filters: Filters, name: str, nothing: Any) -> str:
+    return replace(filters, **{name: nothing}).to_query()
+
+
 def _chips(filters: Filters) -> list[Chip]:
     return list(_each_chip(filters))
 
@@ -111,7 +115,7 @@ def _each_chip(filters: Filters) -> Iterable[Chip]:
     texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace"}
     for name, label in texts.items():
         if value := getattr(filters, name):
-            yield Chip(label, value, replace(filters, **{name: ""}).to_query())
+            yield Chip(label, value, _without(filters, name, ""))
     if filters.code:
         yield Chip("Reason", code_title(filters.code), replace(filters, code="").to_query())
     if filters.since:
@@ -121,7 +125,7 @@ def _each_chip(filters: Filters) -> Iterable[Chip]:
         yield Chip("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
     for name, label in {"quality_min": "Score from", "quality_max": "Score to"}.items():
         if (score := getattr(filters, name)) is not None:
-            yield Chip(label, f"{score:g}", replace(filters, **{name: None}).to_query())
+            yield Chip(label, f"{score:g}", _without(filters, name, None))
     if filters.flag:
         yield Chip("Only", FLAG_NAMES[filters.flag], replace(filters, flag="").to_query())
 

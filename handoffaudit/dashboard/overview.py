@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -66,7 +67,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     until = timezone.now()
     since = until - period.length
     totals = queries.state_totals(who.tenant, since, until)
-    context = {
+    context: dict[str, Any] = {
         "bad": bad,
         "period": period,
         "periods": PERIODS.values(),
@@ -110,7 +111,9 @@ def _chart(who: Who, since: datetime, until: datetime, *, width: int, prefix: st
                 href=f"{address}?{query}",
             )
         )
-    return stacked_bars(bars, order=ORDER, width=width, height=210, title="Handoffs by state", prefix=prefix)
+    return stacked_bars(
+        bars, order=ORDER, width=width, height=210, title="Compliance over time: handoffs by state", prefix=prefix
+    )
 
 
 def _reasons(who: Who, since: datetime, until: datetime) -> list[Reason]:

@@ -74,6 +74,10 @@ def _value(value: Any) -> str:
             return ""
         case [*options] if options and all(isinstance(option, str) for option in options):
             return cut(", ".join(options), _VALUE)
+        case dict() if value and not any(isinstance(part, dict | list) for part in value.values()):
+            return cut(
+                ", ".join(f"{name} {json.dumps(part, ensure_ascii=False)}" for name, part in value.items()), _VALUE
+            )
         case _:
             return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _VALUE)
 

@@ -1,18 +1,17 @@
 """What a person needs to see of one handoff to decide it."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from django.urls import reverse
 
 from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who
-from handoffaudit.drawing.chain import chain
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.dashboard.places import found_of
 from handoffaudit.handoffs import holding, queries
 from handoffaudit.handoffs.models import Handoff, ReviewHold, State
 
-GRAVEST_FIRST = ("critical", "error", "warning", "info")
+MOST_ISSUES = 8
 
 
 def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
@@ -26,29 +25,19 @@ def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
 
 def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
     verdict = queries.current_verdict(handoff)
-    issues = sorted(verdict["issues"], key=lambda issue: GRAVEST_FIRST.index(issue["severity"])) if verdict else []
+    found = found_of(verdict)
+    address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
+    document = parts.parsed(queries.body(handoff))
     decided = handoff.state in (State.APPROVED, State.DECLINED)
     return {
         "handoff": handoff,
+        "handoff_url": address,
+        "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, handoff.pk]),
         "verdict": verdict,
-        "issues": issues,
-        "chain": _chain(who, handoff, verdict),
+        "found": found[:MOST_ISSUES],
+        "found_hidden": max(0, len(found) - MOST_ISSUES),
+        "chain": parts.chain_drawings((verdict or {}).get("chain"), f"{address}?chain=full#chain", is_full=False),
+        "tree": parts.document_tree(document, found) if document is not None else None,
         "attempts": queries.earlier_attempts(handoff),
         "last_event": queries.events(handoff)[-1] if decided else None,
     }
-
-
-def _chain(who: Who, handoff: Handoff, verdict: Mapping[str, Any] | None) -> Drawing | None:
-    facts = verdict["chain"] if verdict else None
-    if not facts:
-        return None
-    return chain(
-        facts["shown"],
-        facts["target"],
-        loop=facts["loop"],
-        over_from=facts["over_from"],
-        declared=facts["declared"] if facts["derived"] is not None else None,
-        href=reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk]),
-        width=720,
-        prefix="review-chain",
-    )

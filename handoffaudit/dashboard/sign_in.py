@@ -10,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.password_validation import password_validators_help_texts
-from django.core.exceptions import ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
@@ -25,7 +25,7 @@ from handoffaudit.accounts.models import Person
 
 class SignInForm(LoginForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, label_suffix="", **kwargs)
         name = {"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false", "autofocus": True}
         self.fields["login"] = forms.CharField(label="Name", max_length=150, widget=forms.TextInput(attrs=name))
         self.fields["password"] = _password("Password", "current-password")
@@ -37,8 +37,10 @@ class SignIn(LoginView):  # type: ignore[misc]
     template_name = "account/sign_in.html"
 
     def form_invalid(self, form: SignInForm) -> HttpResponse:
-        locked = form.has_error("__all__", "locked")
-        return self.render_to_response(self.get_context_data(form=form), status=429 if locked else 200)
+        locked = form.has_error(NON_FIELD_ERRORS, "locked")
+        return render(
+            self.request, self.template_name, self.get_context_data(form=form), status=429 if locked else 200
+        )
 
 
 class SignOut(LogoutView):  # type: ignore[misc]
@@ -50,7 +52,7 @@ class NewPasswordForm(forms.Form):
     """A password, twice. `refuse` puts what the accounts app refused at its field."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, label_suffix="", **kwargs)
         self.fields["password"] = _password("New password", "new-password")
         self.fields["again"] = _password("New password again", "new-password")
 

@@ -63,9 +63,14 @@ def save(request: HttpRequest, who: Who) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest, who: Who) -> HttpResponse:
     editor = editor_from(request.POST)
-    change = {"base_version": editor.base_version, "handoff_type": editor.row, "actor": who.person.username}
     try:
-        saved = strictness.delete_row(tenant=who.tenant, note=editor.note, **change)
+        saved = strictness.delete_row(
+            tenant=who.tenant,
+            base_version=editor.base_version,
+            handoff_type=editor.row,
+            actor=who.person.username,
+            note=editor.note,
+        )
     except (InvalidPolicy, Stale) as refused:
         now = strictness.current(who.tenant)
         text = str(refused) if isinstance(refused, InvalidPolicy) else _moved_on(now)
@@ -113,10 +118,10 @@ def _page(request: HttpRequest, who: Who, now: Table, editor: Editor | None, sta
     context: dict[str, Any] = {
         "table": now,
         "rows": rows,
+        "editor": editor,
         "new": editor if editor and (editor.is_new or lost) else None,
         "names": NAMES,
         "stale": _stale(now) if editor and editor.theirs is not None else "",
-        "any_other": ANY_OTHER_TYPE,
     }
     return render_page(request, PAGE, context, partials=(PART,), status=status)
 

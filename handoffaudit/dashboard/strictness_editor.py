@@ -114,7 +114,9 @@ def editor_from(given: QueryDict) -> Editor:
         values[name] = _number(values[name], int)
     values["confidence_floor"] = _number(values["confidence_floor"], float)
     base = _number(given.get("base_version", ""), int)
-    return Editor(row=row, base_version=base if isinstance(base, int) else -1, values=values, note=given.get("note", ""))
+    return Editor(
+        row=row, base_version=base if isinstance(base, int) else -1, values=values, note=given.get("note", "")
+    )
 
 
 def _number(text: str, kind: type[int] | type[float]) -> int | float | str:

@@ -52,12 +52,18 @@ def compare(request: HttpRequest, who: Who) -> HttpResponse:
 def revert(request: HttpRequest, who: Who) -> HttpResponse:
     target = _version(who, request.POST.get("to_version", ""))
     base = _number(request.POST.get("base_version", ""))
-    change = {"to_version": target.version, "actor": who.person.username}
     try:
-        saved = strictness.revert(tenant=who.tenant, base_version=-1 if base is None else base, **change)
+        saved = strictness.revert(
+            tenant=who.tenant,
+            to_version=target.version,
+            base_version=-1 if base is None else base,
+            actor=who.person.username,
+        )
     except Stale as stale:
         now = stale.current
-        messages.error(request, f"Not reverted: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
+        messages.error(
+            request, f"Not reverted: {now.changed_by} saved version {now.version} meanwhile. Look at it first."
+        )
         return _history(request, who, status=409)
     if saved.version == base:
         messages.info(request, f"Version {target.version} is the same as the one in force: nothing was changed.")

@@ -84,7 +84,9 @@ def _row(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     return ", ".join(
-        f"{NAMES[field].lower()} {shown(field, value)}" if field in RANGES or field == "confidence_floor" else shown(field, value)
+        f"{NAMES[field].lower()} {shown(field, value)}"
+        if field in RANGES or field == "confidence_floor"
+        else shown(field, value)
         for field, value in row.items()
         if field != "handoff_type"
     )

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from handoffaudit.dashboard import deciding, handoff, handoffs, overview, review, strictness, theme
+from handoffaudit.dashboard import deciding, handoff, handoffs, overview, review, settings, strictness, theme
 
 app_name = "dashboard"
 urlpatterns = [
@@ -12,5 +12,6 @@ urlpatterns = [
     *review.urlpatterns,
     *deciding.urlpatterns,
     *handoff.urlpatterns,
+    *settings.urlpatterns,
     *strictness.urlpatterns,
 ]

@@ -9,7 +9,7 @@ from handoffaudit.drawing.svg import element, escaped, frame, shortened, text, t
 
 _TEXT = "#6e7781"
 _NAME_ROOM = 138.0
-_NUMBER_ROOM = 96.0
+_NUMBER_ROOM = 116.0
 _PITCH = 26
 _NO_TARGET = "none"
 

@@ -36,11 +36,12 @@ class Arrival:
 
 
 def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> Arrival | Refusal:
-    if len(submission.document) > settings.MAX_BODY_BYTES:
+    size = len(submission.document) + len(submission.context or b"") + len(submission.evidence or b"")
+    if size > settings.MAX_BODY_BYTES:
         return Refusal(
             413,
             "Document too large",
-            f"The document has {len(submission.document):,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
+            f"The document, its context and evidence have {size:,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
         )
     reading = _read(submission)
     record = reading.record
@@ -48,7 +49,8 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
         return Refusal(
             403,
             "Another tenant",
-            f"tenant_id is {record.tenant_id!r}, but the key belongs to {tenant_slug!r}. Leave it out or use that key's tenant.",
+            f"tenant_id is {record.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
+            "Send it with a key of that tenant, or name the key's tenant.",
         )
     content_hash = _content_hash(submission, record)
     handoff = _unread(tenant_id, submission, reading, now, content_hash)
@@ -76,7 +78,14 @@ def _content_hash(submission: Submission, record: Record | None) -> str:
     envelope = submission.envelope
     digest.update(
         canonical.canonical(
-            [envelope.context, envelope.evidence, envelope.trace_id, envelope.parent_handoff_id, envelope.retry_of, envelope.step]
+            [
+                envelope.context,
+                envelope.evidence,
+                envelope.trace_id,
+                envelope.parent_handoff_id,
+                envelope.retry_of,
+                envelope.step,
+            ]
         )
     )
     return digest.hexdigest()

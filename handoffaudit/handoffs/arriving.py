@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from handoffaudit.handoffs import attempts, bulk, outcomes, waking
+from handoffaudit.handoffs import attempts, bulk, counts, outcomes, waking
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
@@ -53,7 +53,7 @@ def store_one(arrival: Arrival, sender: Actor) -> Known | None:
     """Stores a plain arrival; the one known by its id where there is one."""
     values = [*_handoff_row(arrival), *_body_row(arrival)[1:], *_event_row(arrival, sender)[1:]]
     with bulk.server_cursor() as cursor:
-        stored = cursor.execute(ONE_ARRIVAL, values, prepare=True, binary=True).fetchone()  # type: ignore[arg-type]
+        stored = cursor.execute(ONE_ARRIVAL, values, prepare=True, binary=True).fetchone()
     if stored:
         transaction.on_commit(waking.wake)
         return None
@@ -73,11 +73,16 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
             new.append(arrival)
             known[handoff.handoff_id] = Known(handoff.pk, handoff.content_hash, handoff.state)
     attempts.number(new)
-    bulk.insert(HANDOFF, [_handoff_row(arrival) for arrival in new])
+    # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
+    bulk.insert(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
     bulk.insert(BODY, [_body_row(arrival) for arrival in new])
     bulk.insert(EVENT, [_event_row(arrival, sender) for arrival in new])
-    outcomes.store_at_the_door([(one.handoff, verdict_of_unread(one.handoff, one.issues)) for one in new if one.issues])
-    attempts.supersede(new, sender)
+    deltas = outcomes.store_at_the_door(
+        [(one.handoff, verdict_of_unread(one.handoff, one.issues)) for one in new if one.issues]
+    )
+    deltas.update(attempts.supersede(new, sender))
+    # Last of all, as workers do: rows first, then counts.
+    counts.apply(deltas)
     return answers
 
 
@@ -97,7 +102,15 @@ def _known(arrivals: list[Arrival]) -> dict[str, Known]:
 def _handoff_row(arrival: Arrival) -> list[Any]:
     row = arrival.handoff
     return [
-        *(row.pk, row.tenant_id, row.handoff_id, row.format, row.handoff_type, row.source_agent_id, row.target_agent_id),
+        *(
+            row.pk,
+            row.tenant_id,
+            row.handoff_id,
+            row.format,
+            row.handoff_type,
+            row.source_agent_id,
+            row.target_agent_id,
+        ),
         *(row.trace_id, row.parent_handoff_id, row.retry_of, row.step, State(row.state).value, row.received_at),
         *(row.sender_timestamp, row.size_bytes, row.content_hash, row.data_hash, row.chain_length),
     ]

@@ -1,6 +1,8 @@
 """Attempts at the same handoff: a later one takes the place of the one it names in `retry_of`."""
 
-from handoffaudit.handoffs import changing
+from collections import Counter
+
+from handoffaudit.handoffs import changing, counts
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Handoff, State
@@ -16,17 +18,23 @@ def number(arrivals: list[Arrival]) -> None:
     before = dict(
         Handoff.objects.filter(tenant=retries[0].tenant_id, handoff_id__in=names).values_list("handoff_id", "attempt")
     )
-    for handoff in retries:
-        handoff.attempt = min(before.get(handoff.retry_of, 0) + 1, 32_767)
+    for handoff in (arrival.handoff for arrival in arrivals):
+        if handoff.retry_of:
+            handoff.attempt = min(before.get(handoff.retry_of, 0) + 1, 32_767)
+        before.setdefault(handoff.handoff_id, handoff.attempt)
 
 
-def supersede(arrivals: list[Arrival], sender: Actor) -> None:
-    """Those whose place is taken become superseded, where their state allows it."""
-    later = {arrival.handoff.retry_of: arrival.handoff for arrival in arrivals if arrival.handoff.retry_of}
+def supersede(arrivals: list[Arrival], sender: Actor) -> counts.Deltas:
+    """Those whose place is taken become superseded, where their state allows it; what that changes in the counts."""
+    deltas: counts.Deltas = Counter()
+    retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
+    later = {handoff.retry_of: handoff for handoff in retries if handoff.retry_of != handoff.handoff_id}
     if not later:
-        return
+        return deltas
     tenant_id = next(iter(later.values())).tenant_id
-    Handoff.objects.bulk_update([arrival.handoff for arrival in arrivals if arrival.handoff.retry_of], ["attempt"])
+    Handoff.objects.bulk_update(retries, ["attempt"])
     for handoff in Handoff.objects.filter(tenant=tenant_id, handoff_id__in=later).select_for_update().order_by("id"):
         if may_become(handoff.state, State.SUPERSEDED):
-            changing.change(handoff, State.SUPERSEDED, sender, f"{later[handoff.handoff_id].handoff_id} took its place")
+            reason = f"{later[handoff.handoff_id].handoff_id} took its place"
+            deltas.update(changing.move(handoff, State.SUPERSEDED, sender, reason))
+    return deltas

@@ -1,4 +1,4 @@
-"""Many rows in one statement: COPY on PostgreSQL, `executemany` on SQLite (measured: `docs/decisions/0003-hot-sql.md`)."""
+"""Many rows in one statement: COPY on PostgreSQL, `executemany` on SQLite (`docs/decisions/0003-hot-sql.md`)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 from django.db import connection
-from django.db.models import Field, Model
+from django.db.models import Model
 
 
 def on_postgresql() -> bool:
@@ -27,7 +27,7 @@ class Columns:
     table: str
     names: tuple[str, ...]
     types: tuple[str, ...]
-    fields: "tuple[Field[Any, Any], ...]"
+    fields: tuple[Any, ...]
 
     @classmethod
     def of(cls, model: type[Model], *attributes: str) -> "Columns":
@@ -76,9 +76,8 @@ def insert(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
     if not rows:
         return
     if on_postgresql():
-        with server_cursor() as cursor, cursor.copy(
-            f'COPY "{columns.table}" ({columns.listed}) FROM STDIN (FORMAT BINARY)'  # type: ignore[arg-type]
-        ) as copy:
+        statement = f'COPY "{columns.table}" ({columns.listed}) FROM STDIN (FORMAT BINARY)'
+        with server_cursor() as server, server.copy(statement) as copy:
             copy.set_types(columns.types)
             for row in rows:
                 copy.write_row(row)
@@ -91,12 +90,6 @@ def insert(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Runs one statement for each row, in order; on PostgreSQL without waiting for each answer."""
-    if not rows:
-        return
-    if on_postgresql():
-        with server_cursor() as cursor:
-            cursor.executemany(sql, rows)  # type: ignore[arg-type]
-        return
+    """Runs one statement for each row, in order (SQLite)."""
     with connection.cursor() as cursor:
         cursor.executemany(sql, rows)

@@ -1,10 +1,11 @@
 """A change of state outside judging: the row, its event and its counts together."""
 
+from django.utils import timezone
+
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.states import may_become
-from django.utils import timezone
 
 
 class Changed(Exception):
@@ -13,6 +14,11 @@ class Changed(Exception):
 
 def change(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> None:
     """Moves a handoff from the version that was seen; call inside a transaction. Raises `Changed`."""
+    counts.apply(move(handoff, to_state, actor, reason, **columns))
+
+
+def move(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> counts.Deltas:
+    """The same without its counts, for who moves several: counts are applied once, after all rows are locked."""
     before = handoff.state
     if not may_become(before, to_state):
         raise ValueError(f"a handoff does not go from {before} to {to_state}")
@@ -33,4 +39,4 @@ def change(handoff: Handoff, to_state: State, actor: Actor, reason: str, **colum
         to_state=to_state,
         reason=reason,
     )
-    counts.apply(counts.moved(counts.Place.of(handoff), handoff.codes, before, to_state))
+    return counts.moved(counts.Place.of(handoff), handoff.codes, before, to_state)

@@ -2,7 +2,7 @@
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -30,56 +30,43 @@ def claim(limit: int) -> Claim | None:
 
     What failed before is taken alone: were it what kills its worker, it would take nothing along.
     """
-    return _claim("claim_expires_at IS NULL AND tries = 0", limit) or _claim(
-        "claim_expires_at < %s AND tries < %s", 1, timezone.now(), settings.CLAIM_TRIES
+    return _claim("claim_expires_at IS NULL AND tries = 0", [], limit) or _claim(
+        "claim_expires_at < %s AND tries < %s", [timezone.now(), settings.CLAIM_TRIES], 1
     )
 
 
-def _claim(condition: str, limit: int, *values: object) -> Claim | None:
-    token = uuid.uuid4()
-    now = timezone.now()
+def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
+    token, now = uuid.uuid4(), timezone.now()
     lock = "FOR UPDATE SKIP LOCKED" if bulk.on_postgresql() else ""
-    with transaction.atomic(), connection.cursor() as cursor:
+    sql = f"""
+        UPDATE "{HANDOFFS}" SET state = 'validating', claim = %s, claim_expires_at = %s, tries = tries + 1
+        WHERE id IN (
+            SELECT id FROM "{HANDOFFS}"
+            WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s {lock}
+        ) RETURNING *
+    """  # noqa: S608
+    expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
+    with transaction.atomic():
         if bulk.on_postgresql():
-            # A claim lost with the power is claimed again; nothing waits for the disk here.
-            cursor.execute("SET LOCAL synchronous_commit = off")
-        cursor.execute(
-            f"""
-            UPDATE "{HANDOFFS}" SET claim = %s, claim_expires_at = %s, tries = tries + 1
-            WHERE id IN (
-                SELECT id FROM "{HANDOFFS}"
-                WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s {lock}
-            ) RETURNING id
-            """,  # noqa: S608
-            [_stored(token), now + timedelta(seconds=settings.CLAIM_SECONDS), *values, limit],
-        )
-        ids = [uuid.UUID(str(row[0])) for row in cursor.fetchall()]
-        if not ids:
-            return None
-        handoffs = list(Handoff.objects.filter(pk__in=ids).order_by("id"))
-        _begin(handoffs, now)
-    return Claim(token, handoffs)
+            with connection.cursor() as cursor:
+                # A claim lost with the power is claimed again; nothing waits for the disk here.
+                cursor.execute("SET LOCAL synchronous_commit = off")
+        handoffs = list(Handoff.objects.raw(sql, [_stored(token), expires, *values, limit]))
+        fresh = [handoff for handoff in handoffs if handoff.tries == 1]
+        event = [now, SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
+        bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in fresh])
+    return Claim(token, sorted(handoffs, key=lambda handoff: handoff.pk)) if handoffs else None
 
 
-def _begin(handoffs: list[Handoff], now: datetime) -> None:
-    """`received` becomes `validating`, with its event; what is tried again stands there already."""
-    fresh = [handoff for handoff in handoffs if handoff.state == State.RECEIVED]
-    if not fresh:
-        return
-    Handoff.objects.filter(pk__in=[handoff.pk for handoff in fresh]).update(state=State.VALIDATING)
-    event = [now, SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
-    bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in fresh])
-    for handoff in fresh:
-        handoff.state = State.VALIDATING
-
-
-CLAIM_EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+CLAIM_EVENT = bulk.Columns.of(
+    Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason"
+)
 
 
 def still_held(claim: Claim) -> set[uuid.UUID]:
     """Which of them this claim still holds; locks them until the end of the caller's transaction."""
     rows = Handoff.objects.filter(pk__in=[handoff.pk for handoff in claim.handoffs], claim=claim.token)
-    return set(rows.select_for_update().values_list("pk", flat=True))
+    return set(rows.select_for_update().order_by("id").values_list("pk", flat=True))
 
 
 def release(claim: Claim, handoff: Handoff) -> None:

@@ -24,9 +24,7 @@ class Place(NamedTuple):
     @classmethod
     def of(cls, handoff: Handoff) -> "Place":
         hour = handoff.received_at.replace(minute=0, second=0, microsecond=0)
-        return cls(
-            handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id
-        )
+        return cls(handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id)
 
 
 Deltas = Counter[tuple[Place, str, str]]
@@ -37,16 +35,12 @@ _COUNT = bulk.Columns.of(
 _TOTAL = bulk.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
 
 
-def _upsert(columns: bulk.Columns) -> str:
+def _upsert(columns: bulk.Columns, rows: str) -> str:
     key = ", ".join(f'"{name}"' for name in columns.names[:-1])
     return (
-        f'INSERT INTO "{columns.table}" ({columns.listed}) VALUES ({columns.marks()})'  # noqa: S608
+        f'INSERT INTO "{columns.table}" ({columns.listed}) {rows}'
         f' ON CONFLICT ({key}) DO UPDATE SET number = "{columns.table}".number + excluded.number'
     )
-
-
-_UPSERT_COUNT = _upsert(_COUNT)
-_UPSERT_TOTAL = _upsert(_TOTAL)
 
 
 def moved(place: Place, codes: Iterable[str], before: str, after: str) -> Deltas:
@@ -68,12 +62,20 @@ def apply(deltas: Deltas) -> None:
     totals: Counter[tuple[int, datetime, str, str]] = Counter()
     for (place, state, code), number in changes:
         totals[place.tenant_id, place.hour, str(state), code] += number
-    _write(_COUNT, _UPSERT_COUNT, [[*place, str(state), code, number] for (place, state, code), number in changes])
-    _write(_TOTAL, _UPSERT_TOTAL, [[*key, number] for key, number in sorted(totals.items()) if number])
+    _write(_COUNT, [[*place, str(state), code, number] for (place, state, code), number in changes])
+    _write(_TOTAL, [[*key, number] for key, number in sorted(totals.items()) if number])
 
 
-def _write(columns: bulk.Columns, sql: str, rows: list[list[object]]) -> None:
-    bulk.execute_each(sql, rows if bulk.on_postgresql() else columns.adapted(rows))
+def _write(columns: bulk.Columns, rows: list[list[object]]) -> None:
+    if not rows:
+        return
+    if bulk.on_postgresql():
+        arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
+        with bulk.server_cursor() as cursor:
+            sql = _upsert(columns, f"SELECT * FROM unnest({arrays})")  # noqa: S608
+            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
+    else:
+        bulk.execute_each(_upsert(columns, f"VALUES ({columns.marks()})"), columns.adapted(rows))
 
 
 @dataclass(frozen=True, slots=True)

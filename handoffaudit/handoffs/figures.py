@@ -64,11 +64,14 @@ def over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 3
     for hour, state, number in rows:
         found.setdefault((hour - start) // step, Counter())[state] += number
     return [
-        Bucket(start + index * step, dict(found.get(index, {}))) for index in range(-(-hours // (step // timedelta(hours=1))))
+        Bucket(start + index * step, dict(found.get(index, {})))
+        for index in range(-(-hours // (step // timedelta(hours=1))))
     ]
 
 
-def top_codes(tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8) -> list[tuple[str, int]]:
+def top_codes(
+    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
+) -> list[tuple[str, int]]:
     """The codes that most handoffs have, and how many have each."""
     rows = _hours(tenant, since, until).exclude(code="").values("code").annotate(sum=Sum("number"))
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]

@@ -114,7 +114,9 @@ def _moment(name: str, text: str) -> datetime | None:
     except ValueError:
         moment = None
     if moment is None or not 1970 <= moment.year <= 9000:
-        raise BadFilter(name, text[:40], "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d.")
+        raise BadFilter(
+            name, text[:40], "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d."
+        )
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 

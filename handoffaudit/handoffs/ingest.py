@@ -94,5 +94,6 @@ def _receipt(arrival: Arrival, known: Known | None) -> Receipt:
         handoff.handoff_id,
         known.state,
         title="The id is taken",
-        detail=f"A handoff {handoff.handoff_id!r} with other content is stored. Use a new handoff_id, or send the same content.",
+        detail=f"A handoff {handoff.handoff_id!r} with other content is stored. "
+        "Use a new handoff_id, or send the same content.",
     )

@@ -1,17 +1,18 @@
-"""What the server knows of a handoff's past: the chain through its parents, and how often the same went the same way."""
+"""A handoff's past as the server knows it: the chain through its parents, and how often the same went the same way."""
 
-from collections import Counter
+import uuid
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
-
-from django.db.models import Count
 
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers.base import History
 
 # A lineage is followed this far back; longer ones count as incomplete.
 MOST_ANCESTORS = 200
+# The oldest ones that are alike decide; past so many of a batch's traces the rest adds nothing.
+MOST_REPEATS = 20_000
 
 
 class Hop(NamedTuple):
@@ -39,7 +40,10 @@ def histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
 
 def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
     """All ancestors of these rows, read one generation at a time."""
-    known = {row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id) for row in rows}
+    known = {
+        row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
+        for row in rows
+    }
     wanted = {hop.parent for hop in known.values() if hop.parent} - known.keys()
     for _ in range(MOST_ANCESTORS):
         if not wanted:
@@ -105,29 +109,20 @@ def _repeats(rows: list[Handoff]) -> dict[object, int]:
     traced = [row for row in rows if row.trace_id and row.data_hash]
     if not traced:
         return {}
-    alike = Counter((row.trace_id, row.data_hash) for row in traced)
-    # Most data is seen once; a trace's data hashes say cheaply which handoffs need a closer look.
-    seen = (
+    alike: dict[tuple[str, ...], list[uuid.UUID]] = {}
+    found = (
         Handoff.objects.filter(
             tenant=traced[0].tenant_id,
-            trace_id__in={trace for trace, _ in alike},
-            data_hash__in={digest for _, digest in alike},
+            trace_id__in={row.trace_id for row in traced},
+            data_hash__in={row.data_hash for row in traced},
         )
-        .values("trace_id", "data_hash")
-        .annotate(number=Count("id"))
-        .filter(number__gt=1)
-        .values_list("trace_id", "data_hash")
+        .order_by("id")
+        .values_list("trace_id", "data_hash", "source_agent_id", "target_agent_id", "id")
     )
-    doubled = set(seen)
-    return {row.pk: _earlier(row) for row in traced if (row.trace_id, row.data_hash) in doubled}
+    for *key, pk in found[:MOST_REPEATS]:
+        alike.setdefault(tuple(key), []).append(pk)
+    return {row.pk: bisect_left(alike.get(_likeness(row), []), row.pk) for row in traced}
 
 
-def _earlier(row: Handoff) -> int:
-    return Handoff.objects.filter(
-        tenant=row.tenant_id,
-        trace_id=row.trace_id,
-        data_hash=row.data_hash,
-        source_agent_id=row.source_agent_id,
-        target_agent_id=row.target_agent_id,
-        id__lt=row.pk,
-    )[:100].count()
+def _likeness(row: Handoff) -> tuple[str, ...]:
+    return row.trace_id, row.data_hash, row.source_agent_id, row.target_agent_id

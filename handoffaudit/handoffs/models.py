@@ -108,6 +108,9 @@ class HandoffBody(models.Model):
     context = models.BinaryField(null=True)
     evidence = models.BinaryField(null=True)
 
+    def __str__(self) -> str:
+        return f"the documents of {self.handoff_id}"
+
 
 class Verdict(models.Model):
     """One validation run. Only added, never changed. `content` is the verdict as the API shows it."""

@@ -51,7 +51,7 @@ __all__ = [
     "waiting_for_review",
 ]
 
-REVIEWED_ORDER = (State.HELD, State.REJECTED)
+EVERYTHING = Filters()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100
     return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
 
 
-def review_queue(tenant: Tenant, *, cursor: str = "", limit: int = 50, filters: Filters = Filters()) -> Page:
+def review_queue(tenant: Tenant, *, cursor: str = "", limit: int = 50, filters: Filters = EVERYTHING) -> Page:
     """What waits for a person: held, oldest first; then rejected, newest first."""
     state, _, after = cursor.partition(":")
     rows = matching(tenant, filters)
@@ -157,7 +157,11 @@ def body(handoff: Handoff) -> HandoffBody:
 
 def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     """The verdict in force as the API shows it; None while there is none."""
-    content = Verdict.objects.filter(pk=handoff.verdict).values_list("content", flat=True).first()
+    content = (
+        Verdict.objects.filter(pk__in=[handoff.verdict] if handoff.verdict else [])
+        .values_list("content", flat=True)
+        .first()
+    )
     return orjson.loads(content) if content else None
 
 
@@ -177,9 +181,10 @@ def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
 def earlier_attempts(handoff: Handoff, limit: int = 20) -> list[Handoff]:
     """The attempts that this one takes the place of, newest first."""
     found: list[Handoff] = []
+    first = handoff
     while handoff.retry_of and len(found) < limit:
         before = of_tenant(handoff.tenant).filter(handoff_id=handoff.retry_of).first()
-        if before is None or before in found:
+        if before is None or before in (first, *found):
             break
         found.append(before)
         handoff = before

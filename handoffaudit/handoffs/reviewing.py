@@ -37,7 +37,9 @@ class Stale(ReviewError):
     def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
         what = f"it is {handoff.state} now"
         if last_event:
-            what = f"{last_event.actor} made it {last_event.to_state}" + (f": “{last_event.reason}”" if last_event.reason else "")
+            what = f"{last_event.actor} made it {last_event.to_state}" + (
+                f": “{last_event.reason}”" if last_event.reason else ""
+            )
         super().__init__(f"This handoff changed since you opened it: {what}. Nothing was overwritten.")
         self.handoff = handoff
         self.last_event = last_event
@@ -61,7 +63,9 @@ class NoteTooLong(ReviewError):
 
 class NotApprovable(ReviewError):
     def __init__(self) -> None:
-        super().__init__("An agent handing over to itself can't be approved. Decline it; the sender has to name another target.")
+        super().__init__(
+            "An agent handing over to itself can't be approved. Decline it; the sender has to name another target."
+        )
 
 
 @dataclass(frozen=True, slots=True)

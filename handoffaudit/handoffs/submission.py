@@ -6,12 +6,15 @@ from typing import Any
 
 import msgspec
 import orjson
+from django.conf import settings
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.reading import deeper_than
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.text import MAX_TEXT
 
+_BOM = b"\xef\xbb\xbf"
 _PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
 _TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id")
 
@@ -52,13 +55,14 @@ def read_submission(sent: bytes, declared_format: str | None = None) -> Submissi
     """With a declared format, or without a `document` in it, what was sent is the bare document."""
     if declared_format is not None:
         return Submission(document=sent, format=declared_format)
+    plain = sent.removeprefix(_BOM)
     try:
-        if "document" not in _NAMES.decode(sent):
+        if "document" not in _NAMES.decode(plain):
             return Submission(document=sent)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return Submission(document=sent)
     try:
-        wrapped = _ENVELOPE.decode(sent)
+        wrapped = _ENVELOPE.decode(plain)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return Submission(document=sent, issues=(_unreadable(str(error)),))
     return _unwrapped(sent, wrapped)
@@ -78,8 +82,8 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped) -> Submission:
         context=bytes(wrapped.context) if context else None,
         evidence=bytes(wrapped.evidence) if evidence else None,
         envelope=Envelope(
-            context=context or None,  # type: ignore[arg-type]
-            evidence=evidence or None,  # type: ignore[arg-type]
+            context=context or None,
+            evidence=evidence or None,
             trace_id=wrapped.trace_id,
             parent_handoff_id=wrapped.parent_handoff_id,
             retry_of=wrapped.retry_of,
@@ -99,6 +103,8 @@ def _json_field(raw: msgspec.Raw, name: str, kind: type) -> Any:
     if value is not None and not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
         return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
+    if deeper_than(value, settings.MAX_NESTING):
+        return _wrong(name, "structure.json_parse", f"{name} is nested more than {settings.MAX_NESTING} levels deep")
     return value
 
 
@@ -129,11 +135,14 @@ def _unreadable(error: str) -> Issue:
             part="envelope",
         )
     location = tuple(part for part in (place[1] if place else "").split(".") if part)
-    return make("structure.wrong_type", location=location, message=f"The submission can't be read: {said}.", part="envelope")
+    return make(
+        "structure.wrong_type", location=location, message=f"The submission can't be read: {said}.", part="envelope"
+    )
 
 
 def split_batch(sent: bytes, *, lines: bool) -> list[bytes]:
     """The items of a batch, each as its own bytes. Raises `ValueError` where a JSON array can't be read."""
+    sent = sent.removeprefix(_BOM)
     if lines:
         return [line for line in sent.split(b"\n") if line.strip()]
     try:

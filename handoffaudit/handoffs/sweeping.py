@@ -9,6 +9,8 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
 from handoffaudit.handoffs import claims, waking
+from handoffaudit.memory import calm
+from handoffaudit.validation.counting import default_counter
 
 log = structlog.get_logger(__name__)
 
@@ -36,12 +38,15 @@ def _run() -> None:
             return
 
 
-@worker_ready.connect
+@worker_ready.connect  # type: ignore[untyped-decorator]
 def start(**_: Any) -> None:
+    # Loaded now, the tokenizer costs the first handoff nothing.
+    default_counter()
+    calm()
     _stop.clear()
     threading.Thread(target=_run, name="sweep", daemon=True).start()
 
 
-@worker_shutting_down.connect
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
 def stop(**_: Any) -> None:
     _stop.set()

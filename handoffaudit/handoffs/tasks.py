@@ -11,7 +11,7 @@ _drains = threading.BoundedSemaphore(2)
 _asked = threading.Event()
 
 
-@shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)
+@shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def judge_waiting() -> None:
     """Judges all that waits. Where enough drains run already, one of them looks again instead."""
     _asked.set()

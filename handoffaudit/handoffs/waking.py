@@ -11,7 +11,10 @@ log = structlog.get_logger(__name__)
 
 TASK = "handoffaudit.handoffs.tasks.judge_waiting"
 # Submissions within this time share one message: a message wakes a worker for all that waits.
-GATHER_SECONDS = 0.005
+GATHER_SECONDS = 0.002
+# Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
+BUSY_ASKS = 3
+BUSY_SECONDS = 0.05
 PAUSE_AFTER_FAILURE = 1.0
 
 
@@ -20,10 +23,12 @@ class _Waker:
 
     def __init__(self) -> None:
         self._asked = threading.Event()
+        self._asks = 0
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def ask(self) -> None:
+        self._asks += 1
         self._asked.set()
         if self._thread is None or not self._thread.is_alive():
             with self._lock:
@@ -35,7 +40,9 @@ class _Waker:
         while True:
             self._asked.wait()
             self._asked.clear()
-            time.sleep(GATHER_SECONDS if send() else PAUSE_AFTER_FAILURE)
+            busy = self._asks > BUSY_ASKS
+            self._asks = 0
+            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send() else PAUSE_AFTER_FAILURE)
 
 
 def send() -> bool:

@@ -1,5 +1,6 @@
 """The strictness table: read, saved as a new version, reverted. A save on an old view overwrites nothing."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -73,7 +74,7 @@ def history(tenant: Tenant, *, before: int | None = None, limit: int = 50) -> li
     tables = [_table(version) for version in versions[: limit + 1]]
     if len(tables) <= limit and before != VERSION_AS_SHIPPED:
         tables.append(AS_SHIPPED)
-    pairs = zip(tables, [*tables[1:], None], strict=True)
+    pairs = itertools.zip_longest(tables, tables[1:])
     return [Version(table, difference(older.rows, table.rows) if older else []) for table, older in pairs][:limit]
 
 
@@ -94,7 +95,7 @@ def save(*, tenant: Tenant, base_version: int, rows: Iterable[TypePolicy], actor
         number=table.version + 1,
         content={"rows": [to_plain(row) for row in checked]},
         changed_by=actor[:200],
-        note=note.strip()[:500],
+        note=_line(note),
     )
     audit.record(
         tenant=tenant,
@@ -135,6 +136,11 @@ def revert(*, tenant: Tenant, to_version: int, base_version: int, actor: str) ->
     rows = at_version(tenant, to_version).rows
     note = f"Reverted to version {to_version}"
     return save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
+
+
+def _line(note: str) -> str:
+    # PostgreSQL keeps no NUL, and a page no other control signs.
+    return "".join(sign if sign.isprintable() else " " for sign in note).strip()[:500]
 
 
 def _versions(tenant: Tenant) -> QuerySet[PolicyVersion]:

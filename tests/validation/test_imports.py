@@ -7,7 +7,7 @@ PROBE = """
 import sys
 import handoffaudit.validation.pipeline, handoffaudit.validation.reading, handoffaudit.validation.formats
 roots = {name.partition(".")[0] for name in sys.modules}
-print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr", "socket"}))
+print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr"}))
 """
 
 

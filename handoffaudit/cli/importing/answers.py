@@ -72,7 +72,8 @@ class Report:
         }
 
     def as_text(self) -> str:
-        lines = [f"{self.total:,} documents in {self.seconds:,.1f} s ({self.rate:,.0f} a second)"]
+        noun = "document" if self.total == 1 else "documents"
+        lines = [f"{self.total:,} {noun} in {self.seconds:,.1f} s ({self.rate:,.0f} a second)"]
         rows = (
             ("taken", ""),
             ("already_there", ""),

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import orjson
 
@@ -41,12 +41,13 @@ class Source:
             else:
                 self._bottom = Path(path).open("rb")  # noqa: SIM115 -- read until the process ends
                 self.size = Path(path).stat().st_size
-            plain = io.BufferedReader(_Counted(self._bottom))
-            self._counted = cast("_Counted", plain.raw)
+            self._counted = _Counted(self._bottom)
+            plain = io.BufferedReader(self._counted)
             packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
-        self._stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=plain))) if packed else plain
+        unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
+        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked) if packed else plain
 
     @property
     def read_bytes(self) -> int:

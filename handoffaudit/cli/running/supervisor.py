@@ -33,7 +33,9 @@ class Child:
     def start(self) -> None:
         command = [sys.executable, "-m", "handoffaudit.cli.running.child", self.name, str(os.getpid()), *self.arguments]
         # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the children in order.
-        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
+        self.process = subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         self.started = time.monotonic()
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from django.template import Library
@@ -84,14 +85,13 @@ _UNITS = (_Unit("d", 86_400), _Unit("h", 3_600), _Unit("min", 60), _Unit("s", 1)
 
 def _short(span: timedelta) -> str:
     seconds = max(0, int(span.total_seconds()))
-    for position, unit in enumerate(_UNITS):
+    for unit, smaller in pairwise(_UNITS):
         if seconds >= unit.seconds:
             whole, rest = divmod(seconds, unit.seconds)
-            smaller = _UNITS[position + 1] if position + 1 < len(_UNITS) else None
-            part = rest // smaller.seconds if smaller else 0
+            part = rest // smaller.seconds
             # "1 d 4 h" matters, "12 d 4 h" does not.
-            return f"{whole} {unit.name} {part} {smaller.name}" if smaller and part and whole < 4 else f"{whole} {unit.name}"
-    return "0 s"
+            return f"{whole} {unit.name} {part} {smaller.name}" if part and whole < 4 else f"{whole} {unit.name}"
+    return f"{seconds} s"
 
 
 @register.inclusion_tag("components/time.html")

@@ -9,7 +9,7 @@ from handoffaudit.validation.formats import payload, universal
 from handoffaudit.validation.formats.base import Format
 from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.reading import not_an_object
+from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, too_deep
 from handoffaudit.validation.record import Envelope, Reading
 from handoffaudit.validation.text import closest, shown
 
@@ -29,6 +29,8 @@ def read(document: object, declared_format: str | None, envelope: Envelope) -> R
         return Reading(None, (_unknown_format(declared_format),))
     if not isinstance(document, dict):
         return Reading(None, (not_an_object(document),), declared_format or "")
+    if deeper_than(document, MAX_DEPTH):  # parsed elsewhere: our own reader refuses it
+        return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _recognised(document)
     if form is None:
         return Reading(None, (_unrecognised(document),))

@@ -13,7 +13,6 @@ from handoffaudit.validation.formats.schemas import schema
 from handoffaudit.validation.formats.wording import issues_of
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.reading import too_deep
 from handoffaudit.validation.times import is_date_time, is_date_time_or_local
 
 _MOST_ENTRIES = 200
@@ -41,10 +40,6 @@ class Shape:
             errors = self._errors(document)
         except UnicodeEncodeError:  # a lone surrogate, which our own reader lets nobody send
             return self.check(_without_surrogates(document))
-        except ValueError as error:
-            if "Recursion" not in str(error):
-                raise
-            return [too_deep()]
         found: dict[tuple[Location, str], Issue] = {}
         for broken in errors:
             for issue in issues_of(broken, self._schema, document):

@@ -88,7 +88,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
         return ()
     reason = record.handoff_reason.strip()
     loop = f"{drawn(record.call_chain, target)} → [{target}]"
-    metadata: dict[str, Any] = {"positions": positions, "chain": record.call_chain, "target": target}
+    metadata: dict[str, Any] = {"positions": positions, "target": target}
     location = _places(subject)[0]
     if reason and policy is CircularPolicy.HOLD:
         return (

@@ -1,0 +1,31 @@
+FROM python:3.12-slim AS build
+WORKDIR /source
+RUN python -m venv /venv
+COPY requirements.lock ./
+RUN /venv/bin/pip install --no-cache-dir --require-hashes --requirement requirements.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY handoffaudit ./handoffaudit
+COPY templates ./templates
+COPY static ./static
+RUN pip install --no-cache-dir "hatchling>=1.27" \
+    && python -m hatchling build --target wheel --directory /wheels \
+    && /venv/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
+# Made here, once, so that the containers need no writable folder.
+RUN HANDOFFAUDIT_SECRET_KEY=used-while-building-only-and-nowhere-else \
+    HANDOFFAUDIT_DATA=/tmp/data HANDOFFAUDIT_STATIC=/static HANDOFFAUDIT_LOG_LEVEL=WARNING \
+    /venv/bin/handoffaudit manage collectstatic --noinput --verbosity 0
+
+FROM python:3.12-slim
+RUN useradd --system --uid 10001 --create-home --home-dir /home/handoffaudit handoffaudit \
+    && install --directory --owner handoffaudit --group handoffaudit /data
+COPY --from=build /venv /venv
+COPY --from=build /static /static
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 HANDOFFAUDIT_DATA=/data HANDOFFAUDIT_STATIC=/static
+USER handoffaudit
+WORKDIR /home/handoffaudit
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=20s --retries=6 \
+    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://localhost:8000/readyz', timeout=3)"]
+# Alone, the image is the embedded way; docker-compose.yml gives it other commands.
+CMD ["handoffaudit", "up", "--host", "0.0.0.0"]

@@ -1,0 +1,48 @@
+"""`python -m benchmarks [NAME…] [--quick] [--write]`."""
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import report
+from benchmarks.options import QUICK, Options
+
+RESULTS = Path(__file__).parent / "results.md"
+
+
+def main() -> None:
+    from benchmarks.suites import SUITES
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the product against its floor.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones (default: all): {', '.join(SUITES)}")
+    parser.add_argument("--quick", action="store_true", help="small and short: shows that it works, not how fast")
+    parser.add_argument("--write", action="store_true", help="also write the table to benchmarks/results.md")
+    parser.add_argument("--rows", type=int, help="the larger number of handoffs for the pages")
+    parser.add_argument("--database", choices=["postgresql", "sqlite"], action="append", help="only this one")
+    asked = parser.parse_args()
+    if unknown := set(asked.names) - set(SUITES):
+        parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+    options = QUICK if asked.quick else Options()
+    if asked.rows:
+        options = replace(options, rows=(options.rows[0], asked.rows))
+    if asked.database:
+        options = replace(options, databases=tuple(asked.database))
+    machine = report.machine()
+    rows = []
+    for name in asked.names or SUITES:
+        began = time.monotonic()
+        print(f"{name} …", file=sys.stderr, flush=True)
+        for row in SUITES[name](options):
+            print("  " + ", ".join(cell for cell in row.cells() if cell), file=sys.stderr, flush=True)
+            rows.append(row)
+        print(f"  took {time.monotonic() - began:.0f} s", file=sys.stderr)
+    text = f"{machine}\n\n{report.table(rows)}\n"
+    print(text)
+    if asked.write:
+        RESULTS.write_text(f"# Results\n\nWritten by `python -m benchmarks --write`. {text}")
+
+
+if __name__ == "__main__":
+    main()

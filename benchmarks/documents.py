@@ -1,0 +1,87 @@
+"""What the load is made of: the bundled samples, each time with ids of its own."""
+
+import gzip
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import cycle
+from pathlib import Path
+
+SAMPLES = Path(__file__).parent.parent / "handoffaudit" / "samples"
+# Bare documents of about 3 KB; replayed submissions as they are, up to this size.
+SMALLEST, LARGEST = 2_000, 4_500
+LARGEST_SUBMISSION = 8_000
+
+
+def fresh() -> bytes:
+    return os.urandom(16).hex().encode()
+
+
+@cache
+def submissions() -> list[bytes]:
+    """The lines of the samples that are payloads with their envelope."""
+    lines = [line for path in sorted(SAMPLES.glob("*.jsonl.gz")) for line in gzip.open(path)]
+    return [line.strip() for line in lines if b'"trace_id"' in line and json.loads(line).get("format") == "payload"]
+
+
+@cache
+def _halves() -> list[tuple[bytes, bytes]]:
+    """Documents of about 3 KB, cut where their id stands."""
+    found = []
+    for line in submissions():
+        document = json.loads(line)["document"]
+        handoff_id = document["handoff_id"].encode()
+        raw = json.dumps(document, ensure_ascii=False).encode()
+        if SMALLEST <= len(raw) <= LARGEST:
+            before, _, after = raw.partition(handoff_id)
+            found.append((before, after))
+    return found
+
+
+def mean_size() -> int:
+    """Bytes of a bare document."""
+    return sum(len(before) + len(after) + 32 for before, after in _halves()) // len(_halves())
+
+
+def bare() -> Iterator[bytes]:
+    """Payload documents, one after the other, without end."""
+    for before, after in cycle(_halves()):
+        yield before + fresh() + after
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The submissions of one piece of work, cut at every id; an odd part is the number of an id."""
+
+    lines: list[list[bytes | int]]
+    ids: int
+
+    def replay(self) -> Iterator[bytes]:
+        ids = [fresh() for _ in range(self.ids)]
+        for line in self.lines:
+            yield b"".join(ids[part] if isinstance(part, int) else part for part in line)
+
+
+@cache
+def _traces() -> list[Trace]:
+    by_trace: dict[str, list[bytes]] = {}
+    for line in submissions():
+        if len(line) <= LARGEST_SUBMISSION:
+            by_trace.setdefault(json.loads(line)["trace_id"], []).append(line)
+    return [_cut(trace_id, lines) for trace_id, lines in by_trace.items()]
+
+
+def _cut(trace_id: str, lines: list[bytes]) -> Trace:
+    names = [trace_id, *(json.loads(line)["document"]["handoff_id"] for line in lines)]
+    numbers = {name.encode(): number for number, name in enumerate(names)}
+    at = re.compile(b"(" + b"|".join(re.escape(name) for name in numbers) + b")")
+    return Trace([[numbers.get(part, part) for part in at.split(line)] for line in lines], len(names))
+
+
+def replayed() -> Iterator[bytes]:
+    """Submissions with their traces, parents, steps and context, without end."""
+    for trace in cycle(_traces()):
+        yield from trace.replay()

@@ -1,0 +1,208 @@
+"""Rows in bulk, spread as a busy month leaves them: 30 days, 40 agents, 8 types, all states, common and rare codes.
+
+Every handoff has its rows of findings, events and counts. Documents and verdicts, which lists never read, are kept for
+every twentieth; they are the bundled samples, really judged.
+"""
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from django.db import connection, transaction
+from django.utils import timezone
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import bulk, counts, judging
+from handoffaudit.handoffs.arrivals import Arrival, prepare
+from handoffaudit.handoffs.arriving import BODY, EVENT
+from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.outcomes import FINDING, VERDICT
+from handoffaudit.handoffs.submission import read_submission
+from handoffaudit.policy import load
+from handoffaudit.validation.layers.base import History
+from handoffaudit.validation.verdict import verdict_to_dict
+from psycopg.types.json import Jsonb
+
+from benchmarks.documents import submissions
+
+CHUNK = 10_000
+BODY_OF_EVERY = 20
+DAYS = 30
+AGENTS = [f"agent-{number:02}" for number in range(1, 41)]
+TYPES = ["message", "tool_exchange", "research_result", "deal_data", "customer_info", "status_update", "plan", "review"]
+TYPE_WEIGHTS = [40, 20, 12, 8, 8, 6, 4, 2]
+STATES = {"accepted": 700, "rejected": 100, "held": 40, "approved": 80, "declined": 50, "superseded": 28, "received": 2}
+WARNINGS = {"": 780, "consistency.timestamp_not_utc": 120, "tokens.count_drift": 60, "chain.declared_differs": 40}
+ERRORS = {
+    "structure.missing_field": 400,
+    "tokens.over_budget": 250,
+    "chain.circular": 250,
+    "structure.bad_enum": 80,
+    "chain.self_handoff": 15,
+    "integrity.payload_hash_mismatch": 5,
+}
+HOLDS = {"chain.needs_approval": 700, "chain.circular_with_reason": 300}
+SEVERITIES = {code: "warning" for code in WARNINGS} | {code: "error" for code in ERRORS}
+
+HANDOFF = bulk.Columns.of(Handoff, *(field.name for field in Handoff._meta.concrete_fields))
+
+
+@dataclass(slots=True)
+class _Rows:
+    handoffs: list[list[Any]] = field(default_factory=list)
+    bodies: list[list[Any]] = field(default_factory=list)
+    verdicts: list[list[Any]] = field(default_factory=list)
+    findings: list[list[Any]] = field(default_factory=list)
+    events: list[list[Any]] = field(default_factory=list)
+
+    def write(self) -> None:
+        with transaction.atomic():
+            for columns, rows in (
+                (HANDOFF, self.handoffs),
+                (BODY, self.bodies),
+                (VERDICT, self.verdicts),
+                (FINDING, self.findings),
+                (EVENT, self.events),
+            ):
+                bulk.insert(columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    original: bytes
+    context: bytes | None
+    evidence: bytes | None
+    verdict: str
+
+
+class _Filler:
+    def __init__(self, tenant: Tenant, number: int) -> None:
+        self.tenant = tenant
+        self.number = number
+        self.random = random.Random(20260215)
+        self.until = timezone.now()
+        self.samples = list(_samples(tenant))
+        self.deltas: counts.Deltas = Counter()
+        self.shown: list[tuple[str, str]] = []
+        self.trace = ""
+        self.defaults = {column.attname: column.get_default() for column in Handoff._meta.concrete_fields}
+
+    def fill(self) -> dict[str, Any]:
+        rows = _Rows()
+        for index in range(self.number):
+            self._one(index, rows)
+            if len(rows.handoffs) == CHUNK:
+                rows.write()
+                rows = _Rows()
+        rows.write()
+        with transaction.atomic():
+            counts.apply(self.deltas)
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM ANALYZE" if bulk.on_postgresql() else "ANALYZE")
+        return {"shown": self.random.sample(self.shown, min(60, len(self.shown))), "trace": self.trace}
+
+    def _pick(self, weights: dict[str, int]) -> str:
+        return self.random.choices(list(weights), list(weights.values()))[0]
+
+    def _codes(self, state: str) -> list[str]:
+        if state == State.RECEIVED:
+            return []
+        codes = {self._pick(WARNINGS)}
+        if state in (State.HELD, State.APPROVED):
+            codes.add(self._pick(HOLDS))
+        elif state in (State.REJECTED, State.DECLINED, State.SUPERSEDED):
+            codes.add(self._pick(ERRORS))
+        return sorted(codes - {""})
+
+    def _one(self, index: int, rows: _Rows) -> None:
+        at = self.until - timedelta(days=DAYS) * (1 - (index + 1) / (self.number + 1))
+        # Whole milliseconds, as a UUIDv7 has them; the rest of the id is random.
+        milliseconds = int(at.timestamp() * 1000)
+        at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+        pk = uuid.UUID(int=milliseconds << 80 | 7 << 76 | self.random.getrandbits(12) << 64 | 2 << 62 | self.random.getrandbits(62))
+        state = self._pick(STATES)
+        # All that waits is new: nothing lies for days unjudged.
+        if state == State.RECEIVED and index < self.number * 0.999:
+            state = State.ACCEPTED.value
+        codes = self._codes(state)
+        verdict = uuid.UUID(int=pk.int ^ 1) if state != State.RECEIVED else None
+        if index % 8 == 0:
+            self.trace = f"trace-{self.random.getrandbits(64):016x}"
+        values = self.defaults | self._values(index, pk, at, state, codes) | {"verdict": verdict}
+        if bulk.on_postgresql():
+            values["codes"] = Jsonb(codes)
+        rows.handoffs.append([values[column.attname] for column in HANDOFF.fields])
+        self._beside(index, pk, at, state, codes, rows)
+        place = counts.Place(
+            self.tenant.pk,
+            at.replace(minute=0, second=0, microsecond=0),
+            *(values[name] for name in ("handoff_type", "source_agent_id", "target_agent_id")),
+        )
+        self.deltas.update(counts.moved(place, codes, "", state))
+
+    def _values(self, index: int, pk: uuid.UUID, at: datetime, state: str, codes: list[str]) -> dict[str, Any]:
+        # A few agents do most of the work.
+        source, target = (AGENTS[int(40 * self.random.random() ** 2)] for _ in range(2))
+        judged = state != State.RECEIVED
+        return {
+            "id": pk,
+            "tenant_id": self.tenant.pk,
+            "handoff_id": str(uuid.UUID(int=self.random.getrandbits(128))),
+            "format": "payload",
+            "handoff_type": self.random.choices(TYPES, TYPE_WEIGHTS)[0],
+            "source_agent_id": source,
+            "target_agent_id": target,
+            "trace_id": self.trace,
+            "step": index % 8,
+            "state": state,
+            "version": 2 if judged else 1,
+            "received_at": at,
+            "judged_at": at + timedelta(milliseconds=9) if judged else None,
+            "sender_timestamp": at - timedelta(seconds=1),
+            "size_bytes": 3000,
+            "content_hash": f"{self.random.getrandbits(256):064x}",
+            "data_hash": f"{self.random.getrandbits(256):064x}",
+            "score": 1.0 - 0.1 * len(codes) if judged else None,
+            "codes": codes,
+            "token_count": 700 if judged else None,
+            "chain_length": 3,
+            "warnings": any(code in WARNINGS for code in codes),
+            "approvable": "chain.self_handoff" not in codes,
+            "review_due_at": at + timedelta(hours=72) if state == State.HELD else None,
+            "tries": 1 if judged else 0,
+        }
+
+    def _beside(self, index: int, pk: uuid.UUID, at: datetime, state: str, codes: list[str], rows: _Rows) -> None:
+        tenant = self.tenant.pk
+        for code in codes:
+            severity = SEVERITIES.get(code, "warning")
+            rows.findings.append([tenant, pk, code, severity, code.partition(".")[0], "handoff.payload"])
+        rows.events.append([pk, tenant, at, "key", "bench", "", "received", ""])
+        if state != State.RECEIVED:
+            rows.events.append([pk, tenant, at, "system", "handoffaudit", "received", "validating", ""])
+            rows.events.append([pk, tenant, at, "system", "handoffaudit", "validating", state, "; ".join(codes)])
+        if index % BODY_OF_EVERY == 0 and state != State.RECEIVED:
+            sample = self.random.choice(self.samples)
+            rows.bodies.append([pk, sample.original, sample.context, sample.evidence])
+            rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])
+            self.shown.append((str(pk), state))
+
+
+def _samples(tenant: Tenant) -> Iterator[_Sample]:
+    config = load.load(tenant.pk)
+    for line in submissions():
+        arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
+        if isinstance(arrival, Arrival) and not arrival.issues:
+            verdict = judging.verdict_on(arrival.handoff, arrival.body, History(), config)
+            content = orjson.dumps(verdict_to_dict(verdict)).decode()
+            body = arrival.body
+            yield _Sample(body.original, body.context, body.evidence, content)
+
+
+def fill(tenant: Tenant, rows: int) -> dict[str, Any]:
+    """Fills an empty tenant; `shown`: ids and states of handoffs that have a document, `trace`: one trace's id."""
+    return _Filler(tenant, rows).fill()

@@ -1,0 +1,13 @@
+"""Django without anything: no apps, no middleware; the database as the product has it."""
+
+from handoffaudit.env import data_folder, database
+
+SECRET_KEY = "not used"
+ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+INSTALLED_APPS = ["ninja"]
+MIDDLEWARE: list[str] = []
+ROOT_URLCONF = "benchmarks.floor.views"
+DATABASES = {"default": database(data_folder())}
+DATA_UPLOAD_MAX_MEMORY_SIZE = 64 * 1024 * 1024
+USE_TZ = True
+LOGGING_CONFIG = None

@@ -1,0 +1,32 @@
+"""The floor's table: the handoff's row with all its indexes, and the document in the same row."""
+
+import re
+
+TABLE = "bench_floor"
+ROW = (
+    *("id", "tenant_id", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
+    *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
+    *("content_hash", "data_hash", "chain_length", "original"),
+)
+LISTED = ", ".join(f'"{name}"' for name in ROW)
+TYPES = (
+    *("uuid", "int8", "varchar", "varchar", "varchar", "varchar", "varchar", "varchar"),
+    *("varchar", "varchar", "int4", "varchar", "timestamptz", "timestamptz", "int4"),
+    *("varchar", "varchar", "int4", "bytea"),
+)
+
+
+def statements(vendor: str, sqlite_schema: list[tuple[str, str]]) -> list[str]:
+    """What makes the table beside the product's own. `sqlite_schema`: kind and SQL of the product's table there."""
+    if vendor == "postgresql":
+        return [
+            f"CREATE TABLE {TABLE} (LIKE handoffs_handoff INCLUDING ALL)",
+            f"ALTER TABLE {TABLE} ADD COLUMN original bytea NOT NULL",
+        ]
+    made = []
+    for kind, sql in sorted(sqlite_schema, key=lambda entry: entry[0] != "table"):
+        named = sql.replace('"handoffs_handoff"', f'"{TABLE}"')
+        if kind == "index":
+            named = re.sub(r'INDEX "(\w+)"', r'INDEX "bench_\1"', named)
+        made.append(named)
+    return [*made, f"ALTER TABLE {TABLE} ADD COLUMN original BLOB NOT NULL DEFAULT x''"]

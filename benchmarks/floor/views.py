@@ -1,0 +1,73 @@
+"""Bare django-ninja views: empty, one INSERT, one COPY (SQLite: one `executemany`)."""
+
+import secrets
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import uuid_utils.compat
+from django.db import connection, transaction
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from ninja import NinjaAPI
+
+from benchmarks.floor.tables import LISTED, ROW, TABLE, TYPES
+
+api = NinjaAPI(docs_url=None, openapi_url=None)
+
+MARKS = ", ".join(["%s"] * len(ROW))
+INSERT = f"INSERT INTO {TABLE} ({LISTED}) VALUES ({MARKS})"
+COPY = f"COPY {TABLE} ({LISTED}) FROM STDIN (FORMAT BINARY)"
+
+
+def _row(original: bytes, now: datetime) -> list[Any]:
+    digest = secrets.token_hex(32)
+    return [
+        *(uuid_utils.compat.uuid7(), 1, str(uuid.uuid4()), "payload", "message", "Excel_Expert", "Computer_terminal"),
+        *("", "", "", None, "received", now, now, len(original), digest, digest, 4, original),
+    ]
+
+
+def _sqlite_row(original: bytes, now: datetime) -> list[Any]:
+    row = _row(original, now)
+    row[0] = row[0].hex
+    row[12] = row[13] = now.replace(tzinfo=None).isoformat(" ")
+    return row
+
+
+@api.get("/empty")
+def empty(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(b"{}", content_type="application/json")
+
+
+@api.post("/insert")
+def insert(request: HttpRequest) -> HttpResponse:
+    now = datetime.now(UTC)
+    if connection.vendor == "postgresql":
+        connection.ensure_connection()
+        with psycopg.Cursor(connection.connection) as cursor:
+            cursor.execute(INSERT, _row(request.body, now), prepare=True, binary=True)  # type: ignore[arg-type]
+    else:
+        with connection.cursor() as lite:
+            lite.execute(INSERT, _sqlite_row(request.body, now))
+    return HttpResponse(b"{}", status=202, content_type="application/json")
+
+
+@api.post("/copy")
+def copy(request: HttpRequest) -> HttpResponse:
+    now = datetime.now(UTC)
+    documents = request.body.split(b"\n")
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with psycopg.Cursor(connection.connection) as cursor, cursor.copy(COPY) as into:  # type: ignore[arg-type]
+                into.set_types(TYPES)
+                for document in documents:
+                    into.write_row(_row(document, now))
+        else:
+            with connection.cursor() as lite:
+                lite.executemany(INSERT, [_sqlite_row(document, now) for document in documents])
+    return HttpResponse(b"{}", content_type="application/json")
+
+
+urlpatterns = [path("", api.urls)]

@@ -1,0 +1,19 @@
+"""How long and how large a run is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`rounds` alternate with the floor's; `seconds` is the length of each; `long_seconds` of what must be sustained."""
+
+    seconds: float = 5.0
+    rounds: int = 3
+    long_seconds: float = 25.0
+    rows: tuple[int, int] = (10_000, 1_000_000)
+    requests: int = 60
+    handoffs: int = 100_000
+    databases: tuple[str, ...] = ("postgresql", "sqlite")
+
+
+QUICK = Options(seconds=1.5, rounds=2, long_seconds=6.0, rows=(1_000, 10_000), requests=15, handoffs=3_000)

@@ -1,0 +1,105 @@
+"""What has to be done inside the product's Django, as a process of its own: `python -m benchmarks.rig COMMAND [JSON]`."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+from benchmarks.places import ROOT, Place
+
+PERSON = "bench"
+
+
+def ask(place: Place, command: str, **arguments: Any) -> Any:
+    """Runs one command against a place and gives its answer."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.rig", command, json.dumps(arguments)],
+        env=place.environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def migrate(place: Place) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "handoffaudit.cli.running.preparing", "--json"],
+        env=place.environment,
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+
+
+def key() -> str:
+    """A key that may submit and read."""
+    from handoffaudit.accounts import keys
+
+    return keys.create(tenant=_tenant(), name="bench", scopes=["ingest", "read"], expires_at=None, actor="bench")[1]
+
+
+def session() -> str:
+    """The cookie of a signed-in administrator."""
+    from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+    from django.contrib.sessions.backends.db import SessionStore
+    from handoffaudit.accounts.models import Membership, Person, Role
+
+    person = Person.objects.create_user(PERSON, password=None)
+    Membership.objects.create(tenant=_tenant(), person=person, role=Role.ADMIN)
+    store = SessionStore()
+    store[SESSION_KEY] = str(person.pk)
+    store[BACKEND_SESSION_KEY] = "allauth.account.auth_backends.AuthenticationBackend"
+    store[HASH_SESSION_KEY] = person.get_session_auth_hash()
+    store.save()
+    return f"sessionid={store.session_key}"
+
+
+def floor_table() -> None:
+    from benchmarks.floor.tables import statements
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        schema: list[tuple[str, str]] = []
+        if connection.vendor == "sqlite":
+            cursor.execute("SELECT type, sql FROM sqlite_master WHERE tbl_name = 'handoffs_handoff' AND sql IS NOT NULL")
+            schema = cursor.fetchall()
+        for statement in statements(connection.vendor, schema):
+            cursor.execute(statement)
+
+
+def fill(rows: int) -> dict[str, Any]:
+    from benchmarks.filling import fill as filled
+
+    return filled(_tenant(), rows)
+
+
+def recount() -> dict[str, int]:
+    """Whether the filled counts are the true ones."""
+    from handoffaudit.handoffs import counts
+
+    difference = counts.recount(repair=False)
+    return {"rows": difference.rows, "wrong": difference.wrong}
+
+
+def _tenant() -> Any:
+    from handoffaudit.accounts import tenants
+
+    return tenants.get_default()
+
+
+COMMANDS = {one.__name__: one for one in (key, session, floor_table, fill, recount)}
+
+
+def main() -> None:
+    os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
+    import django
+
+    django.setup()
+    name, arguments = sys.argv[1:]
+    sys.stdout.write(json.dumps(COMMANDS[name](**json.loads(arguments))))
+
+
+if __name__ == "__main__":
+    main()

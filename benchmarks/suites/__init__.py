@@ -1,0 +1,19 @@
+"""The benchmarks, by name. Each takes the options of the run and yields rows of the table."""
+
+from collections.abc import Callable, Iterator
+
+from benchmarks.options import Options
+from benchmarks.report import Row
+from benchmarks.suites import ingest, judged, latency, memory, pages, start
+
+Suite = Callable[[Options], Iterator[Row]]
+
+SUITES: dict[str, Suite] = {
+    "ingest_single": ingest.single,
+    "ingest_batch": ingest.batch,
+    "judged": judged.judged,
+    "latency": latency.latency,
+    "pages": pages.pages,
+    "start": start.start,
+    "memory": memory.memory,
+}

@@ -1,0 +1,1 @@
+def judged(options): yield from ()

@@ -1,0 +1,1 @@
+def latency(options): yield from ()

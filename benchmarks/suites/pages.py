@@ -1,0 +1,1 @@
+def pages(options): yield from ()

@@ -1,0 +1,1 @@
+def start(options): yield from ()

@@ -1,0 +1,133 @@
+"""API keys: made (the secret is shown once), listed, revoked."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Key, Role, Scope
+from handoffaudit.dashboard.access import Who, page_for
+
+MEANING = {
+    Scope.INGEST: "submit handoffs",
+    Scope.READ: "read handoffs and verdicts",
+    Scope.REVIEW: "approve and decline",
+    Scope.ADMIN: "change strictness",
+}
+
+
+@dataclass(slots=True)
+class KeyForm:
+    """What stands in the form; `errors` by field."""
+
+    name: str = ""
+    scopes: list[str] = field(default_factory=lambda: [Scope.INGEST.value, Scope.READ.value])
+    expires: str = ""
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def choices(self) -> list[tuple[str, str, bool]]:
+        return [(scope.value, meaning, scope.value in self.scopes) for scope, meaning in MEANING.items()]
+
+    @property
+    def earliest(self) -> str:
+        return (timezone.now().date() + timedelta(days=1)).isoformat()
+
+    def expires_at(self) -> datetime | None:
+        """The end of the day that was chosen, in UTC."""
+        if not self.expires:
+            return None
+        try:
+            day = parse_date(self.expires)
+        except ValueError:
+            day = None
+        if day is None:
+            raise Refused(f"{self.expires!r} is not a date: write it as 2027-12-31, or leave it empty.", "expires_at")
+        return datetime.combine(day, time(23, 59, 59), UTC)
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def keys_page(request: HttpRequest, who: Who) -> HttpResponse:
+    return _page(request, who, KeyForm())
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def create(request: HttpRequest, who: Who) -> HttpResponse:
+    form = _form(request.POST)
+    try:
+        key, secret = keys.create(
+            tenant=who.tenant,
+            name=form.name,
+            scopes=form.scopes,
+            expires_at=form.expires_at(),
+            actor=who.person.username,
+        )
+    except Refused as refused:
+        form.errors[refused.field] = refused.message
+        return _page(request, who, form, status=400)
+    made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)}
+    return _page(request, who, KeyForm(), made=made)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def revoke(request: HttpRequest, who: Who, key: int) -> HttpResponse:
+    try:
+        revoked = keys.revoke(tenant=who.tenant, key_id=key, actor=who.person.username)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    messages.success(request, f"{revoked.name} is revoked: requests with it are refused from now on.")
+    return redirect("dashboard:settings_keys", tenant=who.tenant.slug)
+
+
+def _form(given: QueryDict) -> KeyForm:
+    return KeyForm(given.get("name", "").strip(), given.getlist("scopes"), given.get("expires", "").strip())
+
+
+def _page(
+    request: HttpRequest, who: Who, form: KeyForm, *, made: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
+    context: dict[str, Any] = {
+        "tab": "keys",
+        "keys": keys.listing(who.tenant),
+        "now": timezone.now(),
+        "form": form,
+        "made": made,
+    }
+    return render(request, "dashboard/settings/keys.html", context, status=status)
+
+
+def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
+    """A call that works with this key as it is: the first of what its scopes allow."""
+    base = settings.PUBLIC_URL.rstrip("/") or request.build_absolute_uri("/").rstrip("/")
+    line = f'curl {base}/api/v1/{{}} \\\n  -H "Authorization: Bearer {secret}"'
+    if Scope.INGEST in key.scopes:
+        return line.format("handoffs?format=payload") + _body(who)
+    return line.format("handoffs?limit=1" if Scope.READ in key.scopes else "strictness")
+
+
+def _body(who: Who) -> str:
+    return (
+        ' \\\n  -H "Content-Type: application/json" \\\n  -d \'{"source_agent_id": "researcher", '
+        f'"target_agent_id": "writer", "tenant_id": "{who.tenant.slug}", "call_chain": ["researcher"], '
+        '"handoff_type": "research_result", "data": {"answer": 42}}\''
+    )
+
+
+urlpatterns = [
+    path("settings/keys/", keys_page, name="settings_keys"),
+    path("settings/keys/create/", create, name="settings_key_create"),
+    path("settings/keys/<int:key>/revoke/", revoke, name="settings_key_revoke"),
+]

@@ -1,0 +1,261 @@
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
+
+SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
+LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
+
+
+def form_of(page: Any) -> dict[str, str]:
+    """What a browser without JavaScript sends of the decision's form, its button apart."""
+    form = re.search(r'<form[^>]*id="decide".*?</form>', page.text, re.DOTALL)
+    assert form
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0])
+    return {name: value for name, value in hidden if name != "csrfmiddlewaretoken"} | {"note": ""}
+
+
+def decide(client: Client, handoff: Handoff, decision: str, **changes: str) -> Any:
+    form = form_of(client.get(f"/t/acme/review/{handoff.pk}/"))
+    return client.post(f"/t/acme/handoffs/{handoff.pk}/decide/", form | {"decision": decision} | changes)
+
+
+def state_of(handoff: Handoff) -> str:
+    return Handoff.objects.get(pk=handoff.pk).state
+
+
+def test_held_ones_come_first_oldest_on_top_then_rejected_newest_on_top(
+    sign_in: SignIn, viewer: Person, submit: Submit
+) -> None:
+    old_rejected = submit(call_chain=["writer", "planner"])
+    old_held = submit(call_chain=LONG_CHAIN)
+    new_held = submit(call_chain=LONG_CHAIN)
+    new_rejected = submit(call_chain=["writer", "planner"])
+    submit()
+    queue = sign_in(viewer).get("/t/acme/review/").context["queue"]
+    assert [row.handoff for row in queue.rows] == [old_held, new_held, new_rejected, old_rejected]
+
+
+def test_a_held_one_is_approved_and_the_next_opens(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    answer = decide(client, first, "approve", note="I know this chain.")
+    assert (answer.status_code, answer["Location"]) == (302, f"/t/acme/review/{second.pk}/")
+    assert state_of(first) == "approved"
+    event = Event.objects.filter(handoff=first.pk).latest("id")
+    assert (event.actor, event.to_state, event.reason) == ("reviewer", "approved", "I know this chain.")
+    assert "planner → writer: approved." in client.get(answer["Location"]).text
+
+
+def test_after_the_last_one_nothing_waits(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client = sign_in(reviewer)
+    decide(client, held, "decline")
+    assert state_of(held) == "declined"
+    assert "Nothing waits for a person" in client.get("/t/acme/review/next/", follow=True).text
+
+
+def test_approving_a_rejected_one_needs_a_note(sign_in: SignIn, reviewer: Person, circular: Handoff) -> None:
+    client = sign_in(reviewer)
+    answer = decide(client, circular, "approve", note="  ")
+    assert answer.status_code == 400
+    assert "Say in the note why you approve what was rejected." in answer.text
+    assert 'aria-invalid="true"' in answer.text
+    assert state_of(circular) == "rejected"
+    assert decide(client, circular, "approve", note="Wanted: a second look.").status_code == 302
+    assert state_of(circular) == "approved"
+
+
+def test_a_note_that_is_too_long_is_told_and_kept(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    note = "n" * 5001
+    answer = decide(sign_in(reviewer), held, "approve", note=note)
+    assert answer.status_code == 400
+    assert "The note has 5,001 characters" in answer.text
+    assert note in answer.text
+
+
+def test_a_self_handoff_has_no_way_to_be_approved(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    handoff = submit(target_agent_id="planner")
+    client = sign_in(reviewer)
+    page = client.get(f"/t/acme/review/{handoff.pk}/")
+    assert 'value="decline"' in page.text
+    assert 'data-decision="approve"' not in page.text
+    answer = decide(client, handoff, "approve", note="please")
+    assert answer.status_code == 400
+    assert state_of(handoff) == "rejected"
+
+
+def test_a_stale_view_is_told_what_happened_and_overwrites_nothing(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    seen = form_of(client.get(f"/t/acme/review/{held.pk}/"))
+    other = Client()
+    other.force_login(colleague)
+    decide(other, held, "decline", note="Too long a way.")
+    events = Event.objects.filter(handoff=held.pk).count()
+    answer = client.post(f"/t/acme/handoffs/{held.pk}/decide/", seen | {"decision": "approve", "note": "Fine by me"})
+    assert answer.status_code == 409
+    assert "colleague made it declined: “Too long a way.”" in answer.text
+    assert "Fine by me" in answer.text
+    assert 'id="decide"' not in answer.text
+    assert state_of(held) == "declined"
+    assert Event.objects.filter(handoff=held.pk).count() == events
+
+
+@pytest.mark.parametrize("changes", [{"decision": ""}, {"decision": "postpone"}, {"version": "x"}, {"version": ""}])
+def test_an_incomplete_form_decides_nothing(
+    sign_in: SignIn, reviewer: Person, held: Handoff, changes: dict[str, str]
+) -> None:
+    answer = decide(sign_in(reviewer), held, **{"decision": "approve"} | changes)
+    assert answer.status_code == 400
+    assert "Nothing was decided" in answer.text
+    assert state_of(held) == "held"
+
+
+def test_a_decision_on_the_handoffs_own_page_leads_back_there(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    answer = decide(sign_in(reviewer), held, "approve", next="handoff")
+    assert answer["Location"] == f"/t/acme/handoffs/{held.pk}/"
+
+
+def test_several_are_decided_at_once_and_the_refused_are_told(
+    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+) -> None:
+    held = [submit(call_chain=LONG_CHAIN) for _ in range(3)]
+    chosen = [f"{handoff.pk}:{handoff.version}" for handoff in [*held, circular]]
+    client = sign_in(reviewer)
+    page = client.post("/t/acme/handoffs/decide/", {"select": chosen, "decision": "approve", "note": ""}, follow=True)
+    assert page.redirect_chain == [("/t/acme/review/", 302)]
+    assert "3 approved." in page.text
+    assert f"{circular.pk} was not approved. Say in the note" in page.text
+    assert {state_of(handoff) for handoff in held} == {"approved"}
+    assert state_of(circular) == "rejected"
+
+
+def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
+    sign_in: SignIn, reviewer: Person, submit: Submit
+) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    chosen = [f"{handoff.pk}:{handoff.version}" for handoff in (first, second)]
+    client = sign_in(reviewer)
+    decide(client, first, "decline")
+    page = client.post("/t/acme/handoffs/decide/", {"select": chosen, "decision": "approve"}, follow=True)
+    assert "1 approved." in page.text
+    assert "This handoff changed since you opened it" in page.text
+    assert (state_of(first), state_of(second)) == ("declined", "approved")
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ({"decision": "approve"}, "select handoffs of the queue"),
+        ({"decision": "approve", "select": ["x:y"]}, "select handoffs of the queue"),
+        ({"decision": "approve", "select": ["x:1"] * 201}, "201 are selected, 200 at once are the most"),
+        ({"decision": "approve", "select": ["x:1"]}, "There is no handoff"),
+    ],
+)
+def test_a_wrong_choice_of_several_is_told(
+    sign_in: SignIn, reviewer: Person, held: Handoff, sent: dict[str, Any], told: str
+) -> None:
+    assert told in sign_in(reviewer).post("/t/acme/handoffs/decide/", sent, follow=True).text
+
+
+def test_opening_holds_it_for_five_minutes_and_others_see_who_has_it(
+    sign_in: SignIn, reviewer: Person, colleague: Person, submit: Submit
+) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    sign_in(reviewer).get(f"/t/acme/review/{first.pk}/")
+    hold = ReviewHold.objects.get()
+    assert hold.person == reviewer
+    assert timedelta(minutes=4) < hold.until - timezone.now() <= timedelta(minutes=5)
+    other = Client()
+    other.force_login(colleague)
+    assert "<b>reviewer</b> has this open" in other.get(f"/t/acme/review/{first.pk}/").text
+    assert other.get("/t/acme/review/next/")["Location"] == f"/t/acme/review/{second.pk}/"
+    queue = other.get("/t/acme/review/").context["queue"]
+    assert [row.hold and row.hold.person for row in queue.rows] == [reviewer, None]
+
+
+def test_who_has_it_open_stops_nobody_from_deciding(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    sign_in(reviewer).get(f"/t/acme/review/{held.pk}/")
+    other = Client()
+    other.force_login(colleague)
+    assert decide(other, held, "approve").status_code == 302
+    assert state_of(held) == "approved"
+
+
+def test_opening_another_lets_go_of_the_first(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    for handoff in (first, second):
+        client.get(f"/t/acme/review/{handoff.pk}/")
+    assert [hold.handoff_id for hold in ReviewHold.objects.all()] == [second.pk]
+
+
+def test_a_viewer_sees_the_queue_holds_nothing_and_has_no_buttons(
+    sign_in: SignIn, viewer: Person, held: Handoff
+) -> None:
+    page = sign_in(viewer).get(f"/t/acme/review/{held.pk}/")
+    assert page.status_code == 200
+    assert "Long chain needs approval" in page.text
+    assert 'name="decision"' not in page.text
+    assert 'type="checkbox"' not in page.text
+    assert not ReviewHold.objects.exists()
+
+
+def test_htmx_gets_the_item_alone(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    headers = {"HX-Request": "true", "HX-Target": "item"}
+    answer = sign_in(reviewer).get(f"/t/acme/review/{held.pk}/", headers=headers)
+    assert "<html" not in answer.text
+    assert "queue-rows" not in answer.text
+    assert 'id="decide"' in answer.text
+
+
+@pytest.mark.parametrize("search", ["chain.circular", "seeker", "acquittal", "trace-7"])
+def test_the_queue_is_searched_by_reason_agent_type_and_trace(
+    sign_in: SignIn, viewer: Person, submit: Submit, held: Handoff, search: str
+) -> None:
+    wanted = submit(
+        source_agent_id="seeker", call_chain=["writer", "seeker"], handoff_type="acquittal", trace_id="trace-7"
+    )
+    if search == "trace-7" and not wanted.trace_id:
+        Handoff.objects.filter(pk=wanted.pk).update(trace_id="trace-7")
+    queue = sign_in(viewer).get("/t/acme/review/", {"q": search}).context["queue"]
+    assert [row.handoff for row in queue.rows] == [wanted]
+    assert "q=" in queue.query
+
+
+def test_a_long_queue_goes_on_on_the_next_page(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    made = [submit(call_chain=LONG_CHAIN) for _ in range(51)]
+    client = sign_in(reviewer)
+    queue = client.get("/t/acme/review/").context["queue"]
+    assert [row.handoff for row in queue.rows] == made[:50]
+    rest = client.get(f"/t/acme/review/{queue.next}").context["queue"]
+    assert [row.handoff for row in rest.rows] == made[50:]
+
+
+def test_a_cursor_that_cannot_be_read_is_told(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
+    page = sign_in(viewer).get("/t/acme/review/?cursor=held:x")
+    assert page.status_code == 400
+    assert "<b>cursor</b>" in page.text
+
+
+def test_another_tenants_handoff_is_not_found(
+    sign_in: SignIn, reviewer: Person, other_tenant: Tenant, submit_to: Submit
+) -> None:
+    theirs = submit_to(other_tenant, call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    assert client.get(f"/t/acme/review/{theirs.pk}/").status_code == 404
+    sent = {"decision": "approve", "version": theirs.version, "note": ""}
+    assert client.post(f"/t/acme/handoffs/{theirs.pk}/decide/", sent).status_code == 404
+    client.post("/t/acme/handoffs/decide/", {"select": f"{theirs.pk}:{theirs.version}", "decision": "approve"})
+    assert state_of(theirs) == "held"

@@ -1,0 +1,139 @@
+"""Senders, workers and reviewers at the same time, each with a connection of its own."""
+
+from collections import Counter
+
+import orjson
+import pytest
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import claims, ingest, judging, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
+from handoffaudit.handoffs.reviewing import Decision, NotReviewable, Stale
+from tests.handoffs.support import (
+    NOT_JSON,
+    SENDER,
+    assert_counts_are_right,
+    at_once,
+    circular,
+    held,
+    judged,
+    payload,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def batch(tenant: Tenant, items: list[bytes]) -> list[int]:
+    return [receipt.status for receipt in ingest.accept_batch(tenant, SENDER, items)]
+
+
+def send(tenant: Tenant, ids: list[str]) -> None:
+    batch(tenant, [orjson.dumps(circular(handoff_id=name, handoff_type=f"t{at % 7}")) for at, name in enumerate(ids)])
+
+
+def test_one_id_sent_by_many_at_once_is_stored_once(tenant: Tenant) -> None:
+    receipts = at_once(*[lambda: submit(tenant, payload(handoff_id="h"))] * 8)
+    assert Counter(receipt.status for receipt in receipts) == {202: 1, 200: 7}
+    assert len({receipt.id for receipt in receipts}) == 1
+    assert Event.objects.count() == Handoff.objects.count() == 1
+
+
+def test_one_id_with_two_contents_at_once_is_a_conflict_for_all_but_one(tenant: Tenant) -> None:
+    receipts = at_once(*[lambda number=number: submit(tenant, payload(handoff_id="h", data={"n": number})) for number in range(6)])
+    assert Counter(receipt.status for receipt in receipts) == {202: 1, 409: 5}
+
+
+def test_batches_with_the_same_ids_in_another_order_do_not_lock_each_other_out(tenant: Tenant) -> None:
+    for part in range(5):
+        items = [orjson.dumps(payload(handoff_id=f"{part}-{number}")) for number in range(200)]
+        first, second = at_once(lambda items=items: batch(tenant, items), lambda items=items: batch(tenant, items[::-1]))
+        assert Counter(first + second) == {202: 200, 200: 200}
+
+
+def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenant) -> None:
+    """A batch keeps counts for what it rejects and for what it takes the place of, while workers keep theirs."""
+    for part in range(6):
+        olds = [f"{part}-old-{number}" for number in range(60)]
+        send(tenant, olds)
+        judging.drain()
+        send(tenant, [f"{part}-new-{number}" for number in range(60)])
+
+        def retries(part: int, order: list[str]) -> list[int]:
+            items = [{"document": payload(handoff_id=f"{old}-{part}"), "retry_of": old} for old in order]
+            return batch(tenant, [NOT_JSON, *map(orjson.dumps, items)])
+
+        outcomes = at_once(
+            lambda part=part, olds=olds: retries(part, olds[::2]),
+            lambda part=part, olds=olds: retries(part, olds[1::2][::-1]),
+            judging.drain,
+        )
+        assert [one for one in outcomes if isinstance(one, Exception)] == []
+    judging.drain()
+    assert Handoff.objects.filter(state=State.SUPERSEDED).count() == 6 * 60
+    assert_counts_are_right()
+
+
+def test_two_workers_never_claim_the_same(tenant: Tenant) -> None:
+    batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(60)])
+    taken = at_once(*[lambda: [claims.claim(20) for _ in range(2)]] * 3)
+    ids = [handoff.pk for claimed in taken for claim in claimed if claim for handoff in claim.handoffs]
+    assert len(ids) == len(set(ids)) == 60
+
+
+def test_workers_at_once_judge_each_exactly_once(tenant: Tenant, settings) -> None:
+    settings.CLAIM_SIZE = 7
+    documents = [circular, held, payload]
+    batch(tenant, [orjson.dumps(documents[number % 3](handoff_id=f"h{number}", handoff_type=f"t{number % 5}")) for number in range(150)])
+    drained = at_once(*[judging.drain] * 3)
+    assert sum(drained) == Verdict.objects.count() == 150
+    assert Counter(Event.objects.values_list("to_state", flat=True)) == {
+        **{"received": 150, "validating": 150},
+        **{"rejected": 50, "held": 50, "accepted": 50},
+    }
+    assert_counts_are_right()
+
+
+def test_of_two_reviewers_at_once_exactly_one_decides(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    for number in range(5):
+        handoff = judged(tenant, held(handoff_id=f"h{number}"))
+        answers = at_once(
+            *(
+                lambda person=person, decision=decision, handoff=handoff: reviewing.decide(
+                    tenant=tenant,
+                    reference=str(handoff.pk),
+                    decision=decision,
+                    note="",
+                    actor=Actor.person(person),
+                    seen_version=handoff.version,
+                )
+                for person, decision in ((reviewer, Decision.APPROVE), (admin, Decision.DECLINE))
+            )
+        )
+        (won,) = [answer for answer in answers if isinstance(answer, Handoff)]
+        (lost,) = [answer for answer in answers if isinstance(answer, Exception)]
+        assert isinstance(lost, Stale)
+        assert str(lost.last_event.actor) in str(lost)
+        assert Handoff.objects.get(pk=handoff.pk).state == won.state
+        assert Event.objects.filter(handoff=handoff, to_state__in=(State.APPROVED, State.DECLINED)).count() == 1
+    assert_counts_are_right()
+
+
+def test_without_a_seen_version_the_second_is_told_as_well(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, held())
+
+    def approve() -> Handoff:
+        return reviewing.decide(
+            tenant=tenant,
+            reference=str(handoff.pk),
+            decision=Decision.APPROVE,
+            note="",
+            actor=Actor.person(reviewer),
+            seen_version=None,
+        )
+
+    answers = at_once(*[approve] * 4)
+    assert sum(isinstance(answer, Handoff) for answer in answers) == 1
+    assert all(isinstance(answer, Handoff | Stale | NotReviewable) for answer in answers)
+    assert_counts_are_right()

@@ -1,0 +1,127 @@
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.parsing import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
+from handoffaudit.validation.config import OPTIONAL_LAYERS, CircularPolicy, Mode, Strictness, TypePolicy
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+POLICIES = st.builds(
+    TypePolicy,
+    handoff_type=st.from_regex(r"\A[a-z_./*-]{1,30}\Z"),
+    strictness=st.sampled_from(Strictness),
+    mode=st.sampled_from(Mode),
+    layers_off=st.frozensets(st.sampled_from(OPTIONAL_LAYERS)),
+    token_budget=st.integers(1, 1_000_000),
+    approval_length=st.integers(1, 1000),
+    recommended_length=st.integers(1, 1000),
+    circular_policy=st.sampled_from(CircularPolicy),
+    confidence_floor=st.floats(0, 1),
+    hold_limit_hours=st.integers(1, 8760),
+)
+
+
+def test_the_fields_are_those_of_the_core() -> None:
+    core = {field.name for field in dataclasses.fields(TypePolicy)}
+    assert set(FIELDS) - {"layers"} == core - {"layers_off"}
+    assert tuple(to_plain(TypePolicy("x"))) == FIELDS
+
+
+@given(POLICIES)
+def test_what_is_written_is_read_back(policy: TypePolicy) -> None:
+    assert parse_row(to_plain(policy)) == policy
+
+
+def test_a_field_that_is_not_given_has_its_default() -> None:
+    assert parse_row({"handoff_type": "deal_data"}) == TypePolicy("deal_data")
+    assert parse_row({"handoff_type": "x", "layers": {"chain": False}}).layers_off == frozenset({"chain"})
+
+
+WRONG: list[tuple[str, Any]] = [
+    *[("handoff_type", value) for value in (None, "", "  ", 5, "x" * 201, " x", "a\x00b", "a\nb", [])],
+    *[("strictness", value) for value in ("Strict", "", None, 1, [], {})],
+    *[("mode", value) for value in ("off", None)],
+    *[("circular_policy", value) for value in ("ask", None)],
+    *[("layers", value) for value in (None, [], "tokens", {"structure": False}, {"tokens": "off"}, {"tokens": 1})],
+    *[("token_budget", value) for value in (0, -1, 1_000_001, 2.0, "2000", True, None)],
+    *[("approval_length", value) for value in (0, 1001, "five")],
+    *[("recommended_length", value) for value in (0, 1001, "")],
+    *[("hold_limit_hours", value) for value in (0, 8761, 0.5)],
+    *[("confidence_floor", value) for value in (-0.01, 1.01, float("nan"), float("inf"), "0.5", True, None)],
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG)
+def test_a_wrong_value_is_told_with_its_row_field_value_and_remedy(field: str, value: Any) -> None:
+    with pytest.raises(InvalidPolicy) as invalid:
+        parse_row({"handoff_type": "deal_data", field: value})
+    (error,) = invalid.value.errors
+    assert error.field == field
+    assert error.value is value
+    assert error.remedy.endswith(".")
+    if field != "handoff_type":
+        assert error.row == "deal_data"
+        assert "deal_data" in str(invalid.value)
+
+
+def test_every_wrong_value_of_a_table_is_told_at_once() -> None:
+    with pytest.raises(InvalidPolicy) as invalid:
+        parse_rows([{"handoff_type": "a", "mode": "x", "token_budget": 0}, {"handoff_type": "*", "strictness": "x"}])
+    assert [(error.row, error.field) for error in invalid.value.errors] == [
+        ("a", "mode"),
+        ("a", "token_budget"),
+        ("*", "strictness"),
+    ]
+
+
+def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
+    with pytest.raises(InvalidPolicy, match="token_budget"):
+        parse_row({"handoff_type": "a", "token_buget": 5})
+    with pytest.raises(InvalidPolicy, match="no such field"):
+        parse_row({"handoff_type": "a", "grounding": "off"})
+
+
+def test_a_long_value_is_not_repeated_whole() -> None:
+    with pytest.raises(InvalidPolicy) as invalid:
+        parse_row({"handoff_type": "a", "mode": "x" * 100_000})
+    assert len(str(invalid.value)) < 500
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS) | st.text(), JSON))
+def test_whatever_is_sent_is_read_or_refused(row: dict[str, Any]) -> None:
+    try:
+        assert isinstance(parse_row(row), TypePolicy)
+    except InvalidPolicy as invalid:
+        assert invalid.errors
+
+
+def test_minus_zero_becomes_zero() -> None:
+    assert str(parse_row({"handoff_type": "a", "confidence_floor": -0.0}).confidence_floor) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        (["a"], "any other type is missing"),
+        ([], "any other type is missing"),
+        (["a", "a", "*"], "two rows"),
+        (["*", "*"], "two rows"),
+        ([*[f"t{number}" for number in range(MOST_ROWS)], "*"], f"at most {MOST_ROWS}"),
+    ],
+)
+def test_a_table_that_makes_no_sense_is_refused(types: list[str], message: str) -> None:
+    with pytest.raises(InvalidPolicy, match=message):
+        parse_rows([{"handoff_type": name} for name in types])
+
+
+def test_rows_stand_by_type_and_any_other_type_last() -> None:
+    rows = parse_rows([{"handoff_type": name} for name in ("*", "zebra", "!first", "ant")])
+    assert [row.handoff_type for row in rows] == ["!first", "ant", "zebra", "*"]

@@ -1,0 +1,168 @@
+"""Real processes: `handoffaudit up` in a folder of its own, on a free port."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+PRODUCT = [sys.executable, "-m", "handoffaudit"]
+LEFT_OUT = ("DATABASE_URL", "REDIS_URL", "HANDOFFAUDIT_DATA", "HANDOFFAUDIT_SECRET_KEY", "DJANGO_SETTINGS_MODULE")
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """As a person's shell has it: without what the tests themselves set."""
+    return {name: value for name, value in os.environ.items() if name not in LEFT_OUT} | more
+
+
+def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PRODUCT, *arguments],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=clean_environment(HANDOFFAUDIT_DATA=str(folder), **env),
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below this one."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] != "Z":
+                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, look = [], [pid]
+    while look:
+        below = parents.get(look.pop(), [])
+        found += below
+        look += below
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(true: Callable[[], object], seconds: float = 20.0) -> None:
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.05)
+
+
+class Up:
+    """One start of `handoffaudit up`."""
+
+    def __init__(self, folder: Path, *arguments: str, port: int | None = None, **env: str) -> None:
+        self.folder = folder
+        self.port = port or free_port()
+        self.address = f"http://127.0.0.1:{self.port}"
+        logs = folder.parent / f"logs-{self.port}-{time.monotonic_ns()}"
+        logs.mkdir(parents=True)
+        self._out, self._err = logs / "out", logs / "err"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(
+                [*PRODUCT, "up", "--data", str(folder), "--port", str(self.port), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=clean_environment(PYTHONUNBUFFERED="1", **env),
+            )
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    def wait_ready(self) -> "Up":
+        wait_for(lambda: "Ready in" in self.out or self.process.poll() is not None, 60)
+        assert self.process.poll() is None, self.err
+        return self
+
+    @property
+    def ready_in(self) -> float:
+        found = re.search(r"Ready in ([\d.]+) s", self.out)
+        assert found
+        return float(found[1])
+
+    @property
+    def link(self) -> str | None:
+        found = re.search(r"Sign in +(\S+)", self.out)
+        return found[1] if found else None
+
+    def worker(self) -> int:
+        """The process id of the worker."""
+        return next(pid for pid in descendants(self.process.pid) if role(pid) == "worker")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(20)
+
+
+def role(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return words[3].decode() if b"handoffaudit.cli.running.child" in words else ""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Up]]:
+    """Starts the product; whatever still runs at the end of the test is stopped."""
+    started: list[Up] = []
+
+    def start_one(*arguments: str, folder: Path | None = None, **given: str) -> Up:
+        up = Up(folder or tmp_path / "data", *arguments, **given)  # type: ignore[arg-type]
+        started.append(up)
+        return up
+
+    yield start_one
+    for up in started:
+        up.stop()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """One product for the tests that don't stop it."""
+    up = Up(tmp_path_factory.mktemp("running") / "data")
+    try:
+        yield up.wait_ready()
+    finally:
+        up.stop()
+
+
+@pytest.fixture(scope="module")
+def client(running: Up) -> Iterator[httpx.Client]:
+    """With a new key that may do everything."""
+    made = run("key", "create", "tests", "--scopes", "ingest,read,review,admin", folder=running.folder)
+    headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
+    with httpx.Client(base_url=running.address, headers=headers, timeout=20) as client:
+        yield client

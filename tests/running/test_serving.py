@@ -1,0 +1,78 @@
+"""What a person and a sender get from a product that was started with one command."""
+
+import httpx
+
+from tests.running.conftest import Up, run
+
+PAYLOAD = {
+    "handoff_id": "h-1",
+    "source_agent_id": "researcher",
+    "target_agent_id": "writer",
+    "tenant_id": "default",
+    "call_chain": ["researcher"],
+    "handoff_type": "status_update",
+    "data": {"summary": "Three suppliers deliver within a week."},
+    "timestamp": "2026-02-15T00:15:00Z",
+}
+
+
+def test_the_start_page_leads_to_the_sign_in_page_with_its_styles(running: Up) -> None:
+    with httpx.Client(base_url=running.address, follow_redirects=True) as browser:
+        page = browser.get("/")
+        assert page.status_code == 200
+        assert "/sign-in/" in str(page.url)
+        sheet = page.text.partition('rel="stylesheet"')
+        address = (
+            (sheet[0].rpartition("<link")[2] + sheet[2].partition(">")[0]).partition('href="')[2].partition('"')[0]
+        )
+        style = browser.get(address)
+        assert style.status_code == 200
+        assert "immutable" in style.headers["cache-control"]
+
+
+def test_the_one_time_link_opens(running: Up) -> None:
+    assert running.link
+    page = httpx.get(running.link)
+    assert page.status_code == 200
+    assert "password" in page.text
+
+
+def test_a_submission_is_judged(client: httpx.Client) -> None:
+    answer = client.post("/api/v1/handoffs", json=PAYLOAD, headers={"Prefer": "wait=10"})
+    assert answer.status_code == 200
+    assert answer.json()["state"] == "accepted"
+
+
+def test_it_is_alive_and_ready(running: Up) -> None:
+    assert httpx.get(f"{running.address}/healthz").status_code == 200
+    assert httpx.get(f"{running.address}/readyz").json()["status"] == "ok"
+
+
+def test_a_name_that_is_not_its_own_is_refused(running: Up) -> None:
+    assert httpx.get(f"{running.address}/sign-in/", headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_an_import_beside_it_is_judged_by_its_worker(client: httpx.Client, running: Up) -> None:
+    line = '{"document": {"handoff_id": "imported-1", "source_agent_id": "a", "target_agent_id": "a"}}'
+    done = run("import", "-", folder=running.folder, text=line)
+    assert done.returncode == 0, done.stderr
+    shown = client.get("/api/v1/handoffs/imported-1", headers={"Prefer": "wait=10"}).json()
+    assert shown["state"] == "rejected"
+
+
+def test_a_second_start_on_the_same_folder_is_refused(running: Up) -> None:
+    done = run("up", "--port", "1", folder=running.folder)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert f"already runs on the data folder {running.folder}" in done.stderr
+    assert running.address in done.stderr
+    assert "--data" in done.stderr
+
+
+def test_a_taken_port_is_refused(running: Up, tmp_path_factory) -> None:
+    done = run("up", "--port", str(running.port), folder=tmp_path_factory.mktemp("other"))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"Error: Port {running.port} on 127.0.0.1 is taken by another program:"
+        " choose another with --port, or stop that program.\n"
+    )

@@ -197,6 +197,8 @@ class _Runner:
                 self.outcome.latencies.append((time.perf_counter() - connection.since) * 1000)
                 self.outcome.statuses[status] += 1
                 self.outcome.handoffs += self.carried[id(connection)]
+                if status >= 500:
+                    raise RuntimeError(f"the server answered {status}")
 
 
 class Running:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ EMBEDDED_WORKERS, EMBEDDED_THREADS = 1, 32
 JUDGES, JUDGE_THREADS = 2, 2
 READY_SECONDS = 60.0
 STOP_SECONDS = 15.0
+MOST_SAID = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +84,28 @@ def _granian(place: Place, target: str, ready: str, workers: int, threads: int) 
 
 @contextmanager
 def started(command: list[str], place: Place) -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(
-        command, env=place.environment, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command, env=place.environment, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said, start_new_session=True
+        )
         try:
+            yield process
+        except BaseException:
+            said.seek(0)
+            sys.stderr.write(said.read(MOST_SAID).decode(errors="replace"))
+            raise
+        finally:
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            pass
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def wait_until_ready(process: "subprocess.Popen[bytes]", port: int, path: str) -> None:

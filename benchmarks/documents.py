@@ -23,8 +23,9 @@ def fresh() -> bytes:
 @cache
 def submissions() -> list[bytes]:
     """The lines of the samples that are payloads with their envelope."""
-    lines = [line for path in sorted(SAMPLES.glob("*.jsonl.gz")) for line in gzip.open(path)]
-    return [line.strip() for line in lines if b'"trace_id"' in line and json.loads(line).get("format") == "payload"]
+    texts = [gzip.decompress(path.read_bytes()) for path in sorted(SAMPLES.glob("*.jsonl.gz"))]
+    lines = [line for text in texts for line in text.splitlines()]
+    return [line for line in lines if b'"trace_id"' in line and json.loads(line).get("format") == "payload"]
 
 
 @cache

@@ -15,6 +15,9 @@ from typing import Any
 import orjson
 from django.db import connection, transaction
 from django.utils import timezone
+from psycopg.types.json import Jsonb
+
+from benchmarks.documents import submissions
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import bulk, counts, judging
 from handoffaudit.handoffs.arrivals import Arrival, prepare
@@ -25,9 +28,6 @@ from handoffaudit.handoffs.submission import read_submission
 from handoffaudit.policy import load
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.verdict import verdict_to_dict
-from psycopg.types.json import Jsonb
-
-from benchmarks.documents import submissions
 
 CHUNK = 10_000
 BODY_OF_EVERY = 20
@@ -46,9 +46,10 @@ ERRORS = {
     "integrity.payload_hash_mismatch": 5,
 }
 HOLDS = {"chain.needs_approval": 700, "chain.circular_with_reason": 300}
-SEVERITIES = {code: "warning" for code in WARNINGS} | {code: "error" for code in ERRORS}
+SEVERITIES = dict.fromkeys(WARNINGS, "warning") | dict.fromkeys(ERRORS, "error")
 
-HANDOFF = bulk.Columns.of(Handoff, *(field.name for field in Handoff._meta.concrete_fields))
+FIELDS = Handoff._meta.concrete_fields  # noqa: SLF001 -- Django's documented API
+HANDOFF = bulk.Columns.of(Handoff, *(column.name for column in FIELDS))
 
 
 @dataclass(slots=True)
@@ -83,13 +84,13 @@ class _Filler:
     def __init__(self, tenant: Tenant, number: int) -> None:
         self.tenant = tenant
         self.number = number
-        self.random = random.Random(20260215)
+        self.random = random.Random(20260215)  # noqa: S311 -- the same rows in every run
         self.until = timezone.now()
         self.samples = list(_samples(tenant))
         self.deltas: counts.Deltas = Counter()
         self.shown: list[tuple[str, str]] = []
         self.trace = ""
-        self.defaults = {column.attname: column.get_default() for column in Handoff._meta.concrete_fields}
+        self.defaults = {column.attname: column.get_default() for column in FIELDS}
 
     def fill(self) -> dict[str, Any]:
         rows = _Rows()
@@ -123,7 +124,7 @@ class _Filler:
         # Whole milliseconds, as a UUIDv7 has them; the rest of the id is random.
         milliseconds = int(at.timestamp() * 1000)
         at = datetime.fromtimestamp(milliseconds / 1000, UTC)
-        pk = uuid.UUID(int=milliseconds << 80 | 7 << 76 | self.random.getrandbits(12) << 64 | 2 << 62 | self.random.getrandbits(62))
+        pk = self._id(milliseconds)
         state = self._pick(STATES)
         # All that waits is new: nothing lies for days unjudged.
         if state == State.RECEIVED and index < self.number * 0.999:
@@ -143,6 +144,10 @@ class _Filler:
             *(values[name] for name in ("handoff_type", "source_agent_id", "target_agent_id")),
         )
         self.deltas.update(counts.moved(place, codes, "", state))
+
+    def _id(self, milliseconds: int) -> uuid.UUID:
+        bits = self.random.getrandbits
+        return uuid.UUID(int=milliseconds << 80 | 7 << 76 | bits(12) << 64 | 2 << 62 | bits(62))
 
     def _values(self, index: int, pk: uuid.UUID, at: datetime, state: str, codes: list[str]) -> dict[str, Any]:
         # A few agents do most of the work.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rounds` alternate with the floor's; `seconds` is the length of each; `long_seconds` of what must be sustained."""
+    """`rounds` alternate with the floor's, `seconds` each; `long_seconds` for what must be sustained."""
 
     seconds: float = 5.0
     rounds: int = 3

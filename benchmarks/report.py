@@ -25,7 +25,8 @@ class Row:
     met: bool | None = None
 
     def cells(self) -> list[str]:
-        return [self.what, self.figure, self.floor, self.ratio, self.goal, {True: "met", False: "missed", None: ""}[self.met]]
+        said = {True: "met", False: "missed", None: ""}[self.met]
+        return [self.what, self.figure, self.floor, self.ratio, self.goal, said]
 
 
 HEADINGS = ["what", "figure", "floor, same run", "ratio", "goal", ""]

@@ -1,4 +1,4 @@
-"""What has to be done inside the product's Django, as a process of its own: `python -m benchmarks.rig COMMAND [JSON]`."""
+"""What has to be done inside the product's Django, in a process of its own: `python -m benchmarks.rig COMMAND JSON`."""
 
 import json
 import os
@@ -44,6 +44,7 @@ def session() -> str:
     """The cookie of a signed-in administrator."""
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.sessions.backends.db import SessionStore
+
     from handoffaudit.accounts.models import Membership, Person, Role
 
     person = Person.objects.create_user(PERSON, password=None)
@@ -57,13 +58,16 @@ def session() -> str:
 
 
 def floor_table() -> None:
-    from benchmarks.floor.tables import statements
     from django.db import connection
+
+    from benchmarks.floor.tables import statements
 
     with connection.cursor() as cursor:
         schema: list[tuple[str, str]] = []
         if connection.vendor == "sqlite":
-            cursor.execute("SELECT type, sql FROM sqlite_master WHERE tbl_name = 'handoffs_handoff' AND sql IS NOT NULL")
+            cursor.execute(
+                "SELECT type, sql FROM sqlite_master WHERE tbl_name = 'handoffs_handoff' AND sql IS NOT NULL"
+            )
             schema = cursor.fetchall()
         for statement in statements(connection.vendor, schema):
             cursor.execute(statement)

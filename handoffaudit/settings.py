@@ -161,7 +161,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 REVIEW_HOLD_SECONDS = 300
 
 QUEUE_FOLDER = DATA_FOLDER / "queue"
-CELERY_BROKER_URL = REDIS_URL or "filesystem://"
+CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     {"visibility_timeout": 120}
     if REDIS_URL

@@ -4,6 +4,6 @@ import os
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.floor.settings"
 
-from django.core.wsgi import get_wsgi_application  # noqa: E402 -- reads the settings
+from django.core.wsgi import get_wsgi_application
 
 application = get_wsgi_application()

@@ -1,4 +1,4 @@
-"""Submissions a second, each answered after its commit, against a view that only inserts or only COPYs the same rows."""
+"""Submissions a second, each answered after its commit, against a view that only inserts (COPYs) the same rows."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

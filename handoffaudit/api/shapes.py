@@ -88,16 +88,21 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
 def documents_of(body: HandoffBody) -> dict[str, Any]:
     """What was sent: the document as JSON, or as text in `raw` where it is none."""
     original = bytes(body.original)
+    plain = original.removeprefix(b"\xef\xbb\xbf")
+    document: orjson.Fragment | None
+    raw: str | None
     try:
-        document, raw = orjson.loads(original.removeprefix(b"\xef\xbb\xbf")), None
+        orjson.loads(plain)
+        # As it was sent: writing it anew would refuse what is nested deeply, and change numbers.
+        document, raw = orjson.Fragment(plain), None
     except orjson.JSONDecodeError:
         document, raw = None, original.decode(errors="replace")
     return {
         "document": document,
         "raw": raw,
         "original_sha256": hashlib.sha256(original).hexdigest(),
-        "context": orjson.loads(bytes(body.context)) if body.context is not None else None,
-        "evidence": orjson.loads(bytes(body.evidence)) if body.evidence is not None else None,
+        "context": orjson.Fragment(bytes(body.context)) if body.context is not None else None,
+        "evidence": orjson.Fragment(bytes(body.evidence)) if body.evidence is not None else None,
     }
 
 

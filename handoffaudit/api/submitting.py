@@ -87,6 +87,8 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
 
 
 def _items(sent: bytes) -> list[bytes]:
+    # A byte order mark at the start belongs to the file, not to its first document.
+    sent = sent.removeprefix(b"\xef\xbb\xbf")
     lines = sent.lstrip()[:1] != b"["
     try:
         items = split_batch(sent, lines=lines)

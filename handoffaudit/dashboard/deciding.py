@@ -10,7 +10,7 @@ from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.review import item_page
+from handoffaudit.dashboard.review import item_page, query_of
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff
@@ -70,13 +70,15 @@ def _after(request: HttpRequest, who: Who, decided: Handoff) -> str:
     slug = who.tenant.slug
     if request.POST.get("next") == "handoff":
         return reverse("dashboard:handoff", args=[slug, decided.pk])
+    place = query_of(q=request.POST.get("q", ""), cursor=request.POST.get("cursor", ""))
     try:
         then = queries.get(who.tenant, str(uuid.UUID(request.POST.get("then", ""))))
+        is_waiting = then.state in REVIEWABLE
     except (ValueError, Handoff.DoesNotExist):
-        return reverse("dashboard:review_next", args=[slug])
-    if then.state not in REVIEWABLE:
-        return reverse("dashboard:review_next", args=[slug])
-    return reverse("dashboard:review_item", args=[slug, then.pk])
+        is_waiting = False
+    if is_waiting:
+        return reverse("dashboard:review_item", args=[slug, then.pk]) + place
+    return reverse("dashboard:review_next", args=[slug]) + place
 
 
 @page_for(Role.REVIEWER)

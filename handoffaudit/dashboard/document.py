@@ -2,22 +2,22 @@
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from handoffaudit.dashboard.places import Found, Spot, anchor
-from handoffaudit.dashboard.readable import cut, readable
+from handoffaudit.dashboard.nodes import Gap, Missing, Node
+from handoffaudit.dashboard.places import Spot, anchor
+from handoffaudit.dashboard.readable import cut, readable, weight
 from handoffaudit.validation.paths import dotted, pointer
 from handoffaudit.validation.text import clean
 
 FIELDS_SHOWN = 40
 ENTRIES_SHOWN = 12
 TEXT_SHOWN = 400
-TEXT_WHEN_SCARCE = 80
-TEXT_PIECE = 20_000
+TEXT_WHEN_SCARCE = 24
+TEXT_PIECE = 10_000
 _KEY_SHOWN = 80
-_UNFOLDED = 2
 
 
 class PartNotFoundError(Exception):
@@ -26,97 +26,10 @@ class PartNotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a document one answer may show."""
+    """How much of a document one answer may show; past `weight`, in bytes on the page, texts and keys are cut short."""
 
     nodes: int = 200
-    characters: int = 24_000
-
-
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Entries left out: `count` of them from position `start` of the part `path`."""
-
-    path: str
-    start: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A place that an issue names and the document does not have."""
-
-    label: str
-    anchor: str
-    issues: list[Found]
-
-
-@dataclass(slots=True)
-class Node:
-    """A value. `path` is its address among the parts: the positions on the way to it, `0.3.12`.
-
-    `text` is a value that is neither object nor list, without its last `cut` characters; `size` is the number of
-    entries, or of characters; `position` stands for the label in a list.
-    """
-
-    label: str
-    path: str
-    anchor: str
-    kind: str
-    text: str = ""
-    cut: int = 0
-    size: int = 0
-    position: int | None = None
-    issues: list[Found] = field(default_factory=list)
-    children: "list[Node | Gap | Missing]" = field(default_factory=list)
-    found_below: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it stands unfolded: what has findings below always does."""
-        return self.found_below > 0 or self.path.count(".") < _UNFOLDED
-
-    @property
-    def is_container(self) -> bool:
-        return self.kind in ("object", "list")
-
-    @property
-    def brackets(self) -> str:
-        return "{ }" if self.kind == "object" else "[ ]"
-
-    @property
-    def holds(self) -> str:
-        singular, plural = ("field", "fields") if self.kind == "object" else ("entry", "entries")
-        return f"{self.size:,} {singular if self.size == 1 else plural}"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing to write of a tree: `open` and `close` around the children of a node, `leaf`, `gap`, `missing`.
-
-    A document nests deeper than templates can include themselves.
-    """
-
-    kind: str
-    of: Node | Gap | Missing
-
-
-def steps(root: Node) -> Iterator[Step]:
-    """All below the root."""
-    waiting: list[Step | Node | Gap | Missing] = list(reversed(root.children))
-    while waiting:
-        match waiting.pop():
-            case Step() as step:
-                yield step
-            case Gap() as gap:
-                yield Step("gap", gap)
-            case Missing() as missing:
-                yield Step("missing", missing)
-            case Node() as node if node.children:
-                yield Step("open", node)
-                waiting.append(Step("close", node))
-                waiting.extend(reversed(node.children))
-            case Node() as node:
-                yield Step("leaf", node)
+    weight: int = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +53,7 @@ def tree(value: Any, spots: Spot | None = None, *, bounds: Bounds = Bounds(), pa
     spot = spots or Spot()
     if path:
         spot = _spot_at(spot, location)
-    root = builder.node(part, location, path, spot, label="")
+    root = builder.node(part, location, path, spot)
     builder.fill(_Open(root, part, location, spot, start))
     return root
 
@@ -156,7 +69,7 @@ def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
 
 def place_of(value: Any, path: str) -> str:
     """The part's place as people read it; empty for the whole."""
-    return readable(dotted(tuple(clean(key) if isinstance(key, str) else key for key in _part(value, path)[0])))
+    return readable(dotted(_cleaned(_part(value, path)[0])))
 
 
 def is_text(value: Any, path: str) -> bool:
@@ -181,53 +94,50 @@ def _spot_at(spot: Spot, location: Sequence[str | int]) -> Spot:
     return spot
 
 
+def _cleaned(location: Sequence[str | int]) -> tuple[str | int, ...]:
+    return tuple(clean(part) if isinstance(part, str) else part for part in location)
+
+
+def _shown(value: Any, length: int) -> tuple[str, str, int]:
+    """The kind of a value, at most so much of its text, and how many characters of it are left out."""
+    match value:
+        case dict():
+            return "object", "", 0
+        case list():
+            return "list", "", 0
+        case str():
+            return "string", cut(value, length), max(len(value) - length, 0)
+        case bool() | None:
+            return "constant", json.dumps(value), 0
+        case _:
+            return "number", cut(json.dumps(value), TEXT_SHOWN), 0
+
+
 class _Builder:
     def __init__(self, bounds: Bounds) -> None:
         self.nodes_left = bounds.nodes
-        self.characters_left = bounds.characters
+        self.weight_left = bounds.weight
         self.queue: deque[_Open] = deque()
 
-    def node(
-        self,
-        value: Any,
-        location: tuple[str | int, ...],
-        path: str,
-        spot: Spot,
-        *,
-        label: str,
-        position: int | None = None,
-    ) -> Node:
+    def node(self, value: Any, location: tuple[str | int, ...], path: str, spot: Spot) -> Node:
         self.nodes_left -= 1
-        kind, text, left_out = self._shown(value)
-        cleaned = tuple(clean(part) if isinstance(part, str) else part for part in location)
-        return Node(
-            label=label,
+        is_scarce = self.weight_left <= 0
+        kind, text, left_out = _shown(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
+        last = location[-1] if location else ""
+        node = Node(
+            label=cut(str(last), TEXT_WHEN_SCARCE if is_scarce else _KEY_SHOWN),
             path=path,
-            anchor=anchor(pointer(cleaned)),
+            anchor="" if is_scarce and not spot.issues else anchor(pointer(_cleaned(location))),
             kind=kind,
             text=text,
             cut=left_out,
             size=len(value) if isinstance(value, dict | list | str) else 0,
-            position=position,
+            position=last if isinstance(last, int) else None,
             issues=spot.issues,
             found_below=sum(1 for _ in spot.every()) - len(spot.issues) if spot.below else 0,
         )
-
-    def _shown(self, value: Any) -> tuple[str, str, int]:
-        """The kind of a value, its text, and how many characters of it are left out."""
-        match value:
-            case dict():
-                return "object", "", 0
-            case list():
-                return "list", "", 0
-            case str():
-                length = TEXT_SHOWN if self.characters_left > 0 else TEXT_WHEN_SCARCE
-                self.characters_left -= min(len(value), length)
-                return "string", cut(value, length), max(len(value) - length, 0)
-            case bool() | None:
-                return "constant", json.dumps(value), 0
-            case _:
-                return "number", cut(json.dumps(value), TEXT_SHOWN), 0
+        self.weight_left -= weight(node.label) + weight(node.text) + len(node.anchor)
+        return node
 
     def fill(self, first: _Open) -> None:
         self.queue.append(first)
@@ -261,8 +171,7 @@ class _Builder:
         path = f"{part.node.path}.{position}" if part.node.path else str(position)
         location = (*part.location, key)
         value = part.value[key]
-        label = cut(key, _KEY_SHOWN) if isinstance(key, str) else str(key)
-        child = self.node(value, location, path, spot, label=label, position=position if isinstance(key, int) else None)
+        child = self.node(value, location, path, spot)
         if spot.below or (isinstance(value, dict | list) and value):
             self.queue.append(_Open(child, value, location, spot))
         return child

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.document import PartNotFoundError, is_text, place_of, text_piece, tree
 from handoffaudit.dashboard.headline import headline
 from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
-from handoffaudit.dashboard.places import found_of, spots_of
+from handoffaudit.dashboard.places import batch, found_of, spots_of
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
 from handoffaudit.handoffs import holding, parking, queries
 from handoffaudit.handoffs.actors import Actor
@@ -27,8 +27,8 @@ from handoffaudit.handoffs.states import REVIEWABLE
 
 TEMPLATE = "dashboard/handoff/page.html"
 PART_TEMPLATE = "dashboard/handoff/part.html"
-MOST_ISSUES = 30
 MOST_EVENTS = 50
+MOST_PATH = 1000
 BESIDE = ("", "context", "evidence")
 
 
@@ -41,7 +41,8 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     body = queries.body(shown)
     verdict = queries.current_verdict(shown)
     found = found_of(verdict)
-    placed = found if request.GET.get("issues") == "all" else found[:MOST_ISSUES]
+    first_issue = _number(request.GET.get("issues", "0")) or 0
+    placed = batch(found, first_issue)
     events = queries.events(shown)
     facts = verdict or {}
     context = {
@@ -49,7 +50,9 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "verdict": verdict,
         "headline": headline(shown, found, events),
         "found": placed,
-        "found_hidden": len(found) - len(placed),
+        "found_before": min(first_issue, len(found)),
+        "found_after": max(len(found) - first_issue - len(placed), 0),
+        "next_issue": first_issue + len(placed),
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
@@ -97,16 +100,16 @@ def part(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """A part of the document, from some entry or character on: for htmx its entries, else a page of its own."""
     shown = _get(who, pk)
     body = queries.body(shown)
-    of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), request.GET.get("from", "0")
+    of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), _number(request.GET.get("from", "0"))
     value = parts.parsed(body, of) if of in BESIDE else None
-    if value is None or not (start.isascii() and start.isdigit() and len(start) < 9) or len(where) > 1000:
+    if value is None or start is None or len(where) > MOST_PATH:
         raise Http404("The document has no such part.")
     try:
         context = {
             "handoff": shown,
             "of": of,
             "place": place_of(value, where),
-            **_part(shown, value, of, where, int(start)),
+            **_part(shown, value, of, where, start),
         }
     except PartNotFoundError as error:
         raise Http404("The document has no such part.") from error
@@ -148,6 +151,10 @@ def again(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     else:
         messages.success(request, "It is in the queue again.")
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
 def _holder(who: Who, shown: Handoff) -> holding.Holder | None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from handoffaudit.dashboard.document import Bounds, Node, tree
+from handoffaudit.dashboard.document import Bounds, tree
+from handoffaudit.dashboard.nodes import Node
 from handoffaudit.dashboard.places import Found, spots_of
 from handoffaudit.drawing.chain import Chain, chain, folds
 from handoffaudit.drawing.drawing import Drawing
@@ -16,7 +17,7 @@ from handoffaudit.validation.reading import parse_json
 
 WIDE = 800
 NARROW = 336
-ASIDE = Bounds(nodes=40, characters=6_000)
+ASIDE = Bounds(nodes=40, weight=6_000)
 
 
 def parsed(body: HandoffBody, of: str = "") -> Any:

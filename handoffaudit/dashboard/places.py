@@ -1,15 +1,18 @@
 """Issues of a verdict, and the places in a document that they are about."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.readable import cut, weight
 from handoffaudit.validation.codes import CATALOGUE
 
 _VALUE = 160
+_SENTENCE = 400
+_MOST = 30
+_MOST_WEIGHT = 16_000
 _LONGEST_ANCHOR = 300
 
 
@@ -57,8 +60,8 @@ def _found(issue: Mapping[str, Any]) -> Found:
         severity=issue["severity"],
         code=issue["code"],
         title=entry.title if entry else issue["code"],
-        message=cut(issue["message"], 600),
-        hint=cut(issue["hint"] or "", 600),
+        message=cut(issue["message"], _SENTENCE),
+        hint=cut(issue["hint"] or "", _SENTENCE),
         field_path=cut(issue["field_path"], _VALUE),
         pointer=issue["json_pointer"],
         expected=_value(issue["expected"]),
@@ -80,6 +83,18 @@ def _value(value: Any) -> str:
             )
         case _:
             return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _VALUE)
+
+
+def batch(found: Sequence[Found], start: int) -> list[Found]:
+    """As many from `start` on as one page shows; at least one, where there is one."""
+    shown: list[Found] = []
+    heavy = 0
+    for issue in found[start : start + _MOST]:
+        heavy += sum(map(weight, (issue.message, issue.hint, issue.field_path, issue.expected, issue.actual)))
+        if shown and heavy > _MOST_WEIGHT:
+            break
+        shown.append(issue)
+    return shown
 
 
 def anchor(pointer: str) -> str:

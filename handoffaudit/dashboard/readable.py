@@ -1,6 +1,7 @@
 """A sender's text, made safe to look at: nothing in it hides, reorders what stands beside it, or fills the page."""
 
 import unicodedata
+from html import escape
 
 _KEPT = "\n\t\u200c\u200d"
 _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -22,3 +23,8 @@ def _readable_character(character: str) -> str:
 def cut(text: str, length: int) -> str:
     """`text` made readable, at most so many of its characters; `…` marks the cut."""
     return readable(text) if len(text) <= length else f"{readable(text[:length])}…"
+
+
+def weight(text: str) -> int:
+    """How many bytes it takes on a page: a sender can make each character twelve."""
+    return len(escape(text).encode("utf-8", "replace"))

@@ -36,6 +36,7 @@ class Queue:
 
     rows: list[Row]
     search: str
+    cursor: str
     found_by: str
     query: str
     newest: str
@@ -93,6 +94,8 @@ def item_page(request: HttpRequest, who: Who, handoff: Handoff, status: int = 20
     waits = handoff.state in REVIEWABLE
     holder = open_by(who, handoff) if waits else None
     context = {
+        # A refused decision is answered under the address of another page.
+        "section": "review",
         "queue": queue,
         "first": first_free(queue.rows),
         "holder": holder,
@@ -115,10 +118,11 @@ def read_queue(request: HttpRequest, who: Who) -> Queue:
     return Queue(
         rows=[Row(handoff, others.get(handoff.pk)) for handoff in page.items],
         search=search,
+        cursor=cursor,
         found_by=found_by,
-        query=_query(q=search, cursor=cursor),
-        newest=_query(q=search) or "?" if cursor else "",
-        next=_query(q=search, cursor=page.next) if page.next else "",
+        query=query_of(q=search, cursor=cursor),
+        newest=query_of(q=search) or "?" if cursor else "",
+        next=query_of(q=search, cursor=page.next) if page.next else "",
     )
 
 
@@ -133,7 +137,8 @@ def _searched(who: Who, text: str) -> tuple[Filters, str]:
     return Filters.from_query({"trace": text}), "trace"
 
 
-def _query(**values: str) -> str:
+def query_of(**values: str) -> str:
+    """The end of an address that carries the values that are given."""
     given = {name: value for name, value in values.items() if value}
     return f"?{urlencode(given)}" if given else ""
 

@@ -62,7 +62,9 @@ def audit_page(request: HttpRequest, who: Who) -> HttpResponse:
 def _told(entry: AuditEntry) -> Told:
     detail = dict(entry.detail)
     changes = [Change(**change) for change in detail.pop("changes", [])]
-    text = "; ".join(f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in detail.items() if value not in ("", None))
+    text = "; ".join(
+        f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in sorted(detail.items()) if value not in ("", None)
+    )
     return Told(entry, ACTIONS.get(entry.action, entry.action), text, lines(changes))
 
 

@@ -38,9 +38,7 @@ class SignIn(LoginView):  # type: ignore[misc]
 
     def form_invalid(self, form: SignInForm) -> HttpResponse:
         locked = form.has_error(NON_FIELD_ERRORS, "locked")
-        return render(
-            self.request, self.template_name, self.get_context_data(form=form), status=429 if locked else 200
-        )
+        return render(self.request, self.template_name, self.get_context_data(form=form), status=429 if locked else 200)
 
 
 class SignOut(LogoutView):  # type: ignore[misc]
@@ -67,7 +65,8 @@ class NewPasswordForm(forms.Form):
 
 class WelcomeForm(NewPasswordForm):
     def __init__(self, person: Person, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, initial={"name": person.username}, **kwargs)
+        super().__init__(*args, **kwargs)
+        self.initial["name"] = person.username
         if person.last_login is None:
             name = forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false"})
             self.fields["name"] = forms.CharField(label="Name", max_length=150, widget=name)

@@ -23,7 +23,7 @@ NAMES = {
 }
 HELP = {
     "handoff_type": "As senders write it, e.g. deal_data.",
-    "strictness": "Kept in each verdict.",
+    "strictness": "kept in each verdict; both run the same layers",
     "mode": "shadow accepts, and keeps what it would have decided",
     "layers": "structure always runs",
     "token_budget": "tokens; above: rejected",

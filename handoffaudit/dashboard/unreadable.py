@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from handoffaudit.dashboard.places import Found
-from handoffaudit.dashboard.readable import cut, readable
+from handoffaudit.dashboard.readable import cut, readable, weight
 
 RAW_SHOWN = 40_000
+_RAW_WEIGHT = 60_000
 _LINES_AROUND = 6
 _COLUMNS_AROUND = 160
 _BOM = b"\xef\xbb\xbf"
@@ -62,5 +63,9 @@ def _spot_line(number: int, line: str, column: int) -> Line:
 
 def raw_text(original: bytes) -> tuple[str, int]:
     """The document as text up to what a page may show, and how many bytes are left out."""
-    shown = original[:RAW_SHOWN]
-    return readable(shown.decode(errors="replace")), len(original) - len(shown)
+    length = RAW_SHOWN
+    text = readable(original[:length].decode(errors="replace"))
+    while weight(text) > _RAW_WEIGHT:
+        length //= 2
+        text = readable(original[:length].decode(errors="replace"))
+    return text, max(len(original) - length, 0)

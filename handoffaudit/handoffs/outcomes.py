@@ -72,10 +72,10 @@ def store(judged: Sequence[Judged]) -> None:
 def store_at_the_door(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
     """The same for what was stored as rejected in this very transaction: its event is written already, and the caller
     applies the counts."""
-    if not rejected:
-        return
-    judged = [Judged(handoff, "", verdict, TypePolicy(handoff_type="")) for handoff, verdict in rejected]
     deltas: counts.Deltas = Counter()
+    if not rejected:
+        return deltas
+    judged = [Judged(handoff, "", verdict, TypePolicy(handoff_type="")) for handoff, verdict in rejected]
     for one in judged:
         deltas.update(counts.moved(counts.Place.of(one.handoff), _codes(one.verdict), "", State.REJECTED))
     _store_verdicts(judged)

@@ -142,7 +142,6 @@ def _unreadable(error: str) -> Issue:
 
 def split_batch(sent: bytes, *, lines: bool) -> list[bytes]:
     """The items of a batch, each as its own bytes. Raises `ValueError` where a JSON array can't be read."""
-    sent = sent.removeprefix(_BOM)
     if lines:
         return [line for line in sent.split(b"\n") if line.strip()]
     try:

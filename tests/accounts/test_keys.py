@@ -60,7 +60,9 @@ def test_making_and_revoking_is_told_in_the_log_without_the_secret(tenant: Tenan
         ({"expires_at": timezone.now() - timedelta(seconds=1)}, "expires_at"),
     ],
 )
-def test_a_key_that_makes_no_sense_is_refused_at_its_field(tenant: Tenant, given: dict[str, object], field: str) -> None:
+def test_a_key_that_makes_no_sense_is_refused_at_its_field(
+    tenant: Tenant, given: dict[str, object], field: str
+) -> None:
     with pytest.raises(Refused) as refused:
         make(tenant, **given)
     assert refused.value.field == field
@@ -150,7 +152,10 @@ def test_a_key_ends_though_it_was_kept(tenant: Tenant, settings: Settings, monke
 
 
 def test_the_last_use_is_written_once_a_minute(
-    tenant: Tenant, settings: Settings, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: DjangoAssertNumQueries
+    tenant: Tenant,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: DjangoAssertNumQueries,
 ) -> None:
     settings.KEY_CACHE_SECONDS = 3600
     key, secret = make(tenant)

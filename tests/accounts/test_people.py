@@ -56,7 +56,9 @@ def test_a_name_of_another_tenant_is_taken_and_its_person_untouched(
     assert role_of(stranger, tenant) is None
 
 
-def test_who_left_comes_back_without_the_old_password(tenant: Tenant, admin: Person, viewer: Person, password: str) -> None:
+def test_who_left_comes_back_without_the_old_password(
+    tenant: Tenant, admin: Person, viewer: Person, password: str
+) -> None:
     people.remove(tenant=tenant, person=viewer, actor="admin")
     back = people.invite(tenant=tenant, name="viewer", role=Role.REVIEWER, actor="admin").person
     assert back.pk == viewer.pk

@@ -12,15 +12,12 @@ from handoffaudit.dashboard.document import (
     TEXT_PIECE,
     TEXT_SHOWN,
     Bounds,
-    Gap,
-    Missing,
-    Node,
     PartNotFoundError,
     place_of,
-    steps,
     text_piece,
     tree,
 )
+from handoffaudit.dashboard.nodes import Gap, Missing, Node, steps
 from handoffaudit.dashboard.places import Found, anchor, parts_of, spots_of
 
 
@@ -140,8 +137,8 @@ def test_the_bounds_hold_whatever_the_shape() -> None:
     wide = {f"k{number}": {f"j{other}": list(range(50)) for other in range(50)} for number in range(50)}
     root = tree(wide, bounds=Bounds(nodes=100))
     assert len(nodes(root)) <= 100
-    texts = tree([["x" * 10_000] * 30] * 10, bounds=Bounds(nodes=200, characters=2_000))
-    assert sum(len(node.text) for node in nodes(texts)) < 25_000
+    texts = tree([["x" * 10_000] * 30] * 10, bounds=Bounds(nodes=200, weight=2_000))
+    assert sum(len(node.text) for node in nodes(texts)) < 10_000
 
 
 def test_a_long_text_is_cut_and_read_on_in_pieces() -> None:

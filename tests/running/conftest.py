@@ -30,7 +30,7 @@ def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> s
         text=True,
         check=False,
         timeout=60,
-        env=clean_environment(HANDOFFAUDIT_DATA=str(folder), **env),
+        env=clean_environment(**{"HANDOFFAUDIT_DATA": str(folder)} | env),
     )
 
 
@@ -76,7 +76,9 @@ def wait_for(true: Callable[[], object], seconds: float = 20.0) -> None:
 class Up:
     """One start of `handoffaudit up`."""
 
-    def __init__(self, folder: Path, *arguments: str, port: int | None = None, **env: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, port: int | None = None, program: list[str] | None = None, **env: str
+    ) -> None:
         self.folder = folder
         self.port = port or free_port()
         self.address = f"http://127.0.0.1:{self.port}"
@@ -85,7 +87,7 @@ class Up:
         self._out, self._err = logs / "out", logs / "err"
         with self._out.open("w") as out, self._err.open("w") as err:
             self.process = subprocess.Popen(
-                [*PRODUCT, "up", "--data", str(folder), "--port", str(self.port), *arguments],
+                [*(program or PRODUCT), "up", "--data", str(folder), "--port", str(self.port), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

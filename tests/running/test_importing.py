@@ -1,17 +1,19 @@
 """An import that is done again, or killed in the middle, loses nothing and takes nothing twice."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
 import time
+from contextlib import closing
 
 from tests.running.conftest import PRODUCT, clean_environment, run, wait_for
 
 
 def handoffs(folder) -> int:
     try:
-        with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
+        with closing(sqlite3.connect(folder / "handoffaudit.sqlite3")) as database:
             return int(database.execute("SELECT count(*) FROM handoffs_handoff").fetchone()[0])
     except sqlite3.OperationalError:
         return 0
@@ -38,7 +40,7 @@ def test_a_killed_import_is_finished_by_doing_it_again(tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(lambda: handoffs(folder) >= 1000)
+    wait_for(lambda: handoffs(folder) >= 1000, 60)
     first.kill()
     assert first.wait() == -signal.SIGKILL
     before = handoffs(folder)
@@ -55,20 +57,19 @@ def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start,
     number = 3_000
     lines, folder = tmp_path / "lines.jsonl", tmp_path / "data"
     write_lines(lines, number)
-    up = start().wait_ready()
+    # A killed worker's claim runs out soon here, so that the test does not wait for it.
+    up = start(HANDOFFAUDIT_CLAIM_SECONDS="3", HANDOFFAUDIT_SWEEP_SECONDS="1").wait_ready()
     importing = subprocess.Popen(
         [*PRODUCT, "import", str(lines)],
-        env=clean_environment(HANDOFFAUDIT_DATA=str(folder), HANDOFFAUDIT_CLAIM_SECONDS="3"),
+        env=clean_environment(HANDOFFAUDIT_DATA=str(folder)),
         stdout=subprocess.DEVNULL,
     )
-    wait_for(lambda: handoffs(folder) >= 500)
+    wait_for(lambda: handoffs(folder) >= 500, 60)
     time.sleep(0.3)
-    import os
-
     os.kill(up.worker(), signal.SIGKILL)
     assert importing.wait(60) == 0
     query = "SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating')"
-    with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
+    with closing(sqlite3.connect(folder / "handoffaudit.sqlite3")) as database:
         wait_for(lambda: database.execute(query).fetchone()[0] == 0, 90)
         assert database.execute("SELECT count(*) FROM handoffs_verdict").fetchone()[0] == number
     assert run("recount", "--check", folder=folder).returncode == 0

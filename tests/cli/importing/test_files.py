@@ -1,0 +1,93 @@
+import gzip
+import io
+import json
+import sys
+
+import pytest
+
+from handoffaudit.cli.importing import arrays, files
+from handoffaudit.cli.importing.files import Source
+from handoffaudit.cli.stop import Stop
+
+
+def pieces(path):
+    return [(piece.number, piece.text) for piece in Source(str(path)).pieces()]
+
+
+def test_lines_keep_their_numbers_past_empty_ones(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"a": 1}\n\n  {"b": 2} \r\nbroken\n{"c": 3}')
+    assert pieces(path) == [(1, b'{"a": 1}'), (3, b'{"b": 2}'), (4, b"broken"), (5, b'{"c": 3}')]
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.txt", "a.json.gz"])
+def test_one_document_over_several_lines_is_one(tmp_path, name):
+    text = json.dumps({"a": 1, "b": [1, 2]}, indent=2).encode()
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert pieces(tmp_path / name) == [(1, text)]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1024])
+def test_the_items_of_an_array_keep_their_bytes(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(arrays, "CHUNK", chunk)
+    items = [b'{"a": 1.50, "b" : "\xc3\xa9\\u00e9, ]["}', b"12345", b"[1,  2]", b'"text"', b"null"]
+    path = tmp_path / "a.json"
+    path.write_bytes(b" [\n" + b" ,\n".join(items) + b"\n] \n")
+    assert pieces(path) == list(enumerate(items, 1))
+
+
+def test_an_array_that_breaks_off_gives_what_came_before(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes(b'[{"a": 1},\n{"b": 2}, {"c"')
+    found = Source(str(path)).pieces()
+    assert next(found).text == b'{"a": 1}'
+    assert next(found).text == b'{"b": 2}'
+    with pytest.raises(Stop, match="Item 3 of the array in .* is not valid JSON"):
+        next(found)
+
+
+def test_gzip_is_known_by_its_content(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n{"b": 2}\n'))
+    assert pieces(path) == [(1, b'{"a": 1}'), (2, b'{"b": 2}')]
+
+
+def test_damaged_gzip_gives_what_came_before(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 50_000)[:-20])
+    found = Source(str(path)).pieces()
+    assert next(found).text == b'{"a": 1}'
+    with pytest.raises(Stop, match="is damaged"):
+        list(found)
+
+
+def test_a_line_that_is_too_long_is_passed_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST", 100)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"1\n" + b"x" * 1000 + b"\n" + b"y" * 100 + b"\n2")
+    assert pieces(path) == [(1, b"1"), (2, None), (3, None), (4, b"2")] or pieces(path) == [
+        (1, b"1"),
+        (2, None),
+        (3, b"y" * 100),
+        (4, b"2"),
+    ]
+
+
+def test_standard_input_is_read(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"a": 1}\n{"b": 2}\n')))
+    source = Source("-")
+    assert [piece.text for piece in source.pieces()] == [b'{"a": 1}', b'{"b": 2}']
+    assert source.size == 0
+
+
+def test_read_bytes_reach_the_size(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"a": 1}\n' * 1000))
+    source = Source(str(path))
+    assert len(list(source.pieces())) == 1000
+    assert source.read_bytes == source.size == path.stat().st_size
+
+
+def test_an_empty_file_has_nothing(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    assert pieces(tmp_path / "a.jsonl") == []

@@ -1,0 +1,79 @@
+"""The whole way of an import into the local database."""
+
+import json
+
+import pytest
+
+from handoffaudit.cli.import_files import Report, _import
+from handoffaudit.cli.importing.files import Source
+from handoffaudit.cli.importing.local import Local
+from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State
+
+PAYLOAD = {"source_agent_id": "a", "target_agent_id": "b", "call_chain": ["a"], "handoff_type": "m", "data": {"x": 1}}
+
+
+def bring(tenant, path) -> Report:
+    report = Report()
+    _import([Source(str(path))], Local(tenant), report, Progress(0, show=False))
+    return report
+
+
+@pytest.fixture
+def lines(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    rows = [
+        json.dumps({"format": "payload", "document": PAYLOAD | {"handoff_id": "h-1"}, "trace_id": "t-1", "step": 3}),
+        json.dumps(PAYLOAD | {"handoff_id": "h-2"}),
+        json.dumps({"document": PAYLOAD}),
+        json.dumps({"document": PAYLOAD}),
+        json.dumps({"format": "universal", "raw": "id: yaml\nstatus: new"}),
+        "{broken",
+        json.dumps({"document": PAYLOAD, "lable": "a typing error"}),
+    ]
+    path.write_text("\n".join(rows))
+    return path
+
+
+def test_every_line_is_stored_and_told_of(tenant, lines):
+    report = bring(tenant, lines)
+    assert report.counts == {"taken": 4, "rejected": 3}
+    assert {code: reason.lines for code, reason in report.rejected.items()} == {
+        "structure.json_parse": ["5", "6"],
+        "structure.unknown_field": ["7"],
+    }
+    assert Handoff.objects.filter(tenant=tenant).count() == 7
+    first = Handoff.objects.get(handoff_id="h-1")
+    assert (first.trace_id, first.step, first.state) == ("t-1", 3, State.RECEIVED)
+
+
+def test_the_bytes_that_are_kept_are_those_of_the_file(tenant, lines):
+    bring(tenant, lines)
+    kept = {bytes(original) for original in HandoffBody.objects.values_list("original", flat=True)}
+    assert b"{broken" in kept
+    assert b"id: yaml\nstatus: new" in kept
+    assert json.dumps(PAYLOAD | {"handoff_id": "h-1"}).encode() in kept
+
+
+def test_the_same_file_again_adds_nothing(tenant, lines):
+    bring(tenant, lines)
+    assert bring(tenant, lines).counts == {"already_there": 7}
+    assert Handoff.objects.count() == 7
+
+
+def test_what_is_refused_is_told_with_its_reason_and_lines(tenant, lines, tmp_path):
+    bring(tenant, lines)
+    other = tmp_path / "other.jsonl"
+    changed = PAYLOAD | {"handoff_id": "h-1", "data": {"x": 2}}
+    strange = PAYLOAD | {"handoff_id": "h-9", "tenant_id": "globex"}
+    large = PAYLOAD | {"handoff_id": "h-10", "data": {"x": "y" * 1_100_000}}
+    other.write_text("\n".join(json.dumps(one) for one in (changed, strange, strange, large)))
+    report = bring(tenant, other)
+    assert report.counts == {"refused": 4}
+    assert {why[:3]: reason.lines for why, reason in report.refused.items()} == {
+        "409": ["1"],
+        "403": ["2", "3"],
+        "413": ["4"],
+    }
+    assert "line 2, 3" in report.as_text()
+    assert report.as_json()["refused"] == 4

@@ -1,0 +1,73 @@
+import json
+
+import pytest
+
+from handoffaudit.cli.importing.items import Occurrences, make_item
+
+
+def item(line: bytes, occurrences=None):
+    return make_item(1, line, occurrences or Occurrences())
+
+
+def test_a_document_keeps_its_own_id():
+    made = item(b'{"document": {"handoff_id": "h-1", "a":  1.0}, "step": 2}')
+    assert made.handoff_id == "h-1"
+    assert json.loads(made.sent)["handoff_id"] == "h-1"
+    assert b'{"handoff_id": "h-1", "a":  1.0}' in made.sent
+
+
+def test_the_submissions_own_id_comes_first():
+    assert item(b'{"document": {"handoff_id": "inner"}, "handoff_id": "outer"}').handoff_id == "outer"
+
+
+def test_a_bare_document_is_put_into_a_submission_as_it_is():
+    line = b'{"handoff_id": "h-1", "data":  {"x": 1.50}}'
+    made = item(line)
+    assert made.handoff_id == "h-1"
+    assert b'"document":' + line in made.sent
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"document": {"handoff": {}}}',
+        b'{"document": {"handoff_id": 5}}',
+        b'{"document": {"handoff_id": ""}}',
+        b'{"document": {"handoff_id": "' + b"x" * 201 + b'"}}',
+        b'{"document": {"handoff_id": "a\\u0000b"}}',
+        b'{"document": 5}',
+        b'{"handoff": {}}',
+        b"[1, 2]",
+        b'"text"',
+        b"not json",
+        b"\xff\xfe",
+        b'{"raw": "id: yaml"}',
+    ],
+)
+def test_without_a_usable_id_one_is_made_of_the_line_and_its_occurrence(line):
+    occurrences = Occurrences()
+    first, second = item(line, occurrences), item(line, occurrences)
+    again = item(line)
+    assert first.handoff_id.startswith("import-")
+    assert first.handoff_id == again.handoff_id
+    assert first.handoff_id != second.handoff_id
+    assert first.handoff_id.removesuffix("1") == second.handoff_id.removesuffix("2")
+
+
+def test_what_is_not_json_is_sent_as_it_is():
+    made = item(b"not json {")
+    assert made.raw
+    assert made.sent == b"not json {"
+
+
+def test_a_raw_document_is_sent_as_it_is_with_its_envelope_beside_it():
+    made = item(b'{"format": "universal", "raw": "id: \\u00e9\\n- a", "trace_id": "t-1"}')
+    assert made.raw
+    assert made.sent == "id: é\n- a".encode()
+    assert made.beside == {"format": "universal", "trace_id": "t-1"}
+
+
+def test_json_that_is_no_object_is_a_document_too():
+    made = item(b"[1, 2]")
+    assert not made.raw
+    assert json.loads(made.sent)["document"] == [1, 2]

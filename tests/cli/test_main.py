@@ -1,0 +1,73 @@
+"""What holds for every command."""
+
+import subprocess
+import sys
+import time
+
+import click
+import pytest
+
+from handoffaudit.cli import COMMANDS, command
+from tests.test_docs import leaves
+
+LEAVES = leaves(command, "handoffaudit")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "handoffaudit", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("path", LEAVES)
+def test_help_has_an_example_that_names_the_command(path):
+    shown = run(*path.split()[1:], "--help")
+    assert shown.returncode == 0
+    assert path in shown.stdout.partition("Example")[2]
+
+
+def test_help_starts_at_once_and_loads_no_django():
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert run("--help").returncode == 0
+        took.append(time.monotonic() - began)
+    assert min(took) < 0.3
+    look = "import sys; from handoffaudit import cli; [cli.command.get_command(None, n) for n in cli.COMMANDS]; "
+    told = subprocess.run(
+        [sys.executable, "-c", look + "print('django' in sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "False\n"
+
+
+def test_every_command_is_shown_with_its_own_name():
+    for name in COMMANDS:
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nope"], "Error: No such command 'nope'. See handoffaudit --help.\n"),
+        (["key", "create"], "Error: Missing argument 'NAME'. See handoffaudit key create --help.\n"),
+        (["up", "--port", "0"], "Error: Invalid value for '--port': 0 is not in the range 1<=x<=65535. See handoffaudit up --help.\n"),
+        (["import", "/nowhere"], "Error: /nowhere can't be read (No such file or directory).\n"),
+        (["import", "-", "--url", "nonsense", "--key", "k"], "Error: 'nonsense' is not the address of a server: write it like https://audit.example.com.\n"),
+        (["import", "-", "--url", "http://localhost"], "Error: --url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.\n"),
+    ],
+)  # fmt: skip
+def test_a_wrong_call_is_one_line_and_exit_2(arguments, said):
+    done = run(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout.strip() == __import__("importlib.metadata").metadata.version("handoffaudit")
+
+
+def test_a_reader_that_goes_away_is_no_crash():
+    shell = f"{sys.executable} -m handoffaudit key list --json --data $(mktemp -d) | true"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

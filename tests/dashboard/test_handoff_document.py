@@ -1,0 +1,170 @@
+"""The document on the page of a handoff: as it arrived, in parts, hostile, large, and not JSON at all."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from tests.dashboard.handoff_page import Page, address, opened, payload, store, store_bytes, universal
+
+MOST_SENT = 150_000
+
+
+@pytest.fixture
+def browser(client: Client, viewer: Person) -> Client:
+    client.force_login(viewer)
+    return client
+
+
+def test_the_raw_document_is_the_bytes_as_they_arrived(browser: Client, tenant: Tenant) -> None:
+    sent = b'{"source_agent_id": "a",\r\n\t"x": "\xff\x00<script>" '
+    response = browser.get(address(store_bytes(tenant, sent), "raw/"))
+    assert response.content == sent
+    assert response["Content-Type"] == "text/plain; charset=utf-8"
+    assert response["Content-Disposition"].startswith("attachment; ")
+    assert response["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_raw_tab_shows_it_without_script(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, payload(data={"text": "<script>alert(1)</script>"}))
+    page = opened(browser, handoff, "?view=raw")
+    assert "<script>alert(1)</script>" in page.ids["document"]
+    assert "<script>alert(1)" not in page.html
+    part = browser.get(address(handoff, "?view=raw"), headers={"HX-Request": "true", "HX-Target": "document"})
+    assert part.content.decode().lstrip().startswith("<section")
+    assert "HX-Target" in part["Vary"]
+
+
+def test_what_is_not_json_is_marked_where_reading_stopped(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store_bytes(tenant, b'{\n  "source_agent_id": "coder",\n  "data": {\'a\': 1}\n}\n'))
+    assert "Rejected: not JSON" in page.text("verdict-title")
+    assert "line 3, column 12" in page.text("spot")
+    assert "<mark>&#x27;</mark>a&#x27;: 1}" in page.html
+    assert "#spot" in page.links()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\xff\xfe\x00",
+        b"{",
+        b"[" * 5000,
+        b'{"a": "' + b"x" * 100_000,
+        b"\n" * 5000 + b"{]",
+        b'{"a": "\\ud800"}',
+        b"[]",
+        b"null",
+        b'"<script>alert(1)</script>"',
+        b'\xef\xbb\xbf{"a": tru}',
+    ],
+    ids=lambda sent: ascii(sent[:16]),
+)
+def test_whatever_arrives_has_a_page(browser: Client, tenant: Tenant, sent: bytes) -> None:
+    handoff = store_bytes(tenant, sent)
+    response = browser.get(address(handoff))
+    assert response.status_code == 200
+    assert len(response.content) < MOST_SENT
+    page = Page(response.content.decode())
+    assert "Rejected" in page.text("verdict-title")
+    assert "<script>alert(1)" not in page.html
+
+
+HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7|add:7 }}{% debug %}\u202e\x00"
+
+
+def test_a_hostile_document_stays_text(browser: Client, tenant: Tenant) -> None:
+    document = payload(
+        source_agent_id=HOSTILE,
+        target_agent_id=HOSTILE,
+        call_chain=[HOSTILE, "x"],
+        handoff_type=HOSTILE,
+        data={HOSTILE: HOSTILE, "deep": {HOSTILE: [HOSTILE]}},
+        confidence=HOSTILE,
+    )
+    handoff = store(tenant, document, context={HOSTILE: HOSTILE}, trace_id=HOSTILE[:60])
+    for rest in ("", "?view=raw", "part/?path=6", "part/?path=6.0", "part/?of=context&path=0"):
+        response = browser.get(address(handoff, rest))
+        assert response.status_code == 200, rest
+        page = Page(response.content.decode())
+        assert "<script>alert" not in page.html
+        assert not list(page.handlers())
+        assert not [tag for tag, _ in page.tags if tag == "img"]
+        assert not [link for link in page.links() if link.startswith("javascript:")]
+        assert not set(page.html) & {"\x00", "\u202e"}
+        assert "style-src 'self'" in response["Content-Security-Policy"]
+
+
+def test_a_megabyte_is_answered_in_part(browser: Client, tenant: Tenant) -> None:
+    rows = [{"id": number, "text": "<&\"'>" * 12, "tags": ["x", "y"]} for number in range(5_500)]
+    handoff = store(
+        tenant, payload(data={"rows": rows, "text": "y" * 200_000, **{f"k{n}": "z" * 900 for n in range(200)}})
+    )
+    assert handoff.size_bytes > 900_000
+    started = timezone.now()
+    response = browser.get(address(handoff))
+    assert timezone.now() - started < timedelta(seconds=2)
+    assert len(response.content) < MOST_SENT
+    page = Page(response.content.decode())
+    assert "show 5488 more" in page.text("document")
+    assert len(browser.get(address(handoff, "?view=raw")).content) < MOST_SENT
+
+
+def numbered(page: Page) -> list[str]:
+    return [name for name in page.ids if re.fullmatch(r"issue-\d+", name)]
+
+
+def test_very_many_issues_are_shown_page_by_page(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, universal(**{f"{number}{'<' * 150}": {"a": "&" * 500} for number in range(150)}))
+    seen: list[str] = []
+    rest = ""
+    while True:
+        response = browser.get(address(handoff, rest))
+        assert len(response.content) < MOST_SENT
+        page = Page(response.content.decode())
+        seen += numbered(page)
+        following = [link for link in page.links() if link.startswith("?issues=")]
+        if not following:
+            break
+        (rest,) = following
+    assert sorted(seen) == sorted(f"issue-{number}" for number in range(1, 101))
+
+
+def test_a_document_made_to_swell_is_bounded(browser: Client, tenant: Tenant) -> None:
+    data = {f"{number}{chr(0x202E) * 100}": "\x00" * 300 for number in range(300)}
+    response = browser.get(address(store(tenant, payload(data=data), context={"c": "\x00" * 20_000})))
+    assert len(response.content) < MOST_SENT
+
+
+def test_more_of_a_list_is_fetched_by_its_address(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, payload(data={"list": [f"entry {number}" for number in range(100)]}))
+    page = opened(browser, handoff)
+    (more,) = [link for link in page.links() if "path=6.0" in link]
+    whole = Page(browser.get(more).content.decode())
+    assert "entry 12" in whole.html
+    assert "<html" in whole.html
+    fragment = browser.get(more, headers={"HX-Request": "true"}).content.decode()
+    assert "entry 12" in fragment
+    assert "entry 11" not in fragment
+    assert "<html" not in fragment
+
+
+def test_the_rest_of_a_text_is_fetched_by_its_address(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, payload(data={"text": "x" * 15_000 + "end"}))
+    page = opened(browser, handoff)
+    (more,) = [link for link in page.links() if "path=6.0" in link]
+    first = browser.get(more, headers={"HX-Request": "true"}).content.decode()
+    assert "x" * 10_000 in first
+    (following,) = Page(f"<p>{first}</p>").links()
+    assert "end" in browser.get(following, headers={"HX-Request": "true"}).content.decode()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["path=99", "path=x", "path=0&from=-1", "path=0&from=x", "of=nothing&path=0", "of=evidence", f"path={'0.' * 900}0"],
+)
+def test_a_part_that_is_not_there_is_not_found(browser: Client, tenant: Tenant, query: str) -> None:
+    assert browser.get(address(store(tenant, payload()), f"part/?{query}")).status_code == 404

@@ -1,0 +1,290 @@
+import dataclasses
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.policy import strictness
+from handoffaudit.policy.parsing import to_plain
+from handoffaudit.policy.strictness import Table
+from handoffaudit.validation.config import TypePolicy
+
+PAGE = "/t/acme/strictness/"
+HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
+
+
+@pytest.fixture
+def as_admin(admin: Person) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def as_viewer(viewer: Person) -> Client:
+    client = Client()
+    client.force_login(viewer)
+    return client
+
+
+def row_of(tenant: Tenant, handoff_type: str) -> TypePolicy:
+    row = strictness.current(tenant).row(handoff_type)
+    assert row is not None
+    return row
+
+
+def form(tenant: Tenant, row: str, base: int, **changed: Any) -> dict[str, Any]:
+    """What a browser sends for the row as it stands, with some fields changed."""
+    plain = to_plain(row_of(tenant, row or "*"))
+    layers = [layer for layer, on in plain.pop("layers").items() if on]
+    return {**plain, "handoff_type": row, "layers": layers, "row": row, "base_version": base, "note": ""} | changed
+
+
+def save_budget(tenant: Tenant, budget: int, actor: str = "bob", handoff_type: str = "deal_data") -> Table:
+    now = strictness.current(tenant)
+    row = dataclasses.replace(row_of(tenant, handoff_type), token_budget=budget)
+    return strictness.upsert_row(tenant=tenant, base_version=now.version, row=row, actor=actor)
+
+
+def test_a_viewer_reads_the_table_and_sees_no_way_to_change_it(as_viewer: Client) -> None:
+    page = as_viewer.get(PAGE)
+    assert page.status_code == 200
+    for text in ("deal_data", "status_update", "any other type", "As shipped"):
+        assert text in page.text
+    assert page.text.index("status_update") < page.text.index("any other type")
+    for text in ("Edit", "Add a type"):
+        assert text not in page.text
+    assert "<form" not in as_viewer.get(PAGE, {"edit": "deal_data"}).text.partition("<main")[2]
+
+
+@pytest.mark.parametrize("text", ["evidence", "grounding", "rules", "model", "critique", "semantic", "remediation"])
+def test_no_column_stands_for_what_is_not_there_yet(as_admin: Client, text: str) -> None:
+    main = as_admin.get(PAGE, {"edit": "deal_data"}).text.partition("<main")[2]
+    assert text not in main.lower()
+
+
+@pytest.mark.parametrize("path", ["save/", "delete/", "revert/"])
+def test_only_an_administrator_of_this_tenant_changes_it(
+    tenant: Tenant, viewer: Person, reviewer: Person, stranger: Person, path: str
+) -> None:
+    data = form(tenant, "deal_data", 0, token_budget=1, to_version=0)
+    for person, status in ((viewer, 403), (reviewer, 403), (stranger, 404), (None, 302)):
+        client = Client()
+        if person:
+            client.force_login(person)
+        assert client.post(f"{PAGE}{path}", data).status_code == status
+    assert strictness.current(tenant).version == 0
+
+
+@pytest.mark.parametrize("path", ["", "history/", "compare/?from=0&to=0"])
+def test_nobody_else_reads_it(tenant: Tenant, stranger: Person, path: str) -> None:
+    client = Client()
+    assert client.get(f"{PAGE}{path}").status_code == 302
+    client.force_login(stranger)
+    assert client.get(f"{PAGE}{path}").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["save/", "delete/", "revert/"])
+def test_changes_are_posts(as_admin: Client, path: str) -> None:
+    assert as_admin.get(f"{PAGE}{path}").status_code == 405
+
+
+def test_without_javascript_a_row_is_edited_on_the_same_page_and_saved(as_admin: Client, tenant: Tenant) -> None:
+    page = as_admin.get(PAGE, {"edit": "deal_data"})
+    assert 'name="token_budget"' in page.text
+    assert 'value="2000"' in page.text
+    data = form(tenant, "deal_data", 0, token_budget="3000", layers=["tokens", "chain"], note="long annexes")
+    response = as_admin.post(f"{PAGE}save/", data)
+    assert response.status_code == 302
+    assert "Saved as version 1." in as_admin.get(response.url).text
+    row = row_of(tenant, "deal_data")
+    assert row.token_budget == 3000
+    assert row.layers_off == {"references", "consistency"}
+    now = strictness.current(tenant)
+    assert (now.changed_by, now.note) == ("admin", "long annexes")
+
+
+def test_with_htmx_only_the_table_comes_back(as_admin: Client, tenant: Tenant) -> None:
+    part = as_admin.get(PAGE, {"edit": "deal_data"}, headers=HTMX)
+    assert part.text.lstrip().startswith('<div id="strictness">')
+    assert "<html" not in part.text
+    assert {"HX-Request", "HX-Target"} <= {name.strip() for name in part.headers["Vary"].split(",")}
+    saved = as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, token_budget="3000"), headers=HTMX)
+    assert saved.status_code == 200
+    assert saved.headers["HX-Push-Url"] == PAGE
+    assert "Saved as version 1." in saved.text
+    assert "3000" in saved.text
+    assert "<html" not in saved.text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("token_budget", "0", "from 1 to 1,000,000"),
+        ("token_budget", "many", "&#x27;many&#x27; is not a whole number"),
+        ("approval_length", "", "is not a whole number"),
+        ("confidence_floor", "1.5", "from 0.0 to 1.0"),
+        ("confidence_floor", "nan", "from 0.0 to 1.0"),
+        ("hold_limit_hours", "9" * 5000, "is not a whole number"),
+        ("circular_policy", "ask", "hold, reject, allow"),
+        ("mode", "", "enforce, shadow"),
+    ],
+)
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+def test_a_wrong_value_is_told_at_its_field_and_kept(
+    as_admin: Client, tenant: Tenant, field: str, value: str, told: str, headers: dict[str, str]
+) -> None:
+    data = form(tenant, "deal_data", 0, note="kept") | {field: value}
+    response = as_admin.post(f"{PAGE}save/", data, headers=headers)
+    assert response.status_code == 400
+    _, _, at_field = response.text.partition(f'id="help_{field}"')
+    assert told in at_field[:400]
+    assert 'value="kept"' in response.text
+    assert strictness.current(tenant).version == 0
+
+
+def test_a_type_is_added_before_the_last_row(as_admin: Client, tenant: Tenant) -> None:
+    assert 'name="handoff_type"' in as_admin.get(PAGE, {"add": "1"}).text
+    response = as_admin.post(f"{PAGE}save/", form(tenant, "", 0, handoff_type=" billing/invoice? "))
+    assert response.status_code == 302
+    assert strictness.current(tenant).rows[0].handoff_type == "billing/invoice?"
+    page = as_admin.get(PAGE)
+    assert "?edit=billing%2Finvoice%3F" in page.text
+    assert 'name="row" value="billing/invoice?"' in as_admin.get(PAGE, {"edit": "billing/invoice?"}).text
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("deal_data", "The type has a row"), ("", "needs the name"), ("*", "The type has a row")]
+)
+def test_a_type_that_cannot_be_added_is_told_at_its_field(
+    as_admin: Client, tenant: Tenant, name: str, told: str
+) -> None:
+    response = as_admin.post(f"{PAGE}save/", form(tenant, "", 0, handoff_type=name))
+    assert response.status_code == 400
+    assert told in response.text.partition('id="help_handoff_type"')[2][:300]
+    assert strictness.current(tenant).version == 0
+
+
+def test_a_type_s_name_is_shown_as_text(as_admin: Client, tenant: Tenant) -> None:
+    as_admin.post(f"{PAGE}save/", form(tenant, "", 0, handoff_type="<b>x</b>"))
+    assert strictness.current(tenant).row("<b>x</b>") is not None
+    for path in ("", "?edit=%3Cb%3Ex%3C/b%3E", "history/"):
+        assert "<b>x</b>" not in as_admin.get(f"{PAGE}{path}").text
+
+
+def test_a_row_is_deleted_from_its_editor(as_admin: Client, tenant: Tenant) -> None:
+    response = as_admin.post(f"{PAGE}delete/", form(tenant, "notification", 0))
+    assert response.status_code == 302
+    assert strictness.current(tenant).row("notification") is None
+    assert "it follows the row for any other type" in as_admin.get(PAGE).text
+
+
+def test_the_last_row_cannot_be_deleted(as_admin: Client, tenant: Tenant) -> None:
+    assert "Delete this row" in as_admin.get(PAGE, {"edit": "deal_data"}).text
+    assert "Delete this row" not in as_admin.get(PAGE, {"edit": "*"}).text
+    response = as_admin.post(f"{PAGE}delete/", form(tenant, "*", 0))
+    assert response.status_code == 409
+    assert "has to stay" in response.text
+    assert strictness.current(tenant).version == 0
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+def test_a_stale_edit_is_told_with_both_values_and_can_be_made_again(
+    as_admin: Client, tenant: Tenant, headers: dict[str, str]
+) -> None:
+    save_budget(tenant, 5555)
+    response = as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, token_budget="7777"), headers=headers)
+    assert response.status_code == 409
+    for text in ("bob saved version 1 while you were editing", "5,555", "7,777", "Save mine on version 1"):
+        assert text in response.text
+    assert 'name="base_version" value="1"' in response.text
+    assert 'value="7777"' in response.text
+    assert row_of(tenant, "deal_data").token_budget == 5555
+    as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 1, token_budget="7777"))
+    assert row_of(tenant, "deal_data").token_budget == 7777
+
+
+def test_an_edit_of_a_row_that_somebody_deleted_is_told(as_admin: Client, tenant: Tenant) -> None:
+    data = form(tenant, "notification", 0, token_budget="7777")
+    strictness.delete_row(tenant=tenant, base_version=0, handoff_type="notification", actor="bob")
+    response = as_admin.post(f"{PAGE}save/", data)
+    assert response.status_code == 409
+    assert "The row notification was deleted" in response.text
+    assert "Delete this row" not in response.text
+    as_admin.post(f"{PAGE}save/", data | {"base_version": 1})
+    assert row_of(tenant, "notification").token_budget == 7777
+
+
+def test_a_stale_new_row_and_a_stale_deletion_are_told(as_admin: Client, tenant: Tenant) -> None:
+    new = form(tenant, "", 0, handoff_type="invoice")
+    save_budget(tenant, 5555)
+    response = as_admin.post(f"{PAGE}save/", new)
+    assert response.status_code == 409
+    assert "does not touch your new row" in response.text
+    assert 'value="invoice"' in response.text
+    response = as_admin.post(f"{PAGE}delete/", form(tenant, "notification", 0))
+    assert response.status_code == 409
+    assert "bob saved version 1 meanwhile" in response.text
+    assert strictness.current(tenant).row("notification") is not None
+
+
+@pytest.mark.parametrize("base", ["", "x", "-1", "9" * 5000])
+def test_a_save_without_a_version_is_stale(as_admin: Client, tenant: Tenant, base: str) -> None:
+    response = as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, token_budget="7") | {"base_version": base})
+    assert response.status_code == 409
+    assert strictness.current(tenant).version == 0
+
+
+def test_saving_what_is_there_already_makes_no_version(as_admin: Client, tenant: Tenant) -> None:
+    response = as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0))
+    assert "Nothing was changed." in as_admin.get(response.url).text
+    assert strictness.current(tenant).version == 0
+
+
+def test_the_history_tells_who_what_and_why_and_goes_by_pages(as_viewer: Client, tenant: Tenant) -> None:
+    row = dataclasses.replace(row_of(tenant, "deal_data"), token_budget=3000, layers_off=frozenset({"chain"}))
+    strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="bob", note="long annexes")
+    page = as_viewer.get(f"{PAGE}history/").text
+    for text in ("Version 1", "bob", "long annexes", "token budget", "2,000", "3,000", "layer chain", "as shipped"):
+        assert text in page
+    assert "Go back to version" not in page
+    for number in range(25):
+        save_budget(tenant, 4000 + number)
+    page = as_viewer.get(f"{PAGE}history/").text
+    assert "Version 26" in page
+    assert "Version 6<" not in page
+    assert "?before=7" in page
+    assert "Version 6<" in as_viewer.get(f"{PAGE}history/", {"before": "7"}).text
+
+
+def test_two_versions_are_compared(as_viewer: Client, tenant: Tenant) -> None:
+    save_budget(tenant, 3000)
+    save_budget(tenant, 4000)
+    page = as_viewer.get(f"{PAGE}compare/", {"from": "0", "to": "2"}).text
+    assert "2,000" in page
+    assert "4,000" in page
+    assert "3,000" not in page
+    assert "say the same" in as_viewer.get(f"{PAGE}compare/", {"from": "1", "to": "1"}).text
+
+
+@pytest.mark.parametrize(("old", "new"), [("0", "9"), ("x", "0"), ("", ""), ("-1", "0"), ("9" * 5000, "0"), ("²", "0")])
+def test_a_version_that_is_not_there_is_not_found(as_viewer: Client, old: str, new: str) -> None:
+    assert as_viewer.get(f"{PAGE}compare/", {"from": old, "to": new}).status_code == 404
+
+
+def test_going_back_adds_a_version(as_admin: Client, tenant: Tenant) -> None:
+    save_budget(tenant, 3000)
+    response = as_admin.post(f"{PAGE}revert/", {"to_version": "0", "base_version": "1"})
+    assert response.status_code == 302
+    assert "Back to version 0, saved as version 2." in as_admin.get(response.url).text
+    assert row_of(tenant, "deal_data").token_budget == 2000
+
+
+def test_going_back_on_an_old_view_is_told(as_admin: Client, tenant: Tenant) -> None:
+    save_budget(tenant, 3000)
+    save_budget(tenant, 4000)
+    response = as_admin.post(f"{PAGE}revert/", {"to_version": "0", "base_version": "1"})
+    assert response.status_code == 409
+    assert "bob saved version 2 meanwhile" in response.text
+    assert row_of(tenant, "deal_data").token_budget == 4000

@@ -1,0 +1,96 @@
+"""A later attempt takes the place of the one it names."""
+
+import orjson
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import ingest, judging, queries, reviewing
+from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.reviewing import Decision
+from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, held, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def state_of(name: str) -> str:
+    return Handoff.objects.get(handoff_id=name).state
+
+
+@pytest.mark.parametrize("document", [payload, circular, held])
+def test_a_retry_supersedes_what_was_judged(tenant: Tenant, document) -> None:
+    judged(tenant, document(handoff_id="first"))
+    second = judged(tenant, payload(handoff_id="second"), retry_of="first")
+    assert (state_of("first"), second.state, second.attempt) == (State.SUPERSEDED, State.ACCEPTED, 2)
+    event = Event.objects.filter(to_state=State.SUPERSEDED).get()
+    assert (event.actor, event.reason) == ("sender", "second took its place")
+    assert_counts_are_right()
+
+
+def test_attempts_are_numbered_and_listed_newest_first(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="a"))
+    judged(tenant, circular(handoff_id="b"), retry_of="a")
+    third = judged(tenant, circular(handoff_id="c"), retry_of="b")
+    assert third.attempt == 3
+    assert [handoff.handoff_id for handoff in queries.earlier_attempts(third)] == ["b", "a"]
+
+
+def test_attempts_within_one_batch_are_numbered_too(tenant: Tenant) -> None:
+    items = [payload(handoff_id="a"), *({"document": payload(handoff_id=b), "retry_of": a} for a, b in ("ab", "bc"))]
+    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    assert dict(Handoff.objects.values_list("handoff_id", "attempt")) == {"a": 1, "b": 2, "c": 3}
+
+
+def test_of_several_retries_in_a_batch_the_last_is_named(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="a"))
+    items = [{"document": payload(handoff_id=name), "retry_of": "a"} for name in ("z", "b")]
+    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    assert Event.objects.get(to_state=State.SUPERSEDED).reason == "b took its place"
+
+
+def test_what_a_person_approved_is_not_superseded(tenant: Tenant) -> None:
+    first = judged(tenant, held(handoff_id="first"))
+    reviewing.decide(
+        tenant=tenant, reference=str(first.pk), decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
+    )
+    judged(tenant, payload(handoff_id="second"), retry_of="first")
+    assert state_of("first") == State.APPROVED
+
+
+def test_what_is_not_judged_yet_keeps_its_state(tenant: Tenant) -> None:
+    submit(tenant, payload(handoff_id="first"))
+    submit(tenant, payload(handoff_id="second"), retry_of="first")
+    assert state_of("first") == State.RECEIVED
+    judging.drain()
+    assert_counts_are_right()
+
+
+def test_a_retry_of_itself_supersedes_nothing(tenant: Tenant) -> None:
+    receipt = submit(tenant, NOT_JSON.replace(b"{", b"["), retry_of=None)
+    itself = ingest.accept_batch(tenant, SENDER, [b'{"document": [], "handoff_id": "x", "retry_of": "x"}'])[0]
+    assert (receipt.status, itself.status) == (422, 422)
+    handoff = queries.get(tenant, "x")
+    assert handoff.state == State.REJECTED
+    assert queries.earlier_attempts(handoff) == []
+
+
+def test_a_retry_of_something_unknown_is_stored_as_it_is(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(), retry_of="nobody")
+    assert (handoff.state, handoff.retry_of, handoff.attempt) == (State.ACCEPTED, "nobody", 1)
+
+
+def test_another_tenants_handoff_is_never_superseded(tenant: Tenant, other_tenant: Tenant) -> None:
+    judged(other_tenant, circular(handoff_id="first", tenant_id="globex"))
+    second = judged(tenant, payload(handoff_id="second"), retry_of="first")
+    assert (state_of("first"), second.attempt) == (State.REJECTED, 1)
+    assert queries.earlier_attempts(second) == []
+
+
+def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, monkeypatch) -> None:
+    """Each time would take its locks anew, in another order than workers do."""
+    for name in "abc":
+        judged(tenant, circular(handoff_id=name))
+    applied = []
+    monkeypatch.setattr("handoffaudit.handoffs.counts.apply", applied.append)
+    items = [NOT_JSON, *(orjson.dumps({"document": payload(), "retry_of": name}) for name in "abc")]
+    ingest.accept_batch(tenant, SENDER, items)
+    assert len(applied) == 1

@@ -1,0 +1,86 @@
+"""Numbers for pages, from the kept counts."""
+
+from datetime import UTC, datetime, timedelta
+
+import orjson
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import figures, ingest, judging
+from handoffaudit.handoffs.models import Handoff, HourlyTotal
+from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def total(tenant: Tenant, hour: datetime, state: str, number: int, code: str = "") -> None:
+    HourlyTotal.objects.create(tenant=tenant, hour=hour, state=state, code=code, number=number)
+
+
+def test_totals_by_state_count_what_waits_live(tenant: Tenant) -> None:
+    for document in (payload(), payload(), circular(), held()):
+        judged(tenant, document)
+    submit(tenant, NOT_JSON)
+    submit(tenant, payload())
+    totals = figures.state_totals(tenant)
+    assert {state: number for state, number in totals.items() if number} == {
+        "accepted": 2,
+        "rejected": 2,
+        "held": 1,
+        "received": 1,
+    }
+
+
+def test_totals_of_a_period_are_those_of_its_hours(tenant: Tenant) -> None:
+    for hours in range(4):
+        total(tenant, NOON + timedelta(hours=hours), "accepted", 10**hours)
+    period = (NOON + timedelta(hours=1, minutes=30), NOON + timedelta(hours=3))
+    assert figures.state_totals(tenant, *period)["accepted"] == 110
+
+
+@pytest.mark.parametrize(("hours", "buckets", "expected"), [(24, 30, 24), (24, 12, 12), (25, 12, 9), (720, 30, 30), (0, 30, 1)])
+def test_time_is_cut_into_equal_parts_that_lose_nothing(tenant: Tenant, hours: int, buckets: int, expected: int) -> None:
+    for hour in range(hours):
+        total(tenant, NOON + timedelta(hours=hour), "accepted", 1)
+    cut = figures.over_time(tenant, NOON, NOON + timedelta(hours=hours), buckets)
+    assert len(cut) == expected
+    assert cut[0].start == NOON
+    assert sum(bucket.counts.get("accepted", 0) for bucket in cut) == hours
+    assert len({second.start - first.start for first, second in zip(cut, cut[1:], strict=False)}) <= 1
+
+
+def test_the_codes_that_most_have_come_first(tenant: Tenant) -> None:
+    for state, code, number in (("rejected", "b", 2), ("held", "b", 3), ("rejected", "a", 5), ("rejected", "c", 9), ("held", "d", 0)):
+        total(tenant, NOON, state, number, code)
+    assert figures.top_codes(tenant, limit=2) == [("c", 9), ("a", 5)]
+    assert figures.top_codes(tenant) == [("c", 9), ("a", 5), ("b", 5)]
+
+
+def test_what_waits(tenant: Tenant) -> None:
+    first = judged(tenant, held())
+    judged(tenant, held())
+    judged(tenant, circular())
+    Handoff.objects.filter(pk=first.pk).update(review_due_at=timezone.now() - timedelta(minutes=1))
+    late = submit(tenant, payload())
+    parked = submit(tenant, payload())
+    Handoff.objects.filter(pk=parked.id).update(parked=True)
+    found = figures.waiting(tenant)
+    assert (found.held, found.overdue, found.rejected_undecided, found.unjudged, found.parked) == (2, 1, 1, 1, 1)
+    assert found.oldest_held_at == first.received_at
+    assert found.oldest_unjudged_at == Handoff.objects.get(pk=late.id).received_at
+
+
+def test_an_empty_tenant_waits_for_nothing(tenant: Tenant) -> None:
+    assert figures.waiting(tenant) == figures.Waiting(0, None, 0, 0, 0, None, 0)
+    assert figures.known_values(tenant) == figures.KnownValues([], [], [], [])
+
+
+def test_known_values_are_distinct_sorted_and_bounded(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(figures, "MENU_LENGTH", 3)
+    items = [orjson.dumps(payload(handoff_type=name)) for name in "dbacb"]
+    ingest.accept_batch(tenant, SENDER, items)
+    judging.drain()
+    known = figures.known_values(tenant)
+    assert (known.types, known.sources, known.targets, known.codes) == (["a", "b", "c"], ["researcher"], ["writer"], [])

@@ -1,0 +1,169 @@
+"""Claimed rows through the pipeline and back."""
+
+import hashlib
+from datetime import timedelta
+
+import orjson
+import pytest
+from django.db import DatabaseError
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import claims, ingest, judging, outcomes, queries, sweeping
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
+from handoffaudit.policy import strictness
+from handoffaudit.validation import pipeline
+from handoffaudit.validation.config import Mode, TypePolicy
+from tests.handoffs.support import SENDER, assert_counts_are_right, circular, held, judged, payload, submit, to_itself
+
+pytestmark = pytest.mark.django_db
+
+
+def batch(tenant: Tenant, *documents: dict[str, object]) -> list[str]:
+    return [receipt.id for receipt in ingest.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
+
+
+@pytest.mark.parametrize(
+    ("document", "state", "codes", "approvable"),
+    [
+        (payload, State.ACCEPTED, [], True),
+        (circular, State.REJECTED, ["chain.circular"], True),
+        (held, State.HELD, ["chain.needs_approval"], True),
+        (to_itself, State.REJECTED, ["chain.self_handoff"], False),
+    ],
+)
+def test_the_verdict_becomes_the_state(tenant: Tenant, document, state: str, codes: list[str], approvable: bool) -> None:
+    handoff = judged(tenant, document())
+    assert (handoff.state, handoff.codes, handoff.approvable) == (state, codes, approvable)
+    assert (handoff.claim, handoff.claim_expires_at, handoff.version) == (None, None, 2)
+    verdict = queries.current_verdict(handoff)
+    assert verdict is not None
+    assert (verdict["handoff_id"], verdict["outcome"]) == (handoff.handoff_id, state)
+    assert (handoff.score, handoff.token_count) == (verdict["quality_score"], verdict["token_counts"]["total"])
+    assert [(event.from_state, event.to_state) for event in queries.events(handoff)] == [
+        ("", "received"),
+        ("received", "validating"),
+        ("validating", state),
+    ]
+    assert_counts_are_right()
+
+
+def test_one_that_breaks_the_pipeline_takes_no_other_along(tenant: Tenant, monkeypatch) -> None:
+    names = [f"h{number}" for number in range(6)]
+    batch(tenant, *(payload(handoff_id=name) for name in names))
+    run = pipeline.run
+
+    def poisoned(subject, **given):
+        if subject.record.handoff_id == "h3":
+            raise ZeroDivisionError("our bug")
+        return run(subject, **given)
+
+    monkeypatch.setattr(pipeline, "run", poisoned)
+    assert judging.drain() == 5
+    assert dict(Handoff.objects.values_list("handoff_id", "state")) == {
+        name: State.VALIDATING if name == "h3" else State.ACCEPTED for name in names
+    }
+    for _ in range(2):
+        Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+        sweeping.sweep()
+        assert judging.drain() == 0
+    Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    sweeping.sweep()
+    parked = Handoff.objects.get(handoff_id="h3")
+    assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 3)
+    assert queries.waiting(tenant).parked == 1
+
+
+def test_a_poisoned_one_is_judged_once_the_bug_is_gone(tenant: Tenant, monkeypatch) -> None:
+    batch(tenant, payload())
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
+        assert judging.drain() == 0
+    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert judging.drain() == 1
+    assert Handoff.objects.get().state == State.ACCEPTED
+
+
+def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> None:
+    batch(tenant, payload(), circular())
+    lost = claims.claim(5)
+    assert lost is not None
+    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert judging.drain() == 2
+    assert judging.judge(lost) == 0
+    assert Verdict.objects.count() == 2
+    assert Event.objects.filter(from_state=State.VALIDATING).count() == 2
+    assert Finding.objects.count() == 1
+    assert_counts_are_right()
+
+
+def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> None:
+    first, second = batch(tenant, payload(), payload())
+    claim = claims.claim(5)
+    assert claim is not None
+    Handoff.objects.filter(pk=first).update(claim=None, parked=True)
+    assert judging.judge(claim) == 1
+    assert Verdict.objects.get().handoff_id == Handoff.objects.get(pk=second).pk
+
+
+def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) -> None:
+    batch(tenant, payload(), circular())
+    with monkeypatch.context() as patch, pytest.raises(DatabaseError):
+        patch.setattr(outcomes.counts, "apply", lambda _: (_ for _ in ()).throw(DatabaseError("gone")))
+        judging.drain()
+    assert not Verdict.objects.exists()
+    assert not Finding.objects.exists()
+    Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert judging.drain() == 2
+    assert_counts_are_right()
+
+
+def test_one_claim_holds_handoffs_of_several_tenants_each_by_its_own_policy(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
+    table = strictness.current(other_tenant)
+    shadow = TypePolicy("research_result", mode=Mode.SHADOW)
+    rows = [row for row in table.rows if row.handoff_type != "research_result"]
+    strictness.save(tenant=other_tenant, base_version=0, rows=[*rows, shadow], actor="ada")
+    submit(tenant, circular(handoff_id="h"))
+    submit(other_tenant, circular(handoff_id="h", tenant_id="globex"))
+    assert judging.drain() == 2
+    ours, theirs = queries.get(tenant, "h"), queries.get(other_tenant, "h")
+    assert (ours.state, ours.would_decide) == (State.REJECTED, "")
+    assert (theirs.state, theirs.would_decide) == (State.ACCEPTED, "rejected")
+    assert theirs.codes == ["chain.circular"]
+    assert queries.events(theirs)[-1].reason == "would be rejected (shadow)"
+    assert [queries.current_verdict(one)["policy_version"] for one in (ours, theirs)] == [0, 1]
+    assert_counts_are_right()
+
+
+def test_a_verdict_names_the_hash_that_the_row_keeps(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload())
+    assert queries.current_verdict(handoff)["output_hash"] == handoff.data_hash
+    data = orjson.dumps(payload()["data"], option=orjson.OPT_SORT_KEYS)
+    assert handoff.data_hash == hashlib.sha256(data).hexdigest()
+
+
+def test_a_sender_that_says_it_was_approved_passes_the_length(tenant: Tenant) -> None:
+    handoff = judged(tenant, held(user_approved=True))
+    assert "chain.needs_approval" not in handoff.codes
+    assert handoff.user_approved is True
+
+
+def test_hostile_signs_survive_judging(tenant: Tenant) -> None:
+    hostile = {"k\0": "\0", "e": "\u202e\ud7ff😀"}
+    handoff = judged(tenant, circular(handoff_id="a\0b", source_agent_id="x\0", handoff_type="\0", data=hostile))
+    assert handoff.state == State.REJECTED
+    assert "\0" not in handoff.handoff_id + handoff.source_agent_id + handoff.handoff_type
+
+
+def test_the_bytes_are_the_same_after_judging(tenant: Tenant) -> None:
+    sent = orjson.dumps(payload(), option=orjson.OPT_INDENT_2)
+    handoff = judged(tenant, sent)
+    assert bytes(HandoffBody.objects.get(pk=handoff.pk).original) == sent
+
+
+def test_a_held_one_is_due_after_the_limit_of_its_type(tenant: Tenant) -> None:
+    handoff = judged(tenant, held())
+    assert handoff.review_due_at - handoff.judged_at == timedelta(hours=24)
+    assert judged(tenant, circular()).review_due_at is None

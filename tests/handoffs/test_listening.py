@@ -1,0 +1,160 @@
+"""Who waits for a verdict or a decision hears of it."""
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+import redis
+from django.db import connections
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import judging, listening, queries, reviewing
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
+from handoffaudit.handoffs.reviewing import Decision
+from tests.handoffs.support import SENDER, held, judged, payload, submit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def waiters(monkeypatch) -> Iterator[listening._Waiters]:
+    fresh = listening._Waiters()
+    monkeypatch.setattr(listening, "_waiters", fresh)
+    # So long that nobody who hears in time only looked for himself.
+    monkeypatch.setattr(listening, "RECHECK_SECONDS", 60.0)
+    yield fresh
+    assert fresh.waiting() == 0
+
+
+def later(action) -> threading.Thread:
+    def run() -> None:
+        time.sleep(0.1)
+        try:
+            action()
+        finally:
+            connections.close_all()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def wait(tenant: Tenant, pk: object, states=WAITING_STATES, seconds: float = 20) -> tuple[Handoff, float]:
+    started = time.monotonic()
+    handoff = listening.wait_while(lambda: queries.get(tenant, str(pk)), states, seconds)
+    return handoff, time.monotonic() - started
+
+
+def test_a_verdict_is_heard_of(tenant: Tenant) -> None:
+    receipt = submit(tenant, payload())
+    thread = later(judging.drain)
+    handoff, took = wait(tenant, receipt.id)
+    thread.join()
+    assert handoff.state == State.ACCEPTED
+    assert took < 10
+
+
+def test_a_verdict_that_another_process_stored_is_found(tenant: Tenant, monkeypatch) -> None:
+    """Without Redis nothing is announced from one process to another."""
+    receipt = submit(tenant, payload())
+    monkeypatch.setattr(listening, "announce", lambda _: None)
+    thread = later(judging.drain)
+    handoff, took = wait(tenant, receipt.id)
+    thread.join()
+    assert handoff.state == State.ACCEPTED
+    assert took < 10
+
+
+def test_a_decision_is_heard_of(tenant: Tenant) -> None:
+    handoff = judged(tenant, held())
+
+    def decide() -> None:
+        reviewing.decide(
+            tenant=tenant, reference=str(handoff.pk), decision=Decision.DECLINE, note="", actor=SENDER, seen_version=None
+        )
+
+    thread = later(decide)
+    found, took = wait(tenant, handoff.pk, (State.HELD,))
+    thread.join()
+    assert found.state == State.DECLINED
+    assert took < 10
+
+
+def test_what_is_there_already_is_not_waited_for(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload())
+    assert wait(tenant, handoff.pk)[1] < 1
+
+
+def test_after_the_time_it_is_shown_as_it_stands(tenant: Tenant) -> None:
+    receipt = submit(tenant, payload())
+    handoff, took = wait(tenant, receipt.id, seconds=0.2)
+    assert handoff.state == State.RECEIVED
+    assert 0.2 <= took < 5
+
+
+def test_who_waits_is_counted_and_the_number_has_a_limit(waiters: listening._Waiters, settings) -> None:
+    settings.MAX_WAITING_REQUESTS = 2
+    one, other = uuid.uuid4(), uuid.uuid4()
+    first, second = waiters.add(one), waiters.add(one)
+    assert listening.too_many()
+    waiters.remove(one, first)
+    assert not listening.too_many()
+    third = waiters.add(other)
+    waiters.tell([one])
+    assert second.is_set()
+    assert not third.is_set()
+    waiters.remove(one, second)
+    waiters.remove(other, third)
+
+
+@pytest.mark.services
+def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url: str, monkeypatch, waiters) -> None:
+    settings.REDIS_URL = redis_url
+    receipt = submit(tenant, payload())
+    published = redis.Redis.from_url(redis_url)
+
+    def from_another_process() -> None:
+        """Only Redis tells this one of it."""
+        while not published.pubsub_numsub(listening.CHANNEL)[0][1]:
+            time.sleep(0.02)
+        with monkeypatch.context() as patch:
+            patch.setattr(listening, "announce", lambda _: None)
+            judging.drain()
+        published.publish(listening.CHANNEL, new_id().bytes + uuid.UUID(receipt.id).bytes)
+
+    thread = later(from_another_process)
+    handoff, took = wait(tenant, receipt.id)
+    thread.join()
+    published.close()
+    assert handoff.state == State.ACCEPTED
+    assert took < 10
+
+
+@pytest.mark.services
+def test_changes_are_published_after_they_are_stored(tenant: Tenant, settings, redis_url: str, monkeypatch) -> None:
+    settings.REDIS_URL = redis_url
+    monkeypatch.setattr(listening, "_publisher", None)
+    with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
+        heard.subscribe(listening.CHANNEL)
+        assert heard.get_message(timeout=5)["type"] == "subscribe"
+        ids = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
+        judging.drain()
+        data = heard.get_message(timeout=5)["data"]
+    assert {uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16)} == ids
+    listening._publisher.close()
+
+
+def test_where_redis_is_away_who_waits_looks_for_itself(tenant: Tenant, settings, monkeypatch, waiters) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    monkeypatch.setattr(listening, "_publisher", None)
+    monkeypatch.setattr(listening, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(waiters, "_subscribe", lambda: None)
+    monkeypatch.setattr(waiters, "tell", lambda _: None)
+    receipt = submit(tenant, payload())
+    thread = later(judging.drain)
+    handoff, took = wait(tenant, receipt.id)
+    thread.join()
+    assert handoff.state == State.ACCEPTED
+    assert took < 10

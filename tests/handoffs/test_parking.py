@@ -1,0 +1,54 @@
+"""Parked handoffs get another try when somebody asks for it."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import claims, judging, parking, queries
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import ActorKind, Handoff, State
+from tests.handoffs.support import assert_counts_are_right, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+ADA = Actor(ActorKind.PERSON, "ada")
+
+
+@pytest.fixture
+def parked(tenant: Tenant) -> Handoff:
+    receipt = submit(tenant, payload(handoff_id="h"))
+    claims.claim(1)
+    Handoff.objects.update(tries=3, claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert claims.park_exhausted() == 1
+    return queries.get(tenant, receipt.id)
+
+
+def test_another_try_judges_it(tenant: Tenant, parked: Handoff) -> None:
+    assert judging.drain() == 0
+    asked = parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    assert (asked.state, asked.parked, asked.tries) == (State.RECEIVED, False, 0)
+    assert judging.drain() == 1
+    told = [(event.from_state, event.to_state, event.actor) for event in queries.events(parked)]
+    assert told[2:] == [
+        ("validating", "validating", "handoffaudit"),
+        ("validating", "received", "ada"),
+        ("received", "validating", "handoffaudit"),
+        ("validating", "accepted", "handoffaudit"),
+    ]
+    assert queries.get(tenant, "h").version == 3
+    assert_counts_are_right()
+
+
+def test_what_is_not_parked_raises(tenant: Tenant, parked: Handoff) -> None:
+    parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    done = judged(tenant, payload())
+    for reference in ("h", str(done.pk)):
+        with pytest.raises(parking.NotParked):
+            parking.retry_parked(tenant=tenant, reference=reference, actor=ADA)
+
+
+def test_another_tenants_does_not_exist(other_tenant: Tenant, parked: Handoff) -> None:
+    with pytest.raises(Handoff.DoesNotExist):
+        parking.retry_parked(tenant=other_tenant, reference=str(parked.pk), actor=ADA)
+    assert Handoff.objects.get().parked

@@ -1,0 +1,201 @@
+"""Reading: lists with cursors, the review queue, one handoff; always of one tenant."""
+
+import uuid
+from datetime import timedelta
+
+import orjson
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import claims, ingest, judging, queries
+from handoffaudit.handoffs.cursors import cursor_id, first_id_at
+from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.models import Handoff, new_id
+from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit, to_itself
+
+pytestmark = pytest.mark.django_db
+
+
+def batch(tenant: Tenant, *documents: dict[str, object]) -> list[str]:
+    return [receipt.id for receipt in ingest.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
+
+
+def ids(page: queries.Page) -> list[str]:
+    return [str(handoff.pk) for handoff in page.items]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 7, 10, 11])
+def test_pages_cover_everything_once_newest_first_while_rows_are_added(tenant: Tenant, limit: int) -> None:
+    there = batch(tenant, *(payload() for _ in range(10)))
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = queries.list_handoffs(tenant, Filters(), cursor=cursor, limit=limit)
+        assert len(page.items) == limit or page.next is None
+        seen += ids(page)
+        cursor = page.next
+        batch(tenant, payload())
+    assert seen == there[::-1]
+
+
+def test_a_full_last_page_has_no_next(tenant: Tenant) -> None:
+    batch(tenant, payload(), payload())
+    assert queries.list_handoffs(tenant, Filters(), limit=2).next is None
+
+
+@pytest.mark.parametrize("cursor", ["x", "0", "held:x", str(uuid.uuid4()) + "0"])
+def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
+    with pytest.raises(BadFilter, match="next"):
+        queries.list_handoffs(tenant, Filters(), cursor=cursor)
+
+
+def test_each_filter_finds_its_own_and_nothing_else(tenant: Tenant) -> None:
+    good = judged(tenant, payload(source_agent_id="s", call_chain=["s"], handoff_type="deal_data"), trace_id="t")
+    loop = judged(tenant, circular(confidence=0.1))
+    wait = judged(tenant, held())
+    broken = queries.get(tenant, submit(tenant, NOT_JSON).id)
+    new = queries.get(tenant, submit(tenant, payload(handoff_type="x")).id)
+    Handoff.objects.filter(pk=wait.pk).update(review_due_at=timezone.now() - timedelta(hours=1))
+    Handoff.objects.filter(pk=new.pk).update(parked=True)
+    Handoff.objects.filter(pk=good.pk).update(would_decide="held")
+    cases = [
+        (Filters(), [good, loop, wait, broken, new]),
+        (Filters(state=("held",)), [wait]),
+        (Filters(state=("held", "received")), [wait, new]),
+        (Filters(handoff_type="deal_data"), [good]),
+        (Filters(source="s"), [good]),
+        (Filters(target="planner"), [loop]),
+        (Filters(trace="t"), [good]),
+        (Filters(code="chain.circular"), [loop]),
+        (Filters(code="structure.json_parse"), [broken]),
+        (Filters(quality_min=0.9), [good, wait]),
+        (Filters(quality_max=0.0), [broken]),
+        (Filters(flag="warnings"), [loop, wait]),
+        (Filters(flag="parked"), [new]),
+        (Filters(flag="shadowed"), [good]),
+        (Filters(flag="overdue"), [wait]),
+        (Filters(state=("held",), code="chain.circular"), []),
+    ]
+    for filters, expected in cases:
+        assert ids(queries.list_handoffs(tenant, filters)) == [str(one.pk) for one in expected[::-1]], filters
+
+
+def test_a_period_takes_its_start_and_leaves_its_end(tenant: Tenant) -> None:
+    start = timezone.now().replace(microsecond=0) - timedelta(hours=3)
+    for hours in range(4):
+        pk = uuid.UUID(int=first_id_at(start + timedelta(hours=hours)).int + hours)
+        row = queries.get(tenant, submit(tenant, payload(handoff_id=f"h{hours}")).id)
+        Handoff.objects.filter(pk=row.pk).update(id=pk)
+    filters = Filters(since=start + timedelta(hours=1), until=start + timedelta(hours=3))
+    assert [one.handoff_id for one in queries.list_handoffs(tenant, filters).items] == ["h2", "h1"]
+
+
+def test_ids_made_now_stand_between_the_moments_around_them() -> None:
+    before, made, after = timezone.now(), new_id(), timezone.now() + timedelta(milliseconds=1)
+    assert first_id_at(before) <= made < first_id_at(after)
+    assert cursor_id(str(made)) == made
+
+
+def test_new_rows_are_counted_up_to_a_bound(tenant: Tenant) -> None:
+    first, *_ = batch(tenant, *(payload() for _ in range(6)), payload(handoff_type="x"))
+    after = uuid.UUID(first)
+    assert queries.count_new(tenant, Filters(), after) == 6
+    assert queries.count_new(tenant, Filters(), after, cap=4) == 4
+    assert queries.count_new(tenant, Filters(handoff_type="x"), after) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 50])
+def test_the_review_queue_has_held_oldest_first_then_rejected_newest_first(tenant: Tenant, limit: int) -> None:
+    made = batch(tenant, held(), circular(), held(), payload(), circular(), to_itself(), held())
+    judging.drain()
+    expected = [made[0], made[2], made[6], made[4], made[1]]
+    seen: list[str] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = queries.review_queue(tenant, cursor=cursor, limit=limit)
+        seen += ids(page)
+        cursor = page.next
+    assert seen == expected
+
+
+def test_the_review_queue_takes_filters(tenant: Tenant) -> None:
+    made = batch(tenant, held(), circular(), held(handoff_type="x"))
+    judging.drain()
+    assert ids(queries.review_queue(tenant, filters=Filters(handoff_type="x"))) == [made[2]]
+    assert ids(queries.review_queue(tenant, filters=Filters(state=("rejected",)))) == [made[1]]
+
+
+@pytest.mark.parametrize("cursor", ["held:x", "rejected:", "rejected:x", "x", "x:y"])
+def test_a_bad_cursor_of_the_queue_is_told_or_begins_anew(tenant: Tenant, cursor: str) -> None:
+    judged(tenant, held())
+    try:
+        page = queries.review_queue(tenant, cursor=cursor)
+    except BadFilter as bad:
+        assert bad.field == "cursor"
+    else:
+        assert len(page.items) <= 1
+
+
+def test_one_is_found_by_its_id_or_by_the_senders(tenant: Tenant) -> None:
+    pk = submit(tenant, payload(handoff_id="mine")).id
+    assert str(queries.get(tenant, pk).pk) == str(queries.get(tenant, "mine").pk) == pk
+    for reference in ("Mine", "", "a\0b", str(uuid.uuid4()), "x" * 5000):
+        with pytest.raises(Handoff.DoesNotExist):
+            queries.get(tenant, reference)
+
+
+def test_a_senders_id_that_looks_like_one_of_ours_is_found(tenant: Tenant) -> None:
+    name = str(uuid.uuid4())
+    pk = submit(tenant, payload(handoff_id=name)).id
+    assert str(queries.get(tenant, name).pk) == pk
+
+
+def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant) -> None:
+    theirs = judged(other_tenant, held(handoff_id="h", tenant_id="globex"), trace_id="t")
+    for reference in ("h", str(theirs.pk)):
+        with pytest.raises(Handoff.DoesNotExist):
+            queries.get(tenant, reference)
+    assert queries.list_handoffs(tenant, Filters()).items == []
+    assert queries.list_handoffs(tenant, Filters(code="chain.needs_approval")).items == []
+    assert queries.review_queue(tenant).items == []
+    assert queries.trace(tenant, "t") == []
+    assert queries.count_new(tenant, Filters(), uuid.UUID(int=0)) == 0
+    assert queries.known_values(tenant).types == []
+    assert sum(queries.state_totals(tenant).values()) == 0
+    assert queries.top_codes(tenant) == []
+    assert queries.waiting(tenant).held == 0
+    assert queries.waiting_for_review(tenant) == 0
+    assert queries.waiting_for_review(other_tenant) == 1
+
+
+def test_a_query_without_a_stored_tenant_raises() -> None:
+    with pytest.raises(ValueError, match="tenant"):
+        queries.list_handoffs(Tenant(slug="new"), Filters())
+
+
+def test_a_trace_is_in_the_order_in_which_it_came(tenant: Tenant) -> None:
+    made = [submit(tenant, payload(), trace_id="t").id for _ in range(3)]
+    submit(tenant, payload())
+    assert [str(one.pk) for one in queries.trace(tenant, "t")] == made
+    assert queries.trace(tenant, "") == []
+
+
+def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
+    handoff = queries.get(tenant, submit(tenant, payload()).id)
+    assert queries.current_verdict(handoff) is None
+    assert queries.verdicts(handoff) == []
+    claims.claim(1)
+    assert [event.to_state for event in queries.events(handoff)] == ["received", "validating"]
+    record = queries.record_of(handoff, queries.body(handoff))
+    assert record is not None
+    assert record.data == payload()["data"]
+
+
+def test_lists_never_read_bodies_and_take_one_query(tenant: Tenant, django_assert_num_queries) -> None:
+    batch(tenant, *(payload() for _ in range(20)))
+    with django_assert_num_queries(1) as asked:
+        queries.list_handoffs(tenant, Filters(code="x", state=("held",)))
+    assert "handoffbody" not in asked.captured_queries[0]["sql"]
+    assert "COUNT(" not in asked.captured_queries[0]["sql"]
+    assert "OFFSET" not in asked.captured_queries[0]["sql"]

@@ -1,0 +1,107 @@
+"""Wake-ups: soon, few, and never in the way of a submission."""
+
+import time
+
+import orjson
+import pytest
+from celery import Celery
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import claims, ingest, judging, waking
+from handoffaudit.handoffs.models import Handoff
+from tests.handoffs.support import NOT_JSON, SENDER, payload, submit
+
+NOBODY_THERE = "redis://127.0.0.1:1/0"
+
+
+class Broker:
+    """Stands where Celery's application does, and counts."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def send_task(self, name: str, **_: object) -> None:
+        self.sent.append(name)
+
+
+@pytest.fixture
+def broker(monkeypatch) -> Broker:
+    counting = Broker()
+    monkeypatch.setattr(waking, "current_app", counting)
+    monkeypatch.setattr(waking, "_waker", waking._Waker())
+    return counting
+
+
+def wait_for(condition, seconds: float = 5) -> bool:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.005)
+    return bool(condition())
+
+
+def test_a_wake_up_names_the_task_that_workers_know(broker: Broker) -> None:
+    from handoffaudit.handoffs.tasks import judge_waiting
+
+    waking.wake()
+    assert wait_for(lambda: broker.sent)
+    assert broker.sent[0] == waking.TASK == judge_waiting.name
+
+
+def test_many_at_once_share_few_messages(broker: Broker) -> None:
+    for _ in range(2000):
+        waking.wake()
+    assert wait_for(lambda: broker.sent)
+    time.sleep(0.05)
+    assert len(broker.sent) < 500
+    sent = len(broker.sent)
+    waking.wake()
+    assert wait_for(lambda: len(broker.sent) > sent)
+
+
+def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path) -> None:
+    away = Celery(broker="filesystem://")
+    away.conf.broker_transport_options = {"data_folder_out": str(tmp_path / "gone"), "control_folder": str(tmp_path)}
+    monkeypatch.setattr(waking, "current_app", away)
+    assert waking.send() is False
+    (tmp_path / "gone").mkdir()
+    assert waking.send() is True
+    assert len(list((tmp_path / "gone").iterdir())) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_broker_a_submission_is_neither_delayed_nor_lost(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(waking, "current_app", Celery(broker=NOBODY_THERE))
+    monkeypatch.setattr(waking, "_waker", waking._Waker())
+    started = time.monotonic()
+    for _ in range(20):
+        assert submit(tenant, payload()).status == 202
+    assert time.monotonic() - started < 2
+    assert Handoff.objects.count() == 20
+    assert claims.anything_waits()
+    assert judging.drain() == 20
+
+
+@pytest.mark.django_db
+def test_workers_are_woken_by_the_commit_and_only_for_what_waits(
+    tenant: Tenant, monkeypatch, django_capture_on_commit_callbacks
+) -> None:
+    woken: list[bool] = []
+    monkeypatch.setattr(waking, "wake", lambda: woken.append(True))
+
+    def batch(*items: bytes) -> None:
+        ingest.accept_batch(tenant, SENDER, items)
+
+    for send, wake_ups in (
+        (lambda: submit(tenant, payload(handoff_id="h")), 1),
+        (lambda: submit(tenant, payload(handoff_id="h")), 0),
+        (lambda: batch(orjson.dumps(payload()), NOT_JSON, orjson.dumps(payload())), 1),
+        (lambda: submit(tenant, NOT_JSON), 0),
+        (lambda: batch(NOT_JSON), 0),
+    ):
+        woken.clear()
+        with django_capture_on_commit_callbacks(execute=True):
+            send()
+            assert not woken
+        if wake_ups:
+            assert len(woken) == 1
+        assert len(woken) <= 1

@@ -1,0 +1,72 @@
+import pytest
+
+from handoffaudit import checks
+
+GOOD = "k7Jd0sWq-3hXz9_bNvR2mTfY5pLcA8eUgQ1oIiD4"
+POSTGRES = {"default": {"ENGINE": "django.db.backends.postgresql"}}
+SQLITE = {"default": {"ENGINE": "django.db.backends.sqlite3"}}
+SAFE = {
+    "DEBUG": False,
+    "SECRET_KEY": GOOD,
+    "ALLOWED_HOSTS": ["localhost"],
+    "PUBLIC_URL": "",
+    "REDIS_URL": "",
+    "DATABASES": SQLITE,
+}
+
+UNSAFE = [
+    ("E001", {"DEBUG": True, "ALLOWED_HOSTS": ["audit.example.com"]}),
+    ("E001", {"DEBUG": True, "PUBLIC_URL": "http://localhost:8000"}),
+    ("E002", {"SECRET_KEY": "short"}),
+    ("E002", {"SECRET_KEY": "a" * 60}),
+    ("E003", {"PUBLIC_URL": "audit.example.com"}),
+    ("E003", {"PUBLIC_URL": "https://audit.example.com/path"}),
+    ("E004", {"PUBLIC_URL": "https://audit.example.com"}),
+    ("W005", {"ALLOWED_HOSTS": ["*"]}),
+    ("W006", {"PUBLIC_URL": "http://audit.example.com", "ALLOWED_HOSTS": ["audit.example.com"]}),
+    ("W008", {"REDIS_URL": "redis://localhost"}),
+    ("W009", {"DATABASES": POSTGRES}),
+]
+SOUND = [
+    {},
+    {"DEBUG": True},
+    {"DATABASES": POSTGRES, "REDIS_URL": "redis://localhost"},
+    {"PUBLIC_URL": "https://audit.example.com", "ALLOWED_HOSTS": [".example.com"]},
+    {"PUBLIC_URL": "http://localhost:8000"},
+]
+
+
+def found(monkeypatch, **changed) -> list[str]:
+    # Plain attributes: overriding DATABASES for real would take the tests' own database away.
+    monkeypatch.setattr(checks, "settings", type("Settings", (), SAFE | changed))
+    every = [
+        *(checks.debug_in_public, checks.weak_secret_key, checks.public_url_is_usable, checks.any_host),
+        *(checks.public_without_https, checks.several_processes_on_sqlite, checks.redis_with_sqlite),
+        checks.postgresql_without_redis,
+    ]
+    messages = [message for check in every for message in check()]
+    assert all(message.hint for message in messages)
+    return [message.id.removeprefix("handoffaudit.") for message in messages]
+
+
+@pytest.mark.parametrize(("code", "changed"), UNSAFE)
+def test_unsafe_settings_are_found(monkeypatch, code, changed):
+    assert found(monkeypatch, **changed) == [code]
+
+
+@pytest.mark.parametrize("changed", SOUND)
+def test_sound_settings_pass(monkeypatch, changed):
+    assert found(monkeypatch, **changed) == []
+
+
+def test_several_web_processes_on_sqlite_are_found(monkeypatch):
+    monkeypatch.setenv("GRANIAN_WORKERS", "4")
+    assert found(monkeypatch) == ["W007"]
+    assert found(monkeypatch, DATABASES=POSTGRES, REDIS_URL="redis://localhost") == []
+
+
+def test_they_are_registered():
+    from django.core.checks.registry import registry
+
+    names = {check.__name__ for check in registry.get_checks() if checks.TAG in check.tags}
+    assert {"debug_in_public", "weak_secret_key", "redis_with_sqlite"} <= names

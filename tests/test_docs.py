@@ -1,0 +1,113 @@
+"""What is there is documented, and what is documented is there.
+
+`python -m tests.test_docs` writes docs/codes.md anew from the catalogue.
+"""
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from handoffaudit.cli import command
+from handoffaudit.validation.codes import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "handoffaudit" / "samples" / "README.md"])
+VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|REDIS_URL|XDG_DATA_HOME)"')
+
+CODES_HEAD = """# Codes
+
+Each finding has a code, a severity, its place in the document, the value seen, and what would make it pass. Errors
+reject a handoff; findings that hold it wait for a person; warnings and infos let it pass. Written from the catalogue in
+`handoffaudit/validation/`: `python -m tests.test_docs` writes it anew.
+
+| code | severity | what | what to do |
+| --- | --- | --- | --- |
+"""
+
+
+def codes_page() -> str:
+    rows = []
+    for entry in CATALOGUE.values():
+        severity = "hold" if entry.holds else entry.severity.value
+        remark = "" if entry.approvable else " (final)"
+        rows.append(f"| `{entry.code}` | {severity}{remark} | **{entry.title}.** {entry.what} | {entry.hint} |\n")
+    return CODES_HEAD + "".join(rows)
+
+
+def leaves(group: click.Group, path: str) -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+    for name in group.list_commands(click.Context(group)):
+        one = group.get_command(click.Context(group), name)
+        assert one is not None
+        found |= leaves(one, f"{path} {name}") if isinstance(one, click.Group) else {f"{path} {name}": one}
+    return found
+
+
+def documented_commands() -> dict[str, set[str]]:
+    sections = (DOCS / "commands.md").read_text().split("\n## ")[1:]
+    return {one.partition("\n")[0]: set(re.findall(r"^- .*$", one, re.MULTILINE)) for one in sections}
+
+
+def options_of(one: click.Command) -> set[str]:
+    return {name for parameter in one.params if isinstance(parameter, click.Option) for name in parameter.opts}
+
+
+def test_every_command_and_option_is_documented_and_no_other():
+    there = {path: options_of(one) for path, one in leaves(command, "handoffaudit").items()}
+    said = {
+        path: {name for line in lines for name in re.findall(r"`(--[a-z-]+)`", line)}
+        for path, lines in documented_commands().items()
+    }
+    assert said == there
+
+
+def test_every_variable_is_documented_and_no_other():
+    read = {name for path in (ROOT / "handoffaudit").rglob("*.py") for name in VARIABLE.findall(path.read_text())}
+    read |= {name for name in VARIABLE.findall((ROOT / "tests" / "conftest.py").read_text()) if "_TEST_" in name}
+    said = re.findall(r"^\| `([A-Z_]+)` \|", (DOCS / "settings.md").read_text(), re.MULTILINE)
+    assert sorted(said) == sorted(read)
+
+
+def test_the_page_of_codes_is_the_catalogue():
+    assert (DOCS / "codes.md").read_text() == codes_page()
+
+
+def test_every_call_of_the_api_is_documented_and_no_other():
+    from handoffaudit.api.app import api
+
+    paths = api.get_openapi_schema(path_prefix="/api/v1/")["paths"]
+    there = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    said = re.findall(r"^\| `([A-Z]+ /\S+)` \|", (DOCS / "api.md").read_text(), re.MULTILINE)
+    assert set(said) == there
+
+
+def test_every_filter_of_the_list_is_documented():
+    from handoffaudit.api.app import api
+
+    parameters = api.get_openapi_schema(path_prefix="/api/v1/")["paths"]["/api/v1/handoffs"]["get"]["parameters"]
+    row = next(line for line in (DOCS / "api.md").read_text().splitlines() if "`GET /api/v1/handoffs`" in line)
+    assert set(re.findall(r"`([a-z_]+)`", row)) == {one["name"] for one in parameters} - {"cursor", "limit"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text())
+    missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_the_readme_names_every_page():
+    text = (ROOT / "README.md").read_text()
+    assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in text] == []
+
+
+def test_the_checks_have_ids_of_their_own():
+    ids = re.findall(r'id="handoffaudit\.([EW]\d+)"', (ROOT / "handoffaudit" / "checks.py").read_text())
+    assert len(ids) == len(set(ids)) > 0
+
+
+if __name__ == "__main__":
+    (DOCS / "codes.md").write_text(codes_page())

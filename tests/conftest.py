@@ -11,6 +11,8 @@ from pathlib import Path
 DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
 atexit.register(shutil.rmtree, DATA_FOLDER, ignore_errors=True)
 os.environ["HANDOFFAUDIT_DATA"] = str(DATA_FOLDER)
+# A database in memory is one connection: threads would see each other's transactions.
+os.environ.setdefault("HANDOFFAUDIT_TEST_DATABASE", str(DATA_FOLDER / "tests.sqlite3"))
 os.environ["HANDOFFAUDIT_SECRET_KEY"] = "a key of the tests that is long enough and protects nothing at all"
 os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
 

@@ -2,7 +2,14 @@
 
 from ninja import NinjaAPI
 
-from handoffaudit.api import handoffs, problems, published, strictness, submitting
+from handoffaudit.api import (
+    handoffs,  # noqa: F401 -- registers on the shared router
+    problems,
+    published,
+    routers,
+    strictness,
+    submitting,  # noqa: F401
+)
 
 api = NinjaAPI(
     title="handoffaudit",
@@ -15,5 +22,5 @@ api = NinjaAPI(
     ),
 )
 problems.install(api)
-for router in (submitting.router, handoffs.router, strictness.router, published.router):
+for router in (routers.handoffs, strictness.router, published.router):
     api.add_router("", router)

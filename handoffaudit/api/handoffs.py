@@ -4,21 +4,20 @@ from typing import Any
 
 import orjson
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router, Schema
+from ninja import Query, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.reading_requests import seconds_to_wait
+from handoffaudit.api.routers import handoffs as router
 from handoffaudit.api.schemas import EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import listening, queries, reviewing
 from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.queries import Filters
 from handoffaudit.handoffs.reviewing import Decision
-
-router = Router(tags=["Handoffs"])
 
 READ = KeyWith(Scope.READ)
 

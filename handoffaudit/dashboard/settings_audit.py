@@ -63,7 +63,9 @@ def _told(entry: AuditEntry) -> Told:
     detail = dict(entry.detail)
     changes = [Change(**change) for change in detail.pop("changes", [])]
     text = "; ".join(
-        f"{name.replace('_', ' ')}: {_plain(value)}" for name, value in sorted(detail.items()) if value not in ("", None)
+        f"{name.replace('_', ' ')}: {_plain(value)}"
+        for name, value in sorted(detail.items())
+        if value not in ("", None)
     )
     return Told(entry, ACTIONS.get(entry.action, entry.action), text, lines(changes))
 

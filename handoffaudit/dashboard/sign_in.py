@@ -25,7 +25,7 @@ from handoffaudit.accounts.models import Person
 
 class SignInForm(LoginForm):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": ""} | kwargs)
         name = {"autocomplete": "username", "autocapitalize": "none", "spellcheck": "false", "autofocus": True}
         self.fields["login"] = forms.CharField(label="Name", max_length=150, widget=forms.TextInput(attrs=name))
         self.fields["password"] = _password("Password", "current-password")
@@ -50,7 +50,7 @@ class NewPasswordForm(forms.Form):
     """A password, twice. `refuse` puts what the accounts app refused at its field."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": ""} | kwargs)
         self.fields["password"] = _password("New password", "new-password")
         self.fields["again"] = _password("New password again", "new-password")
 

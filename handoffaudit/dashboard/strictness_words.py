@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from handoffaudit.policy.difference import WHOLE_ROW, Change
-from handoffaudit.policy.parsing import CHOICES, RANGES
+from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS
 
 NAMES = {
@@ -83,10 +83,10 @@ def _line(change: Change) -> Line:
 def _row(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
-    return ", ".join(
-        f"{NAMES[field].lower()} {shown(field, value)}"
-        if field in RANGES or field == "confidence_floor"
-        else shown(field, value)
-        for field, value in row.items()
-        if field != "handoff_type"
-    )
+    # In the order of the table: PostgreSQL keeps JSON in one of its own.
+    return ", ".join(_value(field, row[field]) for field in FIELDS if field in row and field != "handoff_type")
+
+
+def _value(field: str, value: Any) -> str:
+    named = field in RANGES or field == "confidence_floor"
+    return f"{NAMES[field].lower()} {shown(field, value)}" if named else shown(field, value)

@@ -60,7 +60,12 @@ def test_many_at_once_share_few_messages(broker: Broker) -> None:
 
 def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path) -> None:
     away = Celery(broker="filesystem://")
-    away.conf.broker_transport_options = {"data_folder_out": str(tmp_path / "gone"), "control_folder": str(tmp_path)}
+    folder = str(tmp_path / "gone")
+    away.conf.broker_transport_options = {
+        "data_folder_in": folder,
+        "data_folder_out": folder,
+        "control_folder": str(tmp_path),
+    }
     monkeypatch.setattr(waking, "current_app", away)
     assert waking.send() is False
     (tmp_path / "gone").mkdir()

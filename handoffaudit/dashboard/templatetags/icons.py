@@ -1,5 +1,7 @@
 """Icons as SVG paths on a 16 by 16 grid. Shape, not colour, tells one from the other."""
 
+from functools import lru_cache
+
 from django.template import Library
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -62,6 +64,7 @@ STROKED = {
 
 
 @register.simple_tag
+@lru_cache(maxsize=256)
 def icon(name: str, label: str = "") -> SafeString:
     """`{% icon "held" %}`: decoration, hidden from screen readers; with a label as second argument it is read out."""
     told = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')

@@ -42,7 +42,7 @@ def test_an_array_that_breaks_off_gives_what_came_before(tmp_path):
     found = Source(str(path)).pieces()
     assert next(found).text == b'{"a": 1}'
     assert next(found).text == b'{"b": 2}'
-    with pytest.raises(Stop, match="Item 3 of the array in .* is not valid JSON"):
+    with pytest.raises(Stop, match=r"Item 3 of the array in .* is not valid JSON"):
         next(found)
 
 
@@ -64,13 +64,8 @@ def test_damaged_gzip_gives_what_came_before(tmp_path):
 def test_a_line_that_is_too_long_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "LONGEST", 100)
     path = tmp_path / "a.jsonl"
-    path.write_bytes(b"1\n" + b"x" * 1000 + b"\n" + b"y" * 100 + b"\n2")
-    assert pieces(path) == [(1, b"1"), (2, None), (3, None), (4, b"2")] or pieces(path) == [
-        (1, b"1"),
-        (2, None),
-        (3, b"y" * 100),
-        (4, b"2"),
-    ]
+    path.write_bytes(b"1\n" + b"x" * 1000 + b"\n" + b"y" * 99 + b"\n2")
+    assert pieces(path) == [(1, b"1"), (2, None), (3, b"y" * 99), (4, b"2")]
 
 
 def test_standard_input_is_read(monkeypatch):

@@ -11,7 +11,7 @@ def test_the_names_follow_the_host():
     assert place.allowed_hosts("audit.example.com")[-1] == "audit.example.com"
     assert place.allowed_hosts("192.0.2.7")[-1] == "192.0.2.7"
     assert place.allowed_hosts("2001:db8::7")[-1] == "[2001:db8::7]"
-    everywhere = place.allowed_hosts("0.0.0.0")
+    everywhere = place.allowed_hosts("0.0.0.0")  # noqa: S104
     assert socket.gethostname() in everywhere
     assert "*" not in everywhere
 
@@ -20,7 +20,7 @@ def test_the_names_follow_the_host():
     ("host", "shown"),
     [
         ("127.0.0.1", "127.0.0.1"),
-        ("0.0.0.0", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),  # noqa: S104
         ("::", "[::1]"),
         ("::1", "[::1]"),
         ("localhost", "localhost"),
@@ -31,10 +31,9 @@ def test_the_address_that_is_shown_can_be_opened(host, shown):
 
 
 def test_only_one_start_has_the_folder(tmp_path):
-    with place.only_one(tmp_path, "http://127.0.0.1:8000"):
-        with pytest.raises(Stop, match=r"already runs on the data folder .* \(process \d+, http://127.0.0.1:8000\)"):
-            with place.only_one(tmp_path, "http://127.0.0.1:9000"):
-                pass
+    taken = pytest.raises(Stop, match=r"already runs on the data folder .* \(process \d+, http://127.0.0.1:8000\)")
+    with place.only_one(tmp_path, "http://127.0.0.1:8000"), taken, place.only_one(tmp_path, "http://127.0.0.1:9000"):
+        pass
     with place.only_one(tmp_path, "http://127.0.0.1:9000"):
         pass
 

@@ -1,0 +1,48 @@
+"""Requests through the very WSGI application that is served."""
+
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import judging
+
+# WhiteNoise, in the application, warns of a folder that is not there.
+settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
+
+from handoffaudit.wsgi import application  # noqa: E402
+
+BASE = "http://testserver/api/v1"
+
+
+def client(key: str | None) -> httpx.Client:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.Client(transport=httpx.WSGITransport(app=application), base_url=BASE, headers=headers)
+
+
+def make_key(tenant: Tenant, *scopes: str, name: str = "sender") -> str:
+    return keys.create(tenant=tenant, name=name, scopes=scopes, expires_at=None, actor="tests")[1]
+
+
+def problem(response: httpx.Response, status: int) -> dict[str, Any]:
+    """The problem document of a refused request, whole and fit to be read."""
+    assert response.status_code == status, response.text
+    assert response.headers["Content-Type"] == "application/problem+json"
+    document: dict[str, Any] = response.json()
+    assert document["status"] == status
+    assert document["type"] == "about:blank"
+    assert document["title"]
+    assert document["detail"]
+    assert "Traceback" not in response.text
+    return document
+
+
+def submitted(api: httpx.Client, document: dict[str, Any], **envelope: Any) -> str:
+    """Submitted and judged; its id."""
+    response = api.post("/handoffs", json={"document": document, **envelope})
+    assert response.status_code == 202, response.text
+    judging.drain()
+    pk: str = response.json()["id"]
+    return pk

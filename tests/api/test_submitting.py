@@ -1,0 +1,182 @@
+"""Submissions by the API."""
+
+import gzip
+
+import httpx
+import orjson
+import pytest
+
+from handoffaudit.api import examples
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State
+from tests.api.support import problem, submitted
+from tests.handoffs.support import NOT_JSON, circular, payload
+
+pytestmark = pytest.mark.django_db
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def test_a_submission_is_answered_202_with_id_and_links(api: httpx.Client) -> None:
+    response = api.post("/handoffs", json={"document": payload(handoff_id="h")})
+    assert response.status_code == 202
+    answer = response.json()
+    assert (answer["handoff_id"], answer["state"]) == ("h", "received")
+    assert response.headers["Location"] == answer["links"]["self"] == f"/api/v1/handoffs/{answer['id']}"
+    for name in ("self", "verdicts", "events", "chain"):
+        assert api.get(f"http://testserver{answer['links'][name]}").status_code == 200
+    assert Handoff.objects.get().pk.hex == answer["id"].replace("-", "")
+
+
+def test_a_bare_document_is_taken_with_its_format_and_without(api: httpx.Client) -> None:
+    for address, document in (
+        ("/handoffs", payload()),
+        ("/handoffs?format=payload", payload()),
+        ("/handoffs", examples.UNIVERSAL),
+        ("/handoffs?format=universal", examples.UNIVERSAL),
+    ):
+        assert api.post(address, json=document).status_code == 202
+    assert sorted(Handoff.objects.values_list("format", flat=True)) == ["payload", "payload", "universal", "universal"]
+
+
+def test_the_same_again_is_200_with_the_first_answer_and_other_content_409(api: httpx.Client) -> None:
+    first = api.post("/handoffs", json=payload(handoff_id="h")).json()
+    again = api.post("/handoffs", json=payload(handoff_id="h"))
+    assert (again.status_code, again.json()) == (200, first)
+    clash = problem(api.post("/handoffs", json=payload(handoff_id="h", data={})), 409)
+    assert clash["id"] == first["id"]
+    assert "'h'" in clash["detail"]
+
+
+@pytest.mark.parametrize("sent", [NOT_JSON, b"[]", b"\xff", b"{}", b'{"document": {}, "colour": 1}', nested(65), nested(2000)])
+def test_what_cannot_be_read_is_422_with_id_and_issues_and_kept(api: httpx.Client, sent: bytes) -> None:
+    document = problem(api.post("/handoffs", content=sent), 422)
+    assert document["state"] == "rejected"
+    (issue,) = document["issues"]
+    assert issue["code"].startswith("structure.")
+    assert issue["message"] in document["detail"]
+    assert issue["hint"]
+    kept = api.get(f"http://testserver{document['links']['self']}")
+    assert kept.status_code == 200
+    assert kept.json()["state"] == "rejected"
+    assert bytes(HandoffBody.objects.get().original) == sent
+
+
+def test_the_nesting_limit_is_a_setting_and_is_named(api: httpx.Client, settings) -> None:
+    settings.MAX_NESTING = 10
+    (issue,) = problem(api.post("/handoffs", content=nested(11)), 422)["issues"]
+    assert "10 levels" in issue["message"]
+    assert api.post("/handoffs", json=payload(data=orjson.loads(nested(8)))).status_code == 202
+
+
+@pytest.mark.parametrize("levels", [60, 300])
+def test_what_was_kept_is_shown_as_it_was_sent_however_deep(api: httpx.Client, levels: int, settings) -> None:
+    settings.MAX_NESTING = 64
+    sent = b'{"document":' + orjson.dumps(payload()) + b', "context": ' + nested(levels) + b"}"
+    response = api.post("/handoffs", content=sent)
+    assert response.status_code == (202 if levels < 64 else 422)
+    shown = api.get(f"/handoffs/{response.json()['id']}")
+    assert shown.status_code == 200
+    assert nested(levels) in shown.content
+
+
+def test_a_body_over_the_limit_is_413_and_says_the_limit(api: httpx.Client, settings) -> None:
+    settings.MAX_BODY_BYTES = 2000
+    document = problem(api.post("/handoffs", json=payload(data={"text": "x" * 2000})), 413)
+    assert document["limit"] == 2000
+    assert "2,000" in document["detail"]
+    assert api.post("/handoffs", json=payload()).status_code == 202
+
+
+@pytest.mark.parametrize("headers", [{}, {"Content-Length": "0"}])
+def test_no_body_is_told(api: httpx.Client, headers: dict[str, str]) -> None:
+    assert "body" in problem(api.post("/handoffs", headers=headers), 400)["detail"]
+
+
+def test_a_length_that_is_no_number_is_told(api: httpx.Client) -> None:
+    problem(api.post("/handoffs", content=b"{}", headers={"Content-Length": "many"}), 400)
+
+
+def test_another_tenant_in_the_document_is_403_and_not_kept(api: httpx.Client) -> None:
+    assert "globex" in problem(api.post("/handoffs", json=payload(tenant_id="globex")), 403)["detail"]
+    assert not Handoff.objects.exists()
+
+
+def test_a_batch_is_answered_in_order_with_a_status_for_each(api: httpx.Client) -> None:
+    items = [payload(handoff_id="a"), payload(handoff_id="a"), payload(handoff_id="a", data={}), [], payload(tenant_id="x")]
+    response = api.post("/handoffs/batch", json=items)
+    assert response.status_code == 200
+    answer = response.json()
+    assert [item["status"] for item in answer["items"]] == [202, 200, 409, 422, 403]
+    assert answer["totals"] == {"202": 1, "200": 1, "409": 1, "422": 1, "403": 1}
+    assert answer["items"][3]["issues"][0]["code"] == "structure.wrong_type"
+    assert all(item["detail"] for item in answer["items"] if item["status"] in (403, 409))
+
+
+def test_lines_are_a_batch_and_a_broken_one_spoils_no_other(api: httpx.Client) -> None:
+    lines = [orjson.dumps(payload(handoff_id="a")), NOT_JSON, b"", orjson.dumps({"document": payload(handoff_id="b")})]
+    for line_end in (b"\n", b"\r\n"):
+        sent = line_end.join(lines)
+        response = api.post("/handoffs/batch", content=sent, headers={"Content-Type": "application/x-ndjson"})
+        assert [item["status"] for item in response.json()["items"]][1] == 422
+        assert [item["handoff_id"] for item in response.json()["items"]][::2] == ["a", "b"]
+    assert Handoff.objects.filter(handoff_id__in="ab").count() == 2
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("form", ["array", "lines"])
+def test_a_byte_order_mark_changes_nothing(api: httpx.Client, mark: bytes, form: str) -> None:
+    items = [payload(), {"document": payload(), "step": 1}]
+    sent = orjson.dumps(items, option=orjson.OPT_INDENT_2) if form == "array" else b"\n".join(map(orjson.dumps, items))
+    answer = api.post("/handoffs/batch", content=mark + sent).json()
+    assert answer["totals"] == {"202": 2}
+
+
+@pytest.mark.parametrize("sent", [b"[1, 2", b"[{]", b"[]", b"\n \n", b" "])
+def test_a_batch_that_is_none_is_told(api: httpx.Client, sent: bytes) -> None:
+    assert problem(api.post("/handoffs/batch", content=sent), 422)["detail"].endswith(".")
+    assert not Handoff.objects.exists()
+
+
+def test_a_batch_has_limits_of_its_own(api: httpx.Client, settings) -> None:
+    settings.MAX_BATCH_ITEMS = 2
+    settings.MAX_BATCH_BYTES = 1500
+    assert problem(api.post("/handoffs/batch", json=[payload()] * 3), 413)["limit"] == 2
+    assert problem(api.post("/handoffs/batch", content=b" " * 1501), 413)["limit"] == 1500
+    settings.MAX_BODY_BYTES = 100
+    assert api.post("/handoffs/batch", json=[payload()]).json()["items"][0]["status"] == 413
+
+
+def test_a_batch_takes_the_format_too(api: httpx.Client) -> None:
+    answer = api.post("/handoffs/batch?format=universal", json=[payload(), examples.UNIVERSAL]).json()
+    assert [item["status"] for item in answer["items"]] == [202, 202]
+    assert set(Handoff.objects.values_list("format", flat=True)) == {"universal"}
+
+
+def test_a_compressed_body_is_no_json_and_says_so(api: httpx.Client) -> None:
+    sent = gzip.compress(orjson.dumps(payload()))
+    (issue,) = problem(api.post("/handoffs", content=sent), 422)["issues"]
+    assert issue["code"] == "structure.json_parse"
+
+
+def test_every_example_of_the_documentation_submits(api: httpx.Client) -> None:
+    single = examples.SUBMIT["requestBody"]["content"]["application/json"]["examples"]
+    for number, example in enumerate(single.values()):
+        sent = orjson.dumps(example["value"]).replace(b'"default"', b'"acme"').replace(b"h-2026-0001", b"h%d" % number)
+        response = api.post("/handoffs", content=sent)
+        assert response.status_code == 202, response.text
+    batch = examples.BATCH["requestBody"]["content"]["application/json"]["example"]
+    sent = orjson.dumps(batch).replace(b'"default"', b'"acme"')
+    assert api.post("/handoffs/batch", content=sent).json()["totals"] == {"202": 2}
+
+
+def test_every_example_is_accepted(api: httpx.Client) -> None:
+    for document in (examples.PAYLOAD | {"tenant_id": "acme"}, examples.UNIVERSAL):
+        pk = submitted(api, document)
+        shown = api.get(f"/handoffs/{pk}").json()
+        assert (shown["state"], shown["codes"]) == (State.ACCEPTED, []), shown["verdict"]["issues"]
+
+
+def test_rejected_by_a_layer_is_no_refused_submission(api: httpx.Client) -> None:
+    assert api.post("/handoffs", json=circular()).status_code == 202

@@ -1,0 +1,131 @@
+"""`Prefer: wait`."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from django.db import connections
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import judging, listening, queries, reviewing
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import Decision
+from tests.api.support import submitted
+from tests.handoffs.support import NOT_JSON, SENDER, held, payload
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def worker() -> Iterator[None]:
+    """Judges what waits, as a worker does."""
+    stop = threading.Event()
+
+    def work() -> None:
+        while not stop.wait(0.02):
+            judging.drain()
+        connections.close_all()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+def timed(send) -> tuple[httpx.Response, float]:
+    started = time.monotonic()
+    return send(), time.monotonic() - started
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("prefer", ["wait=20", "respond-async, wait=20", "wait = 20", 'wait="20"'])
+def test_the_verdict_comes_in_the_answer(api: httpx.Client, prefer: str) -> None:
+    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": prefer}))
+    assert response.status_code == 200
+    assert response.headers["Preference-Applied"] == "wait=20"
+    assert response.json()["verdict"]["outcome"] == response.json()["state"] == "accepted"
+    assert response.headers["Location"] == response.json()["links"]["self"]
+    assert took < 10
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_repetition_waits_as_well(api: httpx.Client) -> None:
+    for _ in range(2):
+        response = api.post("/handoffs", json=payload(handoff_id="h"), headers={"Prefer": "wait=20"})
+        assert (response.status_code, response.json()["state"]) == (200, "accepted")
+
+
+def test_after_the_time_it_is_answered_as_without_waiting(api: httpx.Client) -> None:
+    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}))
+    assert (response.status_code, response.json()["state"]) == (202, "received")
+    assert "Preference-Applied" not in response.headers
+    assert 1 <= took < 5
+
+
+@pytest.mark.parametrize("prefer", ["wait=0", "wait", "wait=x", "wait=-5", "return=minimal", "await=9", ""])
+def test_who_does_not_ask_to_wait_does_not(api: httpx.Client, prefer: str) -> None:
+    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": prefer}))
+    assert response.status_code == 202
+    assert took < 1
+
+
+def test_nobody_waits_longer_than_the_setting(api: httpx.Client, settings) -> None:
+    settings.MAX_WAIT_SECONDS = 1
+    response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}))
+    assert response.status_code == 202
+    assert took < 5
+
+
+def test_where_too_many_wait_already_it_is_answered_at_once(api: httpx.Client, settings, monkeypatch) -> None:
+    monkeypatch.setattr(listening, "too_many", lambda: True)
+    pk = submitted(api, held())
+    for send in (
+        lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=20"}),
+        lambda: api.get(f"/handoffs/{pk}", headers={"Prefer": "wait=20"}),
+    ):
+        response, took = timed(send)
+        assert response.status_code in (200, 202)
+        assert took < 2
+
+
+def test_what_cannot_be_read_is_not_waited_for(api: httpx.Client) -> None:
+    response, took = timed(lambda: api.post("/handoffs", content=NOT_JSON, headers={"Prefer": "wait=20"}))
+    assert response.status_code == 422
+    assert took < 2
+
+
+def test_a_sender_hears_of_the_decision(api: httpx.Client, tenant: Tenant) -> None:
+    pk = submitted(api, held())
+
+    def decide() -> None:
+        time.sleep(0.3)
+        reviewing.decide(
+            tenant=tenant, reference=pk, decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
+        )
+        connections.close_all()
+
+    thread = threading.Thread(target=decide)
+    thread.start()
+    response, took = timed(lambda: api.get(f"/handoffs/{pk}", headers={"Prefer": "wait=20"}))
+    thread.join()
+    assert response.json()["state"] == "approved"
+    assert 0.2 < took < 10
+
+
+def test_what_vanishes_while_it_is_waited_for_is_404(api: httpx.Client, tenant: Tenant) -> None:
+    pk = submitted(api, held())
+
+    def remove() -> None:
+        time.sleep(0.2)
+        queries.of_tenant(tenant).delete()
+        connections.close_all()
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    response = api.get(f"/handoffs/{pk}", headers={"Prefer": "wait=5"})
+    thread.join()
+    assert response.status_code == 404
+    assert not Handoff.objects.exists()

@@ -1,0 +1,131 @@
+"""The client of `import --url`, against a server that is told what to answer."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from handoffaudit.cli.importing import remote
+from handoffaudit.cli.importing.items import Occurrences, make_item
+from handoffaudit.cli.importing.remote import Remote
+from handoffaudit.cli.stop import Stop
+
+ITEMS = [
+    make_item(at, line, Occurrences()) for at, line in enumerate([b'{"handoff_id": "a"}', b"not json", b'{"b": 2}'])
+]
+TAKEN = {
+    "items": [{"status": 202, "issues": []}, {"status": 409, "title": "The id is taken", "detail": "Use another."}]
+}
+REJECTED = {"title": "Rejected", "issues": [{"code": "structure.json_parse"}]}
+
+
+class Server(ThreadingHTTPServer):
+    """`script`: for each request in turn a status, headers and body; None hangs up."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script: list[tuple[int, dict[str, str], object] | None] = []
+        self.seen: list[tuple[str, str, bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, self.headers["Authorization"], body))
+        answer = self.server.script.pop(0)
+        if answer is None:
+            self.close_connection = True
+            return
+        status, headers, said = answer
+        data = json.dumps(said).encode() if not isinstance(said, bytes) else said
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds: list[float] = []
+    monkeypatch.setattr(remote.time, "sleep", seconds.append)
+    return seconds
+
+
+def send(server: Server) -> list[tuple[int, tuple[str, ...], str]]:
+    client = Remote(server.url, "secret")
+    try:
+        return [(answer.status, answer.codes, answer.why) for answer in client.send(ITEMS)]
+    finally:
+        client.close()
+
+
+def test_documents_go_together_and_what_is_not_json_alone(server):
+    server.script = [(200, {}, TAKEN), (422, {}, REJECTED)]
+    assert send(server) == [(202, (), ""), (422, ("structure.json_parse",), ""), (409, (), "409 The id is taken")]
+    (batch, key, lines), (single, _, raw) = server.seen
+    assert batch == "/api/v1/handoffs/batch"
+    assert key == "Bearer secret"
+    assert lines.count(b"\n") == 1
+    assert single == f"/api/v1/handoffs?handoff_id={ITEMS[1].handoff_id}"
+    assert raw == b"not json"
+
+
+def test_it_waits_as_long_as_the_server_asks(server, slept):
+    server.script = [(429, {"Retry-After": "7"}, {}), (503, {}, b"busy"), (200, {}, TAKEN), (422, {}, REJECTED)]
+    assert len(send(server)) == 3
+    assert slept[0] == 7
+    assert len(slept) == 2
+
+
+def test_a_lost_connection_is_tried_again(server, slept):
+    server.script = [None, None, (200, {}, TAKEN), (422, {}, REJECTED)]
+    assert len(send(server)) == 3
+    assert slept == [0.5, 1.0]
+    assert server.seen[0] == server.seen[1] == server.seen[2]
+
+
+def test_a_server_that_is_away_is_given_up_in_the_end(slept):
+    with pytest.raises(Stop, match=r"can't be reached .*: check it, then import again"):
+        Remote("http://127.0.0.1:1", "secret").send(ITEMS)
+    assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (401, "refuses the key .401: No such key"),
+        (403, "refuses the key"),
+        (404, "is no handoffaudit"),
+        (500, "500: Oh"),
+    ],
+)
+def test_what_another_try_would_not_mend_stops_it(server, status, said):
+    title = {401: "No such key", 403: "Scope"}.get(status, "Oh")
+    server.script = [(status, {}, {"title": title})]
+    with pytest.raises(Stop, match=said) as stopped:
+        send(server)
+    assert stopped.value.code == 1

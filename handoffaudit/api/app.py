@@ -2,14 +2,7 @@
 
 from ninja import NinjaAPI
 
-from handoffaudit.api import (
-    handoffs,  # noqa: F401 -- registers on the shared router
-    problems,
-    published,
-    routers,
-    strictness,
-    submitting,  # noqa: F401
-)
+from handoffaudit.api import handoffs, problems, published, strictness
 
 api = NinjaAPI(
     title="handoffaudit",
@@ -22,5 +15,5 @@ api = NinjaAPI(
     ),
 )
 problems.install(api)
-for router in (routers.handoffs, strictness.router, published.router):
+for router in (handoffs.router, strictness.router, published.router):
     api.add_router("", router)

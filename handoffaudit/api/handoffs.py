@@ -11,13 +11,17 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.reading_requests import seconds_to_wait
-from handoffaudit.api.routers import handoffs as router
 from handoffaudit.api.schemas import EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
+from handoffaudit.api.submitting import router
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import listening, queries, reviewing
 from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.queries import Filters
 from handoffaudit.handoffs.reviewing import Decision
+
+# Submitting's router and not one of its own: an address with two methods must stand in one, and `/handoffs/batch` must
+# come before `/handoffs/{reference}`.
+__all__ = ["router"]
 
 READ = KeyWith(Scope.READ)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from ninja import Router
 from ninja.params.functions import Query
 
 from handoffaudit.accounts.models import Scope, Tenant
@@ -12,12 +13,13 @@ from handoffaudit.api import examples, shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.problems import Problem, problem
 from handoffaudit.api.reading_requests import body_of, seconds_to_wait
-from handoffaudit.api.routers import handoffs as router
 from handoffaudit.api.schemas import BatchOut, HandoffOut, ProblemOut, ReceiptOut, RejectedOut
 from handoffaudit.handoffs import ingest, listening, queries
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES
 from handoffaudit.handoffs.submission import read_submission, split_batch
+
+router = Router(tags=["Handoffs"])
 
 INGEST = KeyWith(Scope.INGEST)
 FORMAT: Any = Query(

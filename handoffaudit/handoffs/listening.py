@@ -120,10 +120,16 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
         # It may have changed between the first look and the registration.
         handoff = look()
         while handoff.state in states and (left := deadline - time.monotonic()) > 0:
-            connection.close()
+            _lend_connection()
             event.wait(min(left, RECHECK_SECONDS))
             event.clear()
             handoff = look()
     finally:
         _waiters.remove(handoff.pk, event)
     return handoff
+
+
+def _lend_connection() -> None:
+    """Back into the pool while waiting: a handful of long polls must not keep everybody else from the database."""
+    if connection.vendor == "postgresql" and not connection.in_atomic_block:
+        connection.close()

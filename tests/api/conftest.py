@@ -2,6 +2,8 @@ from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
 
 from handoffaudit.accounts.models import Tenant
 from tests.api.support import client, make_key
@@ -24,3 +26,13 @@ def api(key: str) -> Iterator[httpx.Client]:
 def api_with(tenant: Tenant) -> Callable[..., httpx.Client]:
     """A client whose key has these scopes."""
     return lambda *scopes: client(make_key(tenant, *scopes))
+
+
+@pytest.fixture(autouse=True)
+def _one_connection() -> Iterator[None]:
+    """As Django's own test client does: the connection of the test's transaction stays open between requests."""
+    for signal in (request_started, request_finished):
+        signal.disconnect(close_old_connections)
+    yield
+    for signal in (request_started, request_finished):
+        signal.connect(close_old_connections)

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -23,9 +24,16 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 
 @pytest.fixture
 def browse(
-    chromium: str, live_server: LiveServer, client: Client, monkeypatch: pytest.MonkeyPatch
+    chromium: str,
+    live_server: LiveServer,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
 ) -> Iterator[Callable[..., Page]]:
     """Opens a page as a person; whatever the console says at a warning or above fails the test."""
+    # The test server finds static files by their own names only.
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
     monkeypatch.setitem(os.environ, "DJANGO_ALLOW_ASYNC_UNSAFE", "true")
     said: list[str] = []
     with sync_playwright() as playwright:

@@ -1,0 +1,151 @@
+"""The product that the browser opens: real processes, the bundled sample, more tenants beside it, people and keys."""
+
+import gzip
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import handoffaudit
+from tests.running.conftest import Up, run
+
+PASSWORD = "correct horse battery staple"
+TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors")
+SAMPLES = Path(handoffaudit.__file__).parent / "samples"
+
+# Real ones of the sample. The first is held, as its sender says why it goes in a circle; the others are rejected.
+CIRCLE_WITH_REASON = "import-59e047bb0a0d5e841b935d05e60a44522a8bdfc5-1"
+CIRCLE = "065a3d18-09a3-4142-a199-bea1c64a2c5c"
+NOT_JSON = "import-bbfee7e62a7f627375055fc217420502b6537ada-1"
+ACCEPTED = "01c05620-9248-41b6-9da5-afbce7f068a0"
+
+# mara administers every tenant, rui and sana review in every one, vik only looks on in the first.
+SEED = """
+import json
+from handoffaudit.accounts import keys, people, tenants
+from handoffaudit.accounts.models import Membership, Person, Role
+from handoffaudit.policy import strictness
+from handoffaudit.validation.config import TypePolicy
+
+made = [tenants.get(slug) or tenants.create(slug=slug, name=slug.capitalize(), actor="tests") for slug in slugs]
+for name, role in (("mara", Role.ADMIN), ("rui", Role.REVIEWER), ("sana", Role.REVIEWER), ("vik", Role.VIEWER)):
+    person = Person.objects.create_user(username=name, password=password)
+    for tenant in made[:1] if name == "vik" else made:
+        Membership.objects.create(tenant=tenant, person=person, role=role)
+for version, length in enumerate((8, 6)):
+    row = TypePolicy("visa_check", recommended_length=length)
+    strictness.upsert_row(tenant=made[0], base_version=version, row=row, actor="mara", note="Shorter chains.")
+scopes = ["ingest", "read", "review", "admin"]
+keys_of = {t.slug: keys.create(tenant=t, name="tests", scopes=scopes, expires_at=None, actor="tests") for t in made}
+links = [people.invite(tenant=made[0], name=f"guest{n}", role=Role.VIEWER, actor="mara").path for n in range(2)]
+print(json.dumps({"secrets": {slug: secret for slug, (_, secret) in keys_of.items()}, "links": links}))
+"""
+
+
+@cache
+def sample() -> dict[str, dict[str, Any]]:
+    """Submissions of the bundled sample by their handoff_id."""
+    found = {}
+    for path in SAMPLES.glob("*.jsonl.gz"):
+        for line in gzip.decompress(path.read_bytes()).splitlines():
+            sent = json.loads(line)
+            found[sent.get("handoff_id") or sent.get("document", {}).get("handoff_id", "")] = sent
+    return found
+
+
+def anew(handoff_id: str, tenant: str) -> dict[str, Any]:
+    """The same document, as if another run had sent it to that tenant: with its own id, and a trace to itself."""
+    sent = deepcopy(sample()[handoff_id])
+    document, own = sent["document"], str(uuid.uuid4())
+    for name in ("parent_handoff_id", "retry_of"):
+        sent.pop(name, None)
+    sent["trace_id"] = f"trace-{own}"
+    if "handoff" in document:
+        sent["handoff_id"] = own
+        document["handoff"]["trace_id"] = sent["trace_id"]
+    else:
+        document |= {"handoff_id": own, "tenant_id": tenant}
+    return sent
+
+
+class Sender:
+    """An agent's side of one tenant: the API with a key."""
+
+    def __init__(self, address: str, tenant: str, key: str) -> None:
+        self.tenant = tenant
+        self.pages = f"{address}/t/{tenant}/"
+        self.api = httpx.Client(
+            base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=40, trust_env=False
+        )
+
+    def submit(self, handoff_id: str) -> dict[str, Any]:
+        """Judged when it returns."""
+        sent = self.api.post("/handoffs", json=anew(handoff_id, self.tenant), headers={"Prefer": "wait=20"})
+        assert sent.status_code in (200, 422), sent.text
+        return self.get(sent.json()["id"])
+
+    def get(self, reference: str) -> dict[str, Any]:
+        answer = self.api.get(f"/handoffs/{reference}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def last_event(self, reference: str) -> dict[str, Any]:
+        return dict(self.api.get(f"/handoffs/{reference}/events").json()["items"][-1])
+
+    def find(self, **filters: str) -> dict[str, Any]:
+        return dict(self.api.get("/handoffs", params=filters).json()["items"][0])
+
+    def listen(self, reference: str) -> Callable[[], dict[str, Any]]:
+        """Waits for the decision beside the test; call what it returns to hear it."""
+        heard: list[httpx.Response] = []
+
+        def wait() -> None:
+            heard.append(self.api.get(f"/handoffs/{reference}", headers={"Prefer": "wait=30"}))
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+
+        def hear() -> dict[str, Any]:
+            thread.join(10)
+            assert heard, "the sender still waits"
+            return dict(heard[0].json())
+
+        return hear
+
+    def wait_state(self, reference: str, state: str, seconds: float = 10) -> None:
+        until = time.monotonic() + seconds
+        while (now := self.get(reference)["state"]) != state:
+            assert time.monotonic() < until, f"it is still {now}"
+            time.sleep(0.02)
+
+    def empty_queue(self) -> None:
+        for one in self.api.get("/handoffs", params={"state": "held,rejected", "limit": "200"}).json()["items"]:
+            self.api.post(f"/handoffs/{one['id']}/review", json={"decision": "decline"})
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """`first_link` makes the first administrator; `links` are unused invitations."""
+
+    address: str
+    first_link: str
+    links: list[str]
+    senders: dict[str, Sender]
+
+
+def product_of(up: Up) -> Product:
+    assert up.link
+    code = f"slugs, password = {TENANTS!r}, {PASSWORD!r}{SEED}"
+    seeded = run("manage", "shell", "-v0", "-c", code, folder=up.folder)
+    assert seeded.returncode == 0, seeded.stderr
+    made = json.loads(seeded.stdout)
+    senders = {slug: Sender(up.address, slug, made["secrets"][slug]) for slug in TENANTS}
+    return Product(up.address, up.link, [up.address + link for link in made["links"]], senders)

@@ -1,0 +1,70 @@
+"""What a page must never show: complaints of the browser, breaches of WCAG, anything inline, sideways scrolling."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Page, Request, Response
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# A refused form is answered with one of these, into its own place on the page.
+REFUSALS = (400, 409)
+
+_axe = Axe()
+
+
+def watch(page: Page, complaints: list[str]) -> None:
+    """Adds to `complaints` as they come."""
+
+    def on_console(message: ConsoleMessage) -> None:
+        # What could not be loaded is judged by its answer, below.
+        if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
+            complaints.append(f"{message.type} on {page.url}: {message.text}")
+
+    def on_failure(request: Request) -> None:
+        # Leaving a page ends the requests that it still makes.
+        if request.failure != "net::ERR_ABORTED":
+            complaints.append(f"{request.url} failed: {request.failure}")
+
+    def on_response(response: Response) -> None:
+        kind = response.request.resource_type
+        refused = kind in ("xhr", "fetch") and response.status in REFUSALS
+        if response.status >= 400 and kind != "document" and not refused:
+            complaints.append(f"{response.url} was answered {response.status}")
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: complaints.append(f"{error} on {page.url}"))
+    page.on("requestfailed", on_failure)
+    page.on("response", on_response)
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds, one line per rule and place."""
+    options: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": RULES}}
+    found = _axe.run(page, options=options).response["violations"]
+    return [f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]]
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than its window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+
+
+def inline_parts(html: str) -> list[str]:
+    finder = _InlineFinder()
+    finder.feed(html)
+    return finder.found
+
+
+class _InlineFinder(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "style" or (tag == "script" and "src" not in given):
+            self.found.append(f"<{tag}>")
+        for name, value in given.items():
+            if name == "style" or name.startswith("on") or value.strip().lower().startswith("javascript:"):
+                self.found.append(f"<{tag} {name}>")

@@ -1,0 +1,176 @@
+"""The product as real processes: granian, Celery workers, a Redis of their own."""
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from handoffaudit.handoffs import waking
+
+SERVE = """
+import sys
+from granian.constants import HTTPModes, Interfaces
+from granian.server import Server
+Server("handoffaudit.wsgi:application", address="127.0.0.1", port=int(sys.argv[1]), interface=Interfaces.WSGI,
+       workers=1, blocking_threads=16, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
+"""
+WORKER = [
+    *(sys.executable, "-m", "celery", "-A", "handoffaudit.celery", "worker", "-P", "threads", "--concurrency", "2"),
+    *("--queues", "structural", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
+]
+
+CLEAR = """
+from celery import current_app
+from django.db import connection
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, HourlyCount, HourlyTotal, Verdict
+with connection.cursor() as cursor:
+    for model in (Event, Finding, HandoffBody, Verdict, HourlyCount, HourlyTotal, Handoff):
+        cursor.execute(f"DELETE FROM {model._meta.db_table}")
+current_app.control.purge()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, what or f"not so within {seconds} s"
+        time.sleep(0.05)
+
+
+class Installation:
+    """A database, a broker and processes; all end with it."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder = folder
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("HANDOFFAUDIT_")},
+            "DJANGO_SETTINGS_MODULE": "handoffaudit.settings",
+            "HANDOFFAUDIT_DATA": str(folder),
+            "HANDOFFAUDIT_SECRET_KEY": "a key of the tests that protects nothing at all, and is long",
+            "HANDOFFAUDIT_SWEEP_SECONDS": "1",
+            "HANDOFFAUDIT_CLAIM_SECONDS": "3",
+            "HANDOFFAUDIT_CLAIM_SIZE": "40",
+            "DATABASE_URL": "",
+            "REDIS_URL": "",
+            **environment,
+        }
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.url = ""
+        (folder / "static").mkdir(parents=True)
+        self.key = self.run(
+            "from django.core.management import call_command\n"
+            "call_command('migrate', verbosity=0)\n"
+            "from handoffaudit.accounts import keys, tenants\n"
+            "tenant = tenants.create(slug='acme', name='Acme', actor='tests')\n"
+            "scopes = ['ingest', 'read', 'review']\n"
+            "print(keys.create(tenant=tenant, name='sender', scopes=scopes, expires_at=None, actor='tests')[1])"
+        )
+
+    def run(self, code: str) -> str:
+        """Code inside the installation, in a process of its own; what it printed."""
+        program = f"import django; django.setup()\n{code}"
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=self.environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Straight from the database, past the product."""
+        url = self.environment["DATABASE_URL"]
+        if url:
+            with psycopg.connect(url) as server:
+                return server.execute(sql).fetchall()  # type: ignore[arg-type]
+        file = sqlite3.connect(self.folder / "handoffaudit.sqlite3", timeout=20)
+        try:
+            return file.execute(sql).fetchall()
+        finally:
+            file.close()
+
+    def waiting(self) -> int:
+        ((number,),) = self.query("SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating')")
+        return int(number)
+
+    def start(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self.folder / "processes.log").open("ab") as log:
+            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def web(self) -> subprocess.Popen[bytes]:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        process = self.start([sys.executable, "-c", SERVE, str(port)])
+        eventually(self.answers, what=self.log())
+        return process
+
+    def answers(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def worker(self) -> subprocess.Popen[bytes]:
+        return self.start(WORKER)
+
+    def log(self) -> str:
+        path = self.folder / "processes.log"
+        return path.read_text()[-4000:] if path.exists() else ""
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+
+    def wake(self, times: int) -> None:
+        self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({waking.TASK!r})")
+
+    def clear(self) -> None:
+        """Ends all processes, and leaves neither handoffs nor messages."""
+        for process in self.processes:
+            kill(process)
+        self.processes.clear()
+        self.run(CLEAR)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """At once, with all that it started: no time to tidy up."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(10)
+
+
+class OwnRedis:
+    """A Redis server that a test may stop."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = ["redis-server", "--port", str(self.port), "--save", "", "--appendonly", "no", "--bind", "127.0.0.1"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+        eventually(self.answers)
+
+    def answers(self) -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def stop(self) -> None:
+        if self.process is not None:
+            kill(self.process)
+            self.process = None

@@ -1,0 +1,124 @@
+"""Killed processes, lost and doubled messages, a broker that goes away: everything is judged, once."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.handoffs.support import payload
+from tests.resilience.conftest import BOTH
+from tests.resilience.processes import Installation, OwnRedis, eventually, kill
+from tests.resilience.state import assert_all_are_judged_once
+
+
+def send(client: httpx.Client, number: int, name: str = "h") -> None:
+    answer = client.post("/handoffs/batch", json=[payload(handoff_id=f"{name}{at}") for at in range(number)])
+    assert answer.json()["totals"] == {"202": number}
+
+
+@BOTH
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(installation: Installation) -> None:
+    installation.web()
+    first = installation.worker()
+    with installation.client() as client:
+        for part in range(4):
+            send(client, 500, f"{part}-")
+        # In the middle: some are judged, some stand claimed, some were never looked at.
+        eventually(lambda: installation.waiting() < 2000, 20, installation.log())
+        kill(first)
+        assert 0 < installation.waiting() < 2000
+        installation.worker()
+        installation.worker()
+        assert_all_are_judged_once(installation, 2000)
+
+
+@BOTH
+def test_lost_and_doubled_messages_change_nothing(
+    installation: Installation, lose_messages: Callable[[Installation], None]
+) -> None:
+    installation.web()
+    with installation.client() as client:
+        send(client, 120)
+        eventually(lambda: installation.waiting() == 120)
+        lose_messages(installation)
+        # The sweep of the new worker finds what no message speaks of.
+        installation.worker()
+        eventually(lambda: installation.waiting() == 0, 25, installation.log())
+        send(client, 120, "more")
+        installation.worker()
+        installation.wake(300)
+        assert_all_are_judged_once(installation, 240)
+
+
+@pytest.mark.services
+def test_a_broker_that_is_restarted_delays_and_loses_nothing(
+    with_own_redis: Installation, own_redis: OwnRedis
+) -> None:
+    installation = with_own_redis
+    installation.web()
+    installation.worker()
+    with installation.client() as client:
+        send(client, 50, "before")
+        eventually(lambda: installation.waiting() == 0, 25, installation.log())
+        own_redis.stop()
+        for at in range(10):
+            answer = client.post("/handoffs", json=payload(handoff_id=f"alone{at}"))
+            assert answer.status_code == 202
+            assert answer.elapsed.total_seconds() < 2
+        send(client, 50, "while")
+        assert httpx.get(f"{installation.url}/readyz").status_code == 503
+        own_redis.start()
+        send(client, 50, "after")
+        assert_all_are_judged_once(installation, 160)
+        assert httpx.get(f"{installation.url}/readyz").status_code == 200
+
+
+@BOTH
+def test_two_hundred_submissions_of_one_id_at_once_end_as_one(installation: Installation) -> None:
+    installation.web()
+    installation.worker()
+
+    def submit(_: int) -> tuple[int, str]:
+        with installation.client() as client:
+            answer = client.post("/handoffs", json=payload(handoff_id="h"))
+            return answer.status_code, answer.json().get("id", "")
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(submit, range(200)))
+    assert Counter(status for status, _ in answers) == {202: 1, 200: 199}
+    assert len({pk for _, pk in answers}) == 1
+    assert_all_are_judged_once(installation, 1)
+
+
+@BOTH
+def test_what_was_acknowledged_is_stored_when_the_web_process_is_killed(installation: Installation) -> None:
+    web = installation.web()
+    acknowledged: list[str] = []
+
+    def submit(number: int) -> None:
+        try:
+            with installation.client() as client:
+                for at in range(400):
+                    answer = client.post("/handoffs", json=payload(handoff_id=f"{number}-{at}"))
+                    if answer.status_code == 202:
+                        acknowledged.append(answer.json()["id"])
+        except httpx.TransportError:
+            pass
+
+    with ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(submit, number) for number in range(4)]
+        eventually(lambda: len(acknowledged) >= 40, 20, installation.log())
+        kill(web)
+        for one in sending:
+            one.result(30)
+    assert len(acknowledged) < 1600
+    stored = installation.run(
+        "from handoffaudit.handoffs.models import Handoff, HandoffBody\n"
+        "bodies = set(HandoffBody.objects.values_list('pk', flat=True))\n"
+        "print(*(pk for pk in Handoff.objects.values_list('pk', flat=True) if pk in bodies))"
+    ).split()
+    assert set(acknowledged) <= set(stored)
+    installation.worker()
+    assert_all_are_judged_once(installation, len(stored))

@@ -9,7 +9,7 @@ from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.places import found_of
 from handoffaudit.handoffs import holding, queries
-from handoffaudit.handoffs.models import Handoff, ReviewHold, State
+from handoffaudit.handoffs.models import Handoff, State
 
 MOST_ISSUES = 8
 
@@ -17,7 +17,7 @@ MOST_ISSUES = 8
 def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
     """Who has it open now. Opening lets go of what the person had open before; viewers hold nothing."""
     if who.may(Role.REVIEWER):
-        ReviewHold.objects.filter(person=who.person, handoff__tenant=who.tenant).exclude(handoff=handoff).delete()
+        holding.release_others(handoff, who.person)
         return holding.hold(handoff, who.person)
     held = holding.holders([handoff]).get(handoff.pk)
     return holding.Holder(held.person, held.until, mine=False) if held else None

@@ -34,6 +34,11 @@ def hold(handoff: Handoff, person: Person) -> Holder:
     return Holder(held.person, held.until, mine=held.person_id == person.pk)
 
 
+def release_others(handoff: Handoff, person: Person) -> None:
+    """Lets go of everything else of that tenant which this person holds."""
+    ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
+
+
 def release(handoff: Handoff, person: Person) -> None:
     ReviewHold.objects.filter(handoff=handoff, person=person).delete()
 

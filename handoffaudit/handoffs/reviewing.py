@@ -35,12 +35,11 @@ class Stale(ReviewError):
     """The handoff changed since it was seen. `last_event` is what happened."""
 
     def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
-        what = f"it is {handoff.state} now"
+        what = f"It is {handoff.state} now."
         if last_event:
-            what = f"{last_event.actor} made it {last_event.to_state}" + (
-                f": “{last_event.reason}”" if last_event.reason else ""
-            )
-        super().__init__(f"This handoff changed since you opened it: {what}. Nothing was overwritten.")
+            what = f"{last_event.actor} made it {last_event.to_state}."
+            what += f" The note: “{last_event.reason}”" if last_event.reason else ""
+        super().__init__(f"This handoff changed since you opened it; nothing was overwritten. {what}")
         self.handoff = handoff
         self.last_event = last_event
 

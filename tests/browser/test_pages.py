@@ -27,7 +27,7 @@ def handoff(handoff_id: str, below: str = "handoffs") -> Address:
 
 
 def universal(_: Product, sender: Sender) -> str:
-    return f"{sender.pages}handoffs/{sender.find(state='accepted', type='task_handoff')['id']}/"
+    return f"{sender.pages}handoffs/{sender.find(state='accepted', source='planning-petra')['id']}/"
 
 
 def whole(path: str) -> Address:

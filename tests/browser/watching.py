@@ -63,7 +63,8 @@ class _InlineFinder(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        if tag == "style" or (tag == "script" and "src" not in given):
+        # A script of type application/json is data: browsers do not run it.
+        if tag == "style" or (tag == "script" and "src" not in given and given.get("type") != "application/json"):
             self.found.append(f"<{tag}>")
         for name, value in given.items():
             if name == "style" or name.startswith("on") or value.strip().lower().startswith("javascript:"):

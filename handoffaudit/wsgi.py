@@ -9,6 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 import django
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
@@ -29,6 +30,14 @@ class ApiHandler(WSGIHandler):
         problems = ProblemMiddleware(answer)
         self._exception_middleware: list[Any] = [problems.process_exception]
         self._middleware_chain = convert_exception_to_response(problems)
+
+    def _get_response(self, request: HttpRequest) -> HttpResponse:
+        try:
+            response: HttpResponse = super()._get_response(request)  # type: ignore[misc]
+        except Http404:
+            # Django would render the page for it, which needs who is signed in.
+            return HttpResponseNotFound()
+        return response
 
 
 _api = ApiHandler()

@@ -3,14 +3,23 @@
 `python -m tests.test_docs` writes docs/codes.md anew from the catalogue.
 """
 
+import json
 import re
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 import pytest
 
 from handoffaudit.cli import command
+from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.verdict import Outcome
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -97,6 +106,20 @@ def test_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)#\s]+)\)", page.read_text())
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert not missing
+
+
+def test_the_readmes_first_handoff_is_accepted():
+    document = re.search(r"-d '(\{.*?\})'", (ROOT / "README.md").read_text(), re.DOTALL)
+    reading = formats.read(json.loads(document[1]), None, Envelope())
+    subject = Subject(
+        record=reading.record,
+        policy=TypePolicy(handoff_type="*"),
+        history=History(),
+        received_at=datetime.now(UTC),
+        counter=default_counter(),
+    )
+    verdict = pipeline.run(subject, validation_id="1", now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+    assert (verdict.outcome, verdict.issues) == (Outcome.ACCEPTED, ())
 
 
 def test_the_readme_names_every_page():

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import structlog
 from django.conf import settings
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -120,6 +121,10 @@ _HANDLERS: dict[Any, Any] = {
 }
 
 
+# These have an answer of Django's own, which is translated.
+_DJANGOS = (Http404, PermissionDenied, SuspiciousOperation)
+
+
 class ProblemMiddleware:
     """What Django itself answers under `/api/` (no such address, wrong method, our own bug) as problem documents."""
 
@@ -137,7 +142,9 @@ class ProblemMiddleware:
         return _translated(request, response)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        return broken(request, exception) if request.path_info.startswith(API_PREFIX) else None
+        if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
+            return None
+        return broken(request, exception)
 
 
 def broken(request: HttpRequest, exception: Exception) -> HttpResponse:

@@ -1,14 +1,24 @@
 """Requests before they mean anything: bodies within the limits, and what the sender prefers."""
 
 import re
+from typing import Any
 
+import orjson
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.request import RawPostDataException, UnreadablePostError
+from ninja.parser import Parser
 
 from handoffaudit.api.problems import Problem
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
+
+
+class StrictParser(Parser):
+    """Takes no lone surrogates, NaN or endless integers, which Python's own takes and no database keeps."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        return orjson.loads(request.body)
 
 
 def body_of(request: HttpRequest, most: int) -> bytes:

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import connection
 from django.db.models import Min, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
 
 COUNTED_LIVE = 10_000
 MENU_LENGTH = 200
@@ -81,12 +82,11 @@ def waiting(tenant: Tenant) -> Waiting:
     handoffs = Handoff.objects.filter(tenant=tenant)
     held = handoffs.filter(state=State.HELD)
     unjudged = handoffs.filter(state__in=WAITING_STATES, parked=False)
-    totals = state_totals(tenant)
     return Waiting(
-        held=totals[State.HELD],
+        held=_ever(tenant, State.HELD),
         oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
         overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
-        rejected_undecided=totals[State.REJECTED],
+        rejected_undecided=_ever(tenant, State.REJECTED),
         unjudged=unjudged[:COUNTED_LIVE].count(),
         oldest_unjudged_at=unjudged.aggregate(oldest=Min("received_at"))["oldest"],
         parked=handoffs.filter(state__in=WAITING_STATES, parked=True)[:COUNTED_LIVE].count(),
@@ -95,22 +95,37 @@ def waiting(tenant: Tenant) -> Waiting:
 
 def waiting_for_review(tenant: Tenant) -> int:
     """How many are held."""
-    return _hours(tenant, None, None).filter(code="", state=State.HELD).aggregate(sum=Sum("number"))["sum"] or 0
+    return _ever(tenant, State.HELD)
+
+
+def _ever(tenant: Tenant, state: State) -> int:
+    """How many stand in that state, whenever they came."""
+    return HourlyTotal.objects.filter(tenant=tenant, code="", state=state).aggregate(sum=Sum("number"))["sum"] or 0
 
 
 def known_values(tenant: Tenant) -> KnownValues:
     """What can be filtered by, for menus: at most so many of each, in the alphabet's order."""
-
-    def distinct(column: str) -> list[str]:
-        rows = HourlyCount.objects.filter(tenant=tenant).exclude(**{column: ""})
-        return list(rows.order_by(column).values_list(column, flat=True).distinct()[:MENU_LENGTH])
-
     return KnownValues(
-        types=distinct("handoff_type"),
-        sources=distinct("source_agent_id"),
-        targets=distinct("target_agent_id"),
-        codes=distinct("code"),
+        types=_distinct(tenant, Handoff, "handoff_type"),
+        sources=_distinct(tenant, Handoff, "source_agent_id"),
+        targets=_distinct(tenant, Handoff, "target_agent_id"),
+        codes=_distinct(tenant, Finding, "code"),
     )
+
+
+def _distinct(tenant: Tenant, model: type[Handoff | Finding], column: str) -> list[str]:
+    """Steps through an index that begins with the tenant and the column, from each value to the next greater one:
+    DISTINCT would read every row."""
+    table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
+    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %s AND "{column}" >'  # noqa: S608
+    sql = f"""
+        WITH RECURSIVE known(value) AS (
+            {following} '' UNION ALL SELECT ({following} known.value) FROM known WHERE known.value IS NOT NULL
+        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT {MENU_LENGTH}
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [tenant.pk, tenant.pk])
+        return [value for (value,) in cursor.fetchall()]
 
 
 def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":

@@ -92,6 +92,12 @@ class Handoff(models.Model):
                 condition=models.Q(state__in=("received", "validating"), parked=False),
                 name="handoff_waiting",
             ),
+            # Few rows each, and none of them when a handoff arrives: what is rare must be found without a scan.
+            models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
+            models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(warnings=True), name="handoff_warned"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(parked=True), name="handoff_parked"),
+            models.Index(fields=["tenant", "score", "id"], condition=models.Q(score__lt=1), name="handoff_by_score"),
         ]
 
     def __str__(self) -> str:
@@ -203,6 +209,10 @@ class HourlyTotal(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "hour", "state", "code"], name="one_hourly_total")]
+        # The sum over all hours of one state stands on every page.
+        indexes = [
+            models.Index(fields=["tenant", "state", "hour"], condition=models.Q(code=""), name="hourly_total_by_state")
+        ]
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"

@@ -103,7 +103,7 @@ def test_a_stale_view_is_told_what_happened_and_overwrites_nothing(
     events = Event.objects.filter(handoff=held.pk).count()
     answer = client.post(f"/t/acme/handoffs/{held.pk}/decide/", seen | {"decision": "approve", "note": "Fine by me"})
     assert answer.status_code == 409
-    assert "colleague made it declined: “Too long a way.”" in answer.text
+    assert "colleague made it declined. The note: “Too long a way.”" in answer.text
     assert "Fine by me" in answer.text
     assert 'id="decide"' not in answer.text
     assert state_of(held) == "declined"

@@ -1,0 +1,58 @@
+"""All addresses there are, and all that could be changed through them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from handoffaudit.api.app import api
+
+# Who came when is written by coming, not by what is allowed.
+TOUCHED = {"last_login", "last_used_at"}
+APPS = ("accounts", "policy", "handoffs")
+
+
+def page_names() -> set[str]:
+    """The names of all addresses but the API's operations."""
+    return {name for name in _names(get_resolver().url_patterns) if not name.startswith("api:")}
+
+
+def api_page_names() -> set[str]:
+    """What stands beside the operations: the documentation."""
+    operations = {f"api:{operation.view_func.__name__}" for *_, operation in _operations()}
+    return {name for name in _names(get_resolver().url_patterns) if name.startswith("api:")} - operations
+
+
+def _names(patterns: list[Any], namespace: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            inner = f"{namespace}{pattern.namespace}:" if pattern.namespace else namespace
+            yield from _names(pattern.url_patterns, inner)
+        elif isinstance(pattern, URLPattern):
+            yield f"{namespace}{pattern.name or pattern.pattern}"
+
+
+def api_operations() -> set[tuple[str, str]]:
+    """`("GET", "/handoffs")` and so on, whether documented or not."""
+    return {(method, path) for path, method, _ in _operations()}
+
+
+def _operations() -> Iterator[tuple[str, str, Any]]:
+    for prefix, router in api._routers:
+        for path, view in router.path_operations.items():
+            for operation in view.operations:
+                for method in operation.methods:
+                    yield prefix + path, method, operation
+
+
+def everything() -> dict[str, list[dict[str, Any]]]:
+    """All rows of the product's own tables."""
+    return {
+        model._meta.label: [
+            {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items() if name not in TOUCHED}
+            for row in model.objects.order_by("pk").values()
+        ]
+        for name in APPS
+        for model in apps.get_app_config(name).get_models()
+    }

@@ -1,0 +1,155 @@
+"""Which key may call what: every operation of the API has its row here."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.models import Key, Person, Tenant
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy import strictness
+from handoffaudit.policy.parsing import to_plain
+from tests.access.support import api_operations, api_page_names, everything
+from tests.api.support import client, make_key, problem
+from tests.handoffs.support import held, judged, payload
+
+pytestmark = pytest.mark.django_db
+SCOPES = ("ingest", "read", "review", "admin")
+PUBLIC = ""
+TABLE = {
+    ("POST", "/handoffs"): ("ingest", 202),
+    ("POST", "/handoffs/batch"): ("ingest", 200),
+    ("GET", "/handoffs"): ("read", 200),
+    ("GET", "/handoffs/{reference}"): ("read", 200),
+    ("GET", "/handoffs/{reference}/verdicts"): ("read", 200),
+    ("GET", "/handoffs/{reference}/events"): ("read", 200),
+    ("GET", "/handoffs/{reference}/chain.svg"): ("read", 200),
+    ("POST", "/handoffs/{reference}/review"): ("review", 200),
+    ("GET", "/strictness"): ("read", 200),
+    ("PUT", "/strictness"): ("admin", 200),
+    ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
+}
+PUBLIC_PAGES = {"api:openapi-json": 200, "api:openapi-view": 200, "api:api-root": 404}
+ROWS = sorted(TABLE)
+CLOSED = [row for row in ROWS if TABLE[row][0] != PUBLIC]
+ABOUT_ONE = [row for row in ROWS if "{reference}" in row[1]]
+
+
+@dataclass
+class World:
+    tenant: Tenant
+    handoff: Handoff
+
+    def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
+        method, path = row
+        bodies: dict[tuple[str, str], Any] = {
+            ("POST", "/handoffs"): payload(tenant_id=self.tenant.slug),
+            ("POST", "/handoffs/batch"): [payload(tenant_id=self.tenant.slug)],
+            ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
+            ("PUT", "/strictness"): {
+                "base_version": 0,
+                "rows": [to_plain(row) for row in strictness.AS_SHIPPED.rows if row.handoff_type in ("*", "deal_data")],
+            },
+        }
+        address = path.format(reference=reference or self.handoff.pk, name="payload")
+        with client(key) as api:
+            return api.request(method, address, json=bodies.get(row))
+
+
+@pytest.fixture
+def world(tenant: Tenant) -> World:
+    return World(tenant, judged(tenant, held(handoff_id="theirs")))
+
+
+def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
+    assert api_operations() == set(TABLE)
+    assert api_page_names() == set(PUBLIC_PAGES)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/openapi.json", 200), ("/docs", 200), ("/", 404)])
+def test_the_documentation_is_open(path: str, status: int, db: None) -> None:
+    with client(None) as api:
+        assert api.get(path).status_code == status
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("row", ROWS, ids=" ".join)
+def test_a_key_may_what_its_scope_allows(row: tuple[str, str], scope: str, world: World) -> None:
+    needed, status = TABLE[row]
+    key = make_key(world.tenant, scope)
+    before = everything()
+    response = world.ask(row, key)
+    if needed in (scope, PUBLIC):
+        assert response.status_code == status, response.text
+    else:
+        refused = problem(response, 403)
+        assert (refused["scope"], needed in refused["detail"], scope in refused["detail"]) == (needed, True, True)
+        assert everything() == before
+
+
+@pytest.mark.parametrize("row", CLOSED, ids=" ".join)
+def test_no_key_no_answer(row: tuple[str, str], world: World) -> None:
+    valid = make_key(world.tenant, *SCOPES)
+    revoked, expired, bare = (make_key(world.tenant, *SCOPES, name=name) for name in ("revoked", "expired", "bare"))
+    Key.objects.filter(name="expired").update(expires_at=timezone.now() - timedelta(seconds=1))
+    Key.objects.filter(name="bare").update(scopes=[])
+    keys.revoke(tenant=world.tenant, key_id=Key.objects.get(name="revoked").pk, actor="tests")
+    before = everything()
+    for key in (None, "", "ha_", "nonsense", valid[:-1], valid + "x", valid.upper(), revoked, expired):
+        response = world.ask(row, key)
+        problem(response, 401)
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+    problem(world.ask(row, bare), 403)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("authorization", ["Basic YTpi", "ha_x", "Bearer", "Token {key}", "bearer{key}"])
+def test_only_a_bearer_is_read(authorization: str, world: World) -> None:
+    key = make_key(world.tenant, *SCOPES)
+    with client(None) as api:
+        headers = {"Authorization": authorization.format(key=key)}
+        problem(api.get("/handoffs", headers=headers), 401)
+        assert api.get("/handoffs", headers={"Authorization": f"bearer  {key}"}).status_code == 200
+
+
+@pytest.mark.parametrize("row", CLOSED, ids=" ".join)
+def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) -> None:
+    """Otherwise a page elsewhere could call the API through a signed-in browser."""
+    browser = Client()
+    browser.force_login(admin)
+    with client(None) as api:
+        cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
+        response = api.request(row[0], row[1].format(reference=world.handoff.pk), headers=cookie, content=b"{}")
+    problem(response, 401)
+    assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize("reference", ["id", "handoff_id"])
+@pytest.mark.parametrize("row", ABOUT_ONE, ids=" ".join)
+def test_another_tenants_handoff_does_not_exist(
+    row: tuple[str, str], reference: str, world: World, other_tenant: Tenant
+) -> None:
+    key = make_key(other_tenant, *SCOPES)
+    before = everything()
+    problem(world.ask(row, key, str(world.handoff.pk) if reference == "id" else "theirs"), 404)
+    assert everything() == before
+
+
+def test_another_tenants_lists_are_empty_and_its_table_its_own(world: World, other_tenant: Tenant) -> None:
+    key = make_key(other_tenant, *SCOPES)
+    assert world.ask(("GET", "/handoffs"), key).json()["items"] == []
+    assert world.ask(("PUT", "/strictness"), key).status_code == 200
+    assert strictness.current(world.tenant).version == 0
+    assert strictness.current(other_tenant).version == 1
+
+
+def test_a_key_of_another_tenant_submits_into_its_own_only(world: World, other_tenant: Tenant) -> None:
+    key = make_key(other_tenant, *SCOPES)
+    problem(world.ask(("POST", "/handoffs"), key), 403)
+    assert world.ask(("POST", "/handoffs/batch"), key).json()["items"][0]["status"] == 403
+    assert set(Handoff.objects.values_list("tenant__slug", flat=True)) == {"acme"}

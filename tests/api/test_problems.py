@@ -1,0 +1,159 @@
+"""Every refused request is answered with a problem document."""
+
+import httpx
+import pytest
+from django.db import OperationalError
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import queries
+from tests.api.support import client, make_key, problem, submitted
+from tests.handoffs.support import held, payload, to_itself
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/handoffs/x/nothing", "/handoffs/", "/schemas/", "/%00", "/../x"])
+def test_an_unknown_address(api: httpx.Client, path: str) -> None:
+    assert "/api/v1/docs" in problem(api.get(path), 404)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/handoffs", {"GET", "POST"}),
+        ("PATCH", "/handoffs/x", {"GET"}),
+        ("POST", "/handoffs/x/events", {"GET"}),
+        ("GET", "/handoffs/x/review", {"POST"}),
+        ("POST", "/strictness", {"GET", "PUT"}),
+    ],
+)
+def test_a_wrong_method_names_those_that_are_right(api: httpx.Client, method: str, path: str, allowed: set[str]) -> None:
+    response = api.request(method, path)
+    document = problem(response, 405)
+    assert set(response.headers["Allow"].replace(" ", "").split(",")) == allowed
+    assert method in document["detail"]
+
+
+def test_a_key_that_is_none_is_told_how_to_send_one() -> None:
+    with client("ha_nonsense") as api:
+        assert "Authorization: Bearer" in problem(api.get("/handoffs"), 401)["detail"]
+
+
+def test_over_the_rate_it_is_told_when_to_come_again(tenant: Tenant, settings) -> None:
+    settings.RATE_PER_KEY = "3/minute"
+    with client(make_key(tenant, "read")) as api:
+        assert [api.get("/handoffs").status_code for _ in range(3)] == [200] * 3
+        refused = api.get("/handoffs")
+        assert problem(refused, 429)["limit"] == "3/minute"
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+    with client(make_key(tenant, "read", name="other")) as other:
+        assert other.get("/handoffs").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "field"),
+    [
+        ("state=maybe", 400, "state"),
+        ("since=yesterday", 400, "since"),
+        ("quality_min=2", 400, "quality_min"),
+        ("flag=x", 400, "flag"),
+        ("source=%00", 400, "source"),
+        ("cursor=x", 400, "cursor"),
+        ("limit=0", 422, "limit"),
+        ("limit=201", 422, "limit"),
+        ("limit=many", 422, "limit"),
+    ],
+)
+def test_a_filter_that_cannot_be_read(api: httpx.Client, query: str, status: int, field: str) -> None:
+    document = problem(api.get(f"/handoffs?{query}"), status)
+    assert field in document["detail"]
+    assert document.get("field") == field or field in document["errors"][0]["field"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"{", 400),
+        (b"", 422),
+        (b"[" * 5000, 400),
+        (b"null", 422),
+        (b"[]", 422),
+        (b"{}", 422),
+        (b'{"decision": "maybe"}', 422),
+        (b'{"decision": "approve", "note": 7}', 422),
+        (b'{"decision": "approve", "seen_version": "x"}', 422),
+        (b'{"decision": "approve", "note": "\\ud800"}', (400, 422)),
+        (b'{"decision": "approve", "seen_version": NaN}', (400, 422)),
+        (b'{"decision": "approve", "seen_version": 1e400}', (400, 422)),
+        (b'\xff{"decision": "approve"}', 400),
+    ],
+)
+def test_a_review_that_cannot_be_read(api: httpx.Client, sent: bytes, status: int | tuple[int, int]) -> None:
+    pk = submitted(api, held())
+    response = api.post(f"/handoffs/{pk}/review", content=sent)
+    assert response.status_code in (status if isinstance(status, tuple) else (status,)), response.text
+    problem(response, response.status_code)
+    assert api.get(f"/handoffs/{pk}").json()["state"] == "held"
+
+
+def test_reviews_that_cannot_be_done(api: httpx.Client) -> None:
+    own, wait, done = (submitted(api, document) for document in (to_itself(), held(), payload()))
+
+    def review(pk: str, **sent: object) -> httpx.Response:
+        return api.post(f"/handoffs/{pk}/review", json=sent)
+
+    assert problem(review(own, decision="approve", note="x"), 409)["title"] == "It can't be decided"
+    assert problem(review(done, decision="decline"), 409)["title"] == "It can't be decided"
+    assert problem(review(wait, decision="approve", note="x" * 5001), 422)["field"] == "note"
+    stale = problem(review(wait, decision="approve", seen_version=1), 409)
+    assert (stale["title"], stale["state"], stale["version"]) == ("It changed", "held", 2)
+    problem(review("nothing", decision="approve"), 404)
+
+
+def test_our_own_bug_says_nothing_but_an_id(api: httpx.Client, monkeypatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OperationalError("password=secret at /srv/handoffaudit/x.py")
+
+    monkeypatch.setattr(queries, "list_handoffs", broken)
+    document = problem(api.get("/handoffs"), 500)
+    assert document["request_id"] in document["detail"]
+    assert "secret" not in str(document)
+
+
+def test_a_host_that_is_not_ours_is_a_problem_document_too(api: httpx.Client, settings) -> None:
+    settings.ALLOWED_HOSTS = ["testserver"]
+    response = api.get("/handoffs", headers={"Host": "evil.example"})
+    assert response.status_code in (200, 400)
+    assert "evil.example" not in response.text
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [{"handoff_type": "*", "strictness": "hard"}],
+        [{"handoff_type": "*", "token_budget": -1}],
+        [{"handoff_type": "*", "colour": 1}],
+        [{"handoff_type": "*"}, {"handoff_type": "*"}],
+        [{"handoff_type": 7}],
+        [{}],
+        [{"handoff_type": "*"}, {"handoff_type": "\ud800"}],
+        [{"handoff_type": "*", "\ud800": 1}],
+        [{"handoff_type": "*", "token_budget": 10**400}],
+        [{"handoff_type": "*", "confidence_floor": 10**400}],
+        [{"handoff_type": "*", "confidence_floor": float("nan")}],
+    ],
+)
+def test_a_table_that_cannot_be_saved(api: httpx.Client, rows: list[dict[str, object]]) -> None:
+    import json
+
+    response = api.put("/strictness", content=json.dumps({"base_version": 0, "rows": rows}))
+    assert response.status_code in (400, 422), response.text
+    problem(response, response.status_code)
+    assert api.get("/strictness").json()["version"] == 0
+
+
+def test_a_table_on_an_old_version(api: httpx.Client) -> None:
+    table = api.get("/strictness").json()
+    document = problem(api.put("/strictness", json={"base_version": 7, "rows": table["rows"]}), 409)
+    assert document["version"] == 0

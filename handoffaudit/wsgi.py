@@ -26,7 +26,7 @@ class ApiHandler(WSGIHandler):
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 -- Django's signature
         self._view_middleware: list[Any] = []
         self._template_response_middleware: list[Any] = []
-        answer: Any = convert_exception_to_response(self._get_response)  # type: ignore[attr-defined]
+        answer: Any = convert_exception_to_response(self._get_response)
         problems = ProblemMiddleware(answer)
         self._exception_middleware: list[Any] = [problems.process_exception]
         self._middleware_chain = convert_exception_to_response(problems)

@@ -31,6 +31,15 @@ LISTS = {
     "list of overdue": {"flag": "overdue"},
     "list of shadowed (none)": {"flag": "shadowed"},
 }
+# With few handoffs these show less than a full page, so that only their own time says something.
+SPARSE = {
+    "list by source and target",
+    "list by a rare code",
+    "list by rare code and state",
+    "list by code and type",
+    "list by score",
+    "list of shadowed (none)",
+}
 
 
 @dataclass(slots=True)
@@ -111,8 +120,8 @@ def _rows(database: str, few: Filled, many: Filled, empty: float, sizes: tuple[i
             figure=f"p50 {_at(large, 0.5):.1f}, p95 {p95:.1f} ms",
             floor=f"{number(sizes[0])}: {before}; empty view {empty:.1f} ms",
             ratio=f"{growth:.2f}",
-            goal=f"≤ {GROWTH}, p95 < {P95} ms",
-            met=growth <= GROWTH and p95 < P95,
+            goal=f"p95 < {P95} ms" if name in SPARSE else f"≤ {GROWTH}, p95 < {P95} ms",
+            met=p95 < P95 and (name in SPARSE or growth <= GROWTH),
         )
 
 

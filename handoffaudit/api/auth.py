@@ -15,6 +15,7 @@ from ninja.security import HttpBearer
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api.problems import Problem
+from handoffaudit.api.reading_requests import check_length
 from handoffaudit.handoffs.actors import Actor
 
 _limiter = FixedWindowRateLimiter(MemoryStorage())
@@ -62,6 +63,9 @@ class KeyWith(HttpBearer):
                 f"{', '.join(sorted(identity.scopes))}.",
                 scope=self.scope.value,
             )
+        if self.scope is not Scope.INGEST:
+            # Submissions have limits of their own.
+            check_length(request, settings.MAX_BODY_BYTES)
         return Caller(identity)
 
 

@@ -21,8 +21,8 @@ class StrictParser(Parser):
         return orjson.loads(request.body)
 
 
-def body_of(request: HttpRequest, most: int) -> bytes:
-    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none."""
+def check_length(request: HttpRequest, most: int) -> None:
+    """Before anything is read. Raises `Problem` 413, or 400 for a length that is none."""
     announced = request.META.get("CONTENT_LENGTH") or "0"
     if not announced.isdigit():
         raise Problem(400, "Bad length", f"Content-Length is {announced[:40]!r}: send the number of bytes.")
@@ -30,6 +30,11 @@ def body_of(request: HttpRequest, most: int) -> bytes:
         raise Problem(
             413, "Body too large", f"The body has {int(announced):,} bytes; {most:,} are the most.", limit=most
         )
+
+
+def body_of(request: HttpRequest, most: int) -> bytes:
+    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none."""
+    check_length(request, most)
     try:
         body = request.body
     except (RawPostDataException, UnreadablePostError) as error:

@@ -25,6 +25,12 @@ INGEST = KeyWith(Scope.INGEST)
 FORMAT: Any = Query(
     None, alias="format", description="The document is sent bare, in this format: `payload` or `universal`."
 )
+NAMED: Any = Query(
+    None,
+    alias="handoff_id",
+    max_length=200,
+    description="The id of a handoff that carries none of its own, so that it can be sent again.",
+)
 
 
 @router.post(
@@ -35,12 +41,12 @@ FORMAT: Any = Query(
     response={200: HandoffOut, 202: ReceiptOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut},
     openapi_extra=examples.SUBMIT,
 )
-def submit(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
+def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """Stored before it is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with the verdict when
     that comes in time. The same `handoff_id` with the same content is answered 200, with other content 409."""
     who = caller(request)
     sent = body_of(request, settings.MAX_BODY_BYTES)
-    receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format))
+    receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
     seconds = seconds_to_wait(request)
     if seconds and receipt.status in (200, 202):
         return _waited(who.tenant, receipt, seconds)

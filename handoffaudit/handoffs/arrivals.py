@@ -127,9 +127,10 @@ def _fill(handoff: Handoff, record: Record) -> None:
 
 
 def _named(handoff: Handoff, submission: Submission, record: Record | None) -> bool:
-    given = (record.handoff_id if record else None) or submission.envelope.handoff_id
-    if record and record.handoff_id and record.document.get("handoff_id", record.handoff_id) != record.handoff_id:
+    given = record.handoff_id if record else None
+    if record and given and record.document.get("handoff_id", given) != given:
         # An id that had to be cut or cleaned may stand for several; the structure layer says what is wrong with it.
         given = None
+    given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(uuid.UUID(str(handoff.pk)))
     return given is not None

@@ -10,9 +10,9 @@ from django.conf import settings
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.reading import deeper_than
+from handoffaudit.validation.reading import could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.text import MAX_TEXT
+from handoffaudit.validation.text import MAX_TEXT, storable
 
 _BOM = b"\xef\xbb\xbf"
 _PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
@@ -32,6 +32,7 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     step: int | None = None
 
 
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -51,31 +52,48 @@ class Submission:
     issues: tuple[Issue, ...] = ()
 
 
-def read_submission(sent: bytes, declared_format: str | None = None) -> Submission:
-    """With a declared format, or without a `document` in it, what was sent is the bare document."""
+def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
+    """With a declared format, or without a `document` in it, what was sent is the bare document. `handoff_id` names one
+    that has no id of its own."""
+    bare = Submission(document=sent, format=declared_format, envelope=Envelope(handoff_id=_usable(handoff_id)))
     if declared_format is not None:
-        return Submission(document=sent, format=declared_format)
+        return bare
     plain = sent.removeprefix(_BOM)
     try:
-        if "document" not in _NAMES.decode(plain):
-            return Submission(document=sent)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return Submission(document=sent)
+        fields = _NAMES.decode(plain)
+    except _UNREADABLE:
+        return bare
+    if "document" not in fields:
+        return bare
     try:
         wrapped = _ENVELOPE.decode(plain)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return Submission(document=sent, issues=(_unreadable(str(error)),))
-    return _unwrapped(sent, wrapped)
+    except _UNREADABLE as error:
+        # Its id counts all the same: sent again, it is the same finding and not another one.
+        named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or bare.envelope.handoff_id)
+        return Submission(document=sent, envelope=named, issues=(_unreadable(str(error)),))
+    return _unwrapped(sent, wrapped, bare.envelope.handoff_id)
 
 
-def _unwrapped(sent: bytes, wrapped: _Wrapped) -> Submission:
+def _text_of(raw: msgspec.Raw | None) -> str | None:
+    try:
+        return msgspec.json.decode(raw, type=str) if raw is not None else None
+    except _UNREADABLE:
+        return None
+
+
+def _usable(handoff_id: str | None) -> str | None:
+    return handoff_id if handoff_id and len(handoff_id) <= MAX_TEXT and storable(handoff_id) else None
+
+
+def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None) -> Submission:
+    named = _usable(wrapped.handoff_id) or otherwise
     issues = [issue for name in _TEXTS if (issue := _text_issue(name, getattr(wrapped, name)))]
     context, evidence = _json_field(wrapped.context, "context", dict), _json_field(wrapped.evidence, "evidence", list)
     issues += [part for part in (context, evidence) if isinstance(part, Issue)]
     if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
         issues.append(_wrong("step", "structure.out_of_range", f"step is {wrapped.step}, which is no step number"))
     if issues:
-        return Submission(document=sent, issues=tuple(issues))
+        return Submission(document=sent, envelope=Envelope(handoff_id=named), issues=tuple(issues))
     return Submission(
         document=bytes(wrapped.document),
         format=wrapped.format,
@@ -88,7 +106,7 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped) -> Submission:
             parent_handoff_id=wrapped.parent_handoff_id,
             retry_of=wrapped.retry_of,
             step=wrapped.step,
-            handoff_id=wrapped.handoff_id,
+            handoff_id=named,
         ),
     )
 
@@ -103,7 +121,7 @@ def _json_field(raw: msgspec.Raw, name: str, kind: type) -> Any:
     if value is not None and not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
         return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
-    if deeper_than(value, settings.MAX_NESTING):
+    if could_be_deeper(bytes(raw), settings.MAX_NESTING) and deeper_than(value, settings.MAX_NESTING):
         return _wrong(name, "structure.json_parse", f"{name} is nested more than {settings.MAX_NESTING} levels deep")
     return value
 
@@ -146,5 +164,5 @@ def split_batch(sent: bytes, *, lines: bool) -> list[bytes]:
         return [line for line in sent.split(b"\n") if line.strip()]
     try:
         return [bytes(item) for item in _ITEMS.decode(sent)]
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise ValueError(str(error)) from error

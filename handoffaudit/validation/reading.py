@@ -26,12 +26,12 @@ def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         return None, (_refused(body, error, max_depth),)
-    if _could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
+    if could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
         return None, (_too_deep(body, max_depth),)
     return value, ()
 
 
-def _could_be_deeper(body: bytes, limit: int) -> bool:
+def could_be_deeper(body: bytes, limit: int) -> bool:
     return body.count(b"[") + body.count(b"{") > limit
 
 

@@ -50,7 +50,11 @@ def everything() -> dict[str, list[dict[str, Any]]]:
     """All rows of the product's own tables."""
     return {
         model._meta.label: [
-            {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items() if name not in TOUCHED}
+            {
+                name: bytes(value) if isinstance(value, memoryview) else value
+                for name, value in row.items()
+                if name not in TOUCHED
+            }
             for row in model.objects.order_by("pk").values()
         ]
         for name in APPS

@@ -181,14 +181,18 @@ def test_a_member_may_what_the_role_allows(name: str, who: str, here: Things, si
 
 
 @pytest.mark.parametrize("name", IN_TENANT)
-def test_another_tenants_administrator_finds_nothing_there(name: str, here: Things, stranger: Person, signed_in) -> None:
+def test_another_tenants_administrator_finds_nothing_there(
+    name: str, here: Things, stranger: Person, signed_in
+) -> None:
     client = signed_in("stranger")
     before = everything()
     assert ask(client, name, here.tenant, here).status_code == 404
     assert everything() == before
 
 
-@pytest.mark.parametrize("name", [name for name in IN_TENANT if TABLE[name].about or "{handoff}" in str(TABLE[name].data)])
+@pytest.mark.parametrize(
+    "name", [name for name in IN_TENANT if TABLE[name].about or "{handoff}" in str(TABLE[name].data)]
+)
 def test_what_belongs_to_another_tenant_cannot_be_named_in_ones_own(
     name: str, here: Things, elsewhere: Things, admin: Person, signed_in
 ) -> None:

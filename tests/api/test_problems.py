@@ -27,7 +27,9 @@ def test_an_unknown_address(api: httpx.Client, path: str) -> None:
         ("POST", "/strictness", {"GET", "PUT"}),
     ],
 )
-def test_a_wrong_method_names_those_that_are_right(api: httpx.Client, method: str, path: str, allowed: set[str]) -> None:
+def test_a_wrong_method_names_those_that_are_right(
+    api: httpx.Client, method: str, path: str, allowed: set[str]
+) -> None:
     response = api.request(method, path)
     document = problem(response, 405)
     assert set(response.headers["Allow"].replace(" ", "").split(",")) == allowed
@@ -108,6 +110,13 @@ def test_reviews_that_cannot_be_done(api: httpx.Client) -> None:
     stale = problem(review(wait, decision="approve", seen_version=1), 409)
     assert (stale["title"], stale["state"], stale["version"]) == ("It changed", "held", 2)
     problem(review("nothing", decision="approve"), 404)
+
+
+def test_every_body_has_a_limit(api: httpx.Client, settings) -> None:
+    pk = submitted(api, held())
+    settings.MAX_BODY_BYTES = 500
+    for method, path in (("POST", f"/handoffs/{pk}/review"), ("PUT", "/strictness"), ("POST", "/handoffs")):
+        assert problem(api.request(method, path, content=b" " * 501), 413)["limit"] == 500
 
 
 def test_our_own_bug_says_nothing_but_an_id(api: httpx.Client, monkeypatch) -> None:

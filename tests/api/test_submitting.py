@@ -49,7 +49,9 @@ def test_the_same_again_is_200_with_the_first_answer_and_other_content_409(api: 
     assert "'h'" in clash["detail"]
 
 
-@pytest.mark.parametrize("sent", [NOT_JSON, b"[]", b"\xff", b"{}", b'{"document": {}, "colour": 1}', nested(65), nested(2000)])
+@pytest.mark.parametrize(
+    "sent", [NOT_JSON, b"[]", b"\xff", b"{}", b'{"document": {}, "colour": 1}', nested(65), nested(2000)]
+)
 def test_what_cannot_be_read_is_422_with_id_and_issues_and_kept(api: httpx.Client, sent: bytes) -> None:
     document = problem(api.post("/handoffs", content=sent), 422)
     assert document["state"] == "rejected"
@@ -104,7 +106,13 @@ def test_another_tenant_in_the_document_is_403_and_not_kept(api: httpx.Client) -
 
 
 def test_a_batch_is_answered_in_order_with_a_status_for_each(api: httpx.Client) -> None:
-    items = [payload(handoff_id="a"), payload(handoff_id="a"), payload(handoff_id="a", data={}), [], payload(tenant_id="x")]
+    items = [
+        payload(handoff_id="a"),
+        payload(handoff_id="a"),
+        payload(handoff_id="a", data={}),
+        [],
+        payload(tenant_id="x"),
+    ]
     response = api.post("/handoffs/batch", json=items)
     assert response.status_code == 200
     answer = response.json()

@@ -1,7 +1,7 @@
 """Documents to submit, and short ways through the product's own functions."""
 
-from concurrent.futures import ThreadPoolExecutor
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
@@ -75,7 +75,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         try:
             barrier.wait(10)
             return call()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- a result like any other
             return error
         finally:
             connections.close_all()

@@ -41,14 +41,18 @@ def test_one_id_sent_by_many_at_once_is_stored_once(tenant: Tenant) -> None:
 
 
 def test_one_id_with_two_contents_at_once_is_a_conflict_for_all_but_one(tenant: Tenant) -> None:
-    receipts = at_once(*[lambda number=number: submit(tenant, payload(handoff_id="h", data={"n": number})) for number in range(6)])
+    receipts = at_once(
+        *[lambda number=number: submit(tenant, payload(handoff_id="h", data={"n": number})) for number in range(6)]
+    )
     assert Counter(receipt.status for receipt in receipts) == {202: 1, 409: 5}
 
 
 def test_batches_with_the_same_ids_in_another_order_do_not_lock_each_other_out(tenant: Tenant) -> None:
     for part in range(5):
         items = [orjson.dumps(payload(handoff_id=f"{part}-{number}")) for number in range(200)]
-        first, second = at_once(lambda items=items: batch(tenant, items), lambda items=items: batch(tenant, items[::-1]))
+        first, second = at_once(
+            lambda items=items: batch(tenant, items), lambda items=items: batch(tenant, items[::-1])
+        )
         assert Counter(first + second) == {202: 200, 200: 200}
 
 
@@ -85,12 +89,21 @@ def test_two_workers_never_claim_the_same(tenant: Tenant) -> None:
 def test_workers_at_once_judge_each_exactly_once(tenant: Tenant, settings) -> None:
     settings.CLAIM_SIZE = 7
     documents = [circular, held, payload]
-    batch(tenant, [orjson.dumps(documents[number % 3](handoff_id=f"h{number}", handoff_type=f"t{number % 5}")) for number in range(150)])
+    batch(
+        tenant,
+        [
+            orjson.dumps(documents[number % 3](handoff_id=f"h{number}", handoff_type=f"t{number % 5}"))
+            for number in range(150)
+        ],
+    )
     drained = at_once(*[judging.drain] * 3)
     assert sum(drained) == Verdict.objects.count() == 150
     assert Counter(Event.objects.values_list("to_state", flat=True)) == {
-        **{"received": 150, "validating": 150},
-        **{"rejected": 50, "held": 50, "accepted": 50},
+        "received": 150,
+        "validating": 150,
+        "rejected": 50,
+        "held": 50,
+        "accepted": 50,
     }
     assert_counts_are_right()
 

@@ -94,7 +94,7 @@ class World:
 def test_after_anything_the_kept_counts_are_those_of_a_recount(
     tenant: Tenant, other_tenant: Tenant, monkeypatch, seed: int
 ) -> None:
-    world = World([tenant, other_tenant], random.Random(seed), monkeypatch)
+    world = World([tenant, other_tenant], random.Random(seed), monkeypatch)  # noqa: S311 -- repeatable on purpose
     for _ in range(30):
         world.step()
         assert_counts_are_right()
@@ -110,7 +110,7 @@ def test_after_anything_the_kept_counts_are_those_of_a_recount(
 def test_the_sequences_above_reach_every_state(tenant: Tenant, monkeypatch) -> None:
     reached: set[str] = set()
     for seed in range(20):
-        world = World([tenant], random.Random(seed), monkeypatch)
+        world = World([tenant], random.Random(seed), monkeypatch)  # noqa: S311 -- repeatable on purpose
         for _ in range(20):
             world.step()
             reached |= set(Handoff.objects.values_list("state", flat=True))
@@ -122,7 +122,9 @@ def test_the_sequences_above_reach_every_state(tenant: Tenant, monkeypatch) -> N
 
 def test_a_handoff_is_counted_once_for_all_and_once_for_each_of_its_codes(tenant: Tenant) -> None:
     judged(tenant, circular(confidence=0.1))
-    rows = HourlyCount.objects.values_list("handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number")
+    rows = HourlyCount.objects.values_list(
+        "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number"
+    )
     assert set(rows) == {
         ("research_result", "researcher", "planner", "rejected", code, 1)
         for code in ("", "chain.circular", "confidence.low")

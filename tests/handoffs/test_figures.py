@@ -1,6 +1,7 @@
 """Numbers for pages, from the kept counts."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import orjson
 import pytest
@@ -40,19 +41,29 @@ def test_totals_of_a_period_are_those_of_its_hours(tenant: Tenant) -> None:
     assert figures.state_totals(tenant, *period)["accepted"] == 110
 
 
-@pytest.mark.parametrize(("hours", "buckets", "expected"), [(24, 30, 24), (24, 12, 12), (25, 12, 9), (720, 30, 30), (0, 30, 1)])
-def test_time_is_cut_into_equal_parts_that_lose_nothing(tenant: Tenant, hours: int, buckets: int, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("hours", "buckets", "expected"), [(24, 30, 24), (24, 12, 12), (25, 12, 9), (720, 30, 30), (0, 30, 1)]
+)
+def test_time_is_cut_into_equal_parts_that_lose_nothing(
+    tenant: Tenant, hours: int, buckets: int, expected: int
+) -> None:
     for hour in range(hours):
         total(tenant, NOON + timedelta(hours=hour), "accepted", 1)
     cut = figures.over_time(tenant, NOON, NOON + timedelta(hours=hours), buckets)
     assert len(cut) == expected
     assert cut[0].start == NOON
     assert sum(bucket.counts.get("accepted", 0) for bucket in cut) == hours
-    assert len({second.start - first.start for first, second in zip(cut, cut[1:], strict=False)}) <= 1
+    assert len({second.start - first.start for first, second in pairwise(cut)}) <= 1
 
 
 def test_the_codes_that_most_have_come_first(tenant: Tenant) -> None:
-    for state, code, number in (("rejected", "b", 2), ("held", "b", 3), ("rejected", "a", 5), ("rejected", "c", 9), ("held", "d", 0)):
+    for state, code, number in (
+        ("rejected", "b", 2),
+        ("held", "b", 3),
+        ("rejected", "a", 5),
+        ("rejected", "c", 9),
+        ("held", "d", 0),
+    ):
         total(tenant, NOON, state, number, code)
     assert figures.top_codes(tenant, limit=2) == [("c", 9), ("a", 5)]
     assert figures.top_codes(tenant) == [("c", 9), ("a", 5), ("b", 5)]

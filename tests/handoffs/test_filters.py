@@ -20,7 +20,10 @@ def read(query: str) -> Filters:
     ("query", "expected"),
     [
         ("", Filters()),
-        ("type=deal_data&source=a&target=b&code=chain.circular&trace=t&flag=parked", Filters((), "deal_data", "a", "b", "chain.circular", "t", flag="parked")),
+        (
+            "type=deal_data&source=a&target=b&code=chain.circular&trace=t&flag=parked",
+            Filters((), "deal_data", "a", "b", "chain.circular", "t", flag="parked"),
+        ),
         ("state=held&state=rejected", Filters(state=("held", "rejected"))),
         ("state=held,rejected,held,", Filters(state=("held", "rejected"))),
         ("since=2026-02-15", Filters(since=datetime(2026, 2, 15, tzinfo=UTC))),
@@ -35,7 +38,9 @@ def test_an_address_is_read(query: str, expected: Filters) -> None:
     assert bool(expected) is bool(query)
 
 
-@pytest.mark.parametrize(("query", "ago"), [("24h", timedelta(hours=24)), ("7d", timedelta(days=7)), ("0h", timedelta())])
+@pytest.mark.parametrize(
+    ("query", "ago"), [("24h", timedelta(hours=24)), ("7d", timedelta(days=7)), ("0h", timedelta())]
+)
 def test_a_period_is_counted_from_now_and_written_as_it_was_asked(query: str, ago: timedelta) -> None:
     filters = read(f"since={query}")
     assert abs(timezone.now() - ago - filters.since) < timedelta(seconds=5)
@@ -80,7 +85,10 @@ def texts() -> st.SearchStrategy[str]:
         source=texts(),
         code=texts(),
         trace=texts(),
-        since=st.none() | st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)).map(lambda at: at.replace(microsecond=0, tzinfo=UTC)),
+        since=st.none()
+        | st.datetimes(datetime(1970, 1, 1), datetime(2100, 1, 1)).map(
+            lambda at: at.replace(microsecond=0, tzinfo=UTC)
+        ),
         quality_min=st.none() | st.integers(0, 100).map(lambda value: value / 100),
         flag=st.sampled_from(["", "parked", "overdue"]),
     )
@@ -89,11 +97,16 @@ def test_what_is_written_is_read_again(filters: Filters) -> None:
     assert read(filters.to_query()) == filters
 
 
-@given(st.dictionaries(st.sampled_from("state type since until quality_min quality_max flag trace".split()), st.text(max_size=20)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["state", "type", "since", "until", "quality_min", "quality_max", "flag", "trace"]),
+        st.text(max_size=20),
+    )
+)
 def test_nothing_but_a_bad_filter_is_raised(params: dict[str, str]) -> None:
+    wrong = None
     try:
-        filters = Filters.from_query(params)
+        Filters.from_query(params)
     except BadFilter as bad:
-        assert bad.field in params
-    else:
-        assert Filters.from_query(QueryDict(filters.to_query())).state == filters.state
+        wrong = bad.field
+    assert wrong is None or wrong in params

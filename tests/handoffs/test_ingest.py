@@ -20,7 +20,13 @@ def batch(tenant: Tenant, *items: object) -> list[ingest.Receipt]:
 
 def test_a_submission_becomes_a_handoff_a_body_and_an_event(tenant: Tenant) -> None:
     receipt = submit(
-        tenant, payload(handoff_id="h"), trace_id="t", parent_handoff_id="p", step=3, context={"q": 1}, evidence=[{"s": 1}]
+        tenant,
+        payload(handoff_id="h"),
+        trace_id="t",
+        parent_handoff_id="p",
+        step=3,
+        context={"q": 1},
+        evidence=[{"s": 1}],
     )
     assert (receipt.status, receipt.handoff_id, receipt.state) == (202, "h", State.RECEIVED)
     handoff = Handoff.objects.get()
@@ -92,7 +98,14 @@ def test_the_same_content_again_is_answered_as_before(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize(
     "other",
-    [{"step": 2}, {"trace_id": "t"}, {"parent_handoff_id": "p"}, {"retry_of": "r"}, {"context": {"a": 1}}, {"evidence": [1]}],
+    [
+        {"step": 2},
+        {"trace_id": "t"},
+        {"parent_handoff_id": "p"},
+        {"retry_of": "r"},
+        {"context": {"a": 1}},
+        {"evidence": [1]},
+    ],
 )
 def test_an_id_with_other_content_or_envelope_is_a_conflict(tenant: Tenant, other: dict[str, object]) -> None:
     first = submit(tenant, payload(handoff_id="h"))
@@ -162,7 +175,10 @@ def test_a_broken_envelope_is_kept_with_the_place_of_what_is_wrong(tenant: Tenan
     handoff = Handoff.objects.get()
     verdict = queries.current_verdict(handoff)
     assert verdict is not None
-    assert (verdict["issues"][0]["code"], verdict["issues"][0]["json_pointer"]) == ("structure.unknown_field", "/colour")
+    assert (verdict["issues"][0]["code"], verdict["issues"][0]["json_pointer"]) == (
+        "structure.unknown_field",
+        "/colour",
+    )
     assert orjson.loads(bytes(queries.body(handoff).original))["colour"] == "red"
 
 

@@ -32,7 +32,9 @@ def batch(tenant: Tenant, *documents: dict[str, object]) -> list[str]:
         (to_itself, State.REJECTED, ["chain.self_handoff"], False),
     ],
 )
-def test_the_verdict_becomes_the_state(tenant: Tenant, document, state: str, codes: list[str], approvable: bool) -> None:
+def test_the_verdict_becomes_the_state(
+    tenant: Tenant, document, state: str, codes: list[str], approvable: bool
+) -> None:
     handoff = judged(tenant, document())
     assert (handoff.state, handoff.codes, handoff.approvable) == (state, codes, approvable)
     assert (handoff.claim, handoff.claim_expires_at, handoff.version) == (None, None, 2)
@@ -108,9 +110,10 @@ def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> 
 
 def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) -> None:
     batch(tenant, payload(), circular())
-    with monkeypatch.context() as patch, pytest.raises(DatabaseError):
+    with monkeypatch.context() as patch:
         patch.setattr(outcomes.counts, "apply", lambda _: (_ for _ in ()).throw(DatabaseError("gone")))
-        judging.drain()
+        with pytest.raises(DatabaseError):
+            judging.drain()
     assert not Verdict.objects.exists()
     assert not Finding.objects.exists()
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))

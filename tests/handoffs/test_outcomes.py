@@ -31,7 +31,9 @@ def test_warnings_are_flagged(tenant: Tenant, confidence: float, warned: bool) -
 
 
 def test_an_event_says_what_decided(tenant: Tenant) -> None:
-    reasons = [queries.events(judged(tenant, document))[-1].reason for document in (payload(), circular(confidence=0.2))]
+    reasons = [
+        queries.events(judged(tenant, document))[-1].reason for document in (payload(), circular(confidence=0.2))
+    ]
     assert reasons == ["", "chain.circular"]
 
 

@@ -129,12 +129,12 @@ def test_the_review_queue_takes_filters(tenant: Tenant) -> None:
 @pytest.mark.parametrize("cursor", ["held:x", "rejected:", "rejected:x", "x", "x:y"])
 def test_a_bad_cursor_of_the_queue_is_told_or_begins_anew(tenant: Tenant, cursor: str) -> None:
     judged(tenant, held())
+    told, rows = "", 0
     try:
-        page = queries.review_queue(tenant, cursor=cursor)
+        rows = len(queries.review_queue(tenant, cursor=cursor).items)
     except BadFilter as bad:
-        assert bad.field == "cursor"
-    else:
-        assert len(page.items) <= 1
+        told = bad.field
+    assert (told, rows) in {("cursor", 0), ("", 0), ("", 1)}
 
 
 def test_one_is_found_by_its_id_or_by_the_senders(tenant: Tenant) -> None:

@@ -98,7 +98,7 @@ def test_a_decision_stands(tenant: Tenant, decide) -> None:
 def test_a_decision_on_an_old_view_is_told_who_did_what(tenant: Tenant, decide) -> None:
     seen = judged(tenant, held())
     decide(seen, "approve", "fine with me", seen.version)
-    with pytest.raises(Stale, match="reviewer made it approved.*fine with me") as told:
+    with pytest.raises(Stale, match=r"reviewer made it approved.*fine with me") as told:
         decide(seen, "decline", "no", seen.version)
     assert told.value.handoff.state == State.APPROVED
     assert told.value.last_event.reason == "fine with me"

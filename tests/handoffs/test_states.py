@@ -31,7 +31,7 @@ def test_only_these_changes_are_allowed(before: str, after: str) -> None:
 
 def test_every_state_has_its_place() -> None:
     assert set(ALLOWED) == {"", *State.values}
-    assert REVIEWABLE == {"held", "rejected"}
+    assert {"held", "rejected"} == REVIEWABLE
     assert set(State.values) - {"received", "validating"} == SETTLED
 
 

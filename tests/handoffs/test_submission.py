@@ -106,7 +106,7 @@ def test_a_batch_is_cut_into_the_bytes_of_its_items() -> None:
 
 @pytest.mark.parametrize("sent", [b"[1, 2", b"[1,]", b"[" * 5000, b"[\xff]x"])
 def test_an_array_that_cannot_be_read_raises(sent: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         split_batch(sent, lines=False)
 
 

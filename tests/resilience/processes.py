@@ -64,8 +64,8 @@ class Installation:
             "HANDOFFAUDIT_DATA": str(folder),
             "HANDOFFAUDIT_SECRET_KEY": "a key of the tests that protects nothing at all, and is long",
             "HANDOFFAUDIT_SWEEP_SECONDS": "1",
-            "HANDOFFAUDIT_CLAIM_SECONDS": "3",
-            "HANDOFFAUDIT_CLAIM_SIZE": "40",
+            "HANDOFFAUDIT_CLAIM_SECONDS": "2",
+            "HANDOFFAUDIT_CLAIM_SIZE": "20",
             "DATABASE_URL": "",
             "REDIS_URL": "",
             **environment,
@@ -86,7 +86,12 @@ class Installation:
         """Code inside the installation, in a process of its own; what it printed."""
         program = f"import django; django.setup()\n{code}"
         done = subprocess.run(
-            [sys.executable, "-c", program], env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", program],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -23,15 +23,15 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_and_doubles_nothing(inst
     installation.web()
     first = installation.worker()
     with installation.client() as client:
-        for part in range(4):
-            send(client, 500, f"{part}-")
+        for part in range(3):
+            send(client, 400, f"{part}-")
         # In the middle: some are judged, some stand claimed, some were never looked at.
-        eventually(lambda: installation.waiting() < 2000, 20, installation.log())
+        eventually(lambda: installation.waiting() < 1200, 20, installation.log())
         kill(first)
-        assert 0 < installation.waiting() < 2000
+        assert 0 < installation.waiting() < 1200
         installation.worker()
         installation.worker()
-        assert_all_are_judged_once(installation, 2000)
+        assert_all_are_judged_once(installation, 1200)
 
 
 @BOTH
@@ -53,9 +53,7 @@ def test_lost_and_doubled_messages_change_nothing(
 
 
 @pytest.mark.services
-def test_a_broker_that_is_restarted_delays_and_loses_nothing(
-    with_own_redis: Installation, own_redis: OwnRedis
-) -> None:
+def test_a_broker_that_is_restarted_delays_and_loses_nothing(with_own_redis: Installation, own_redis: OwnRedis) -> None:
     installation = with_own_redis
     installation.web()
     installation.worker()

@@ -1,6 +1,7 @@
 """`python -m benchmarks [NAME…] [--quick] [--write]`."""
 
 import argparse
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -29,6 +30,8 @@ def main() -> None:
         options = replace(options, rows=(options.rows[0], asked.rows))
     if asked.database:
         options = replace(options, databases=tuple(asked.database))
+    # Ended from outside, a run still ends what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))
     machine = report.machine()
     rows = []
     for name in asked.names or SUITES:

@@ -27,7 +27,7 @@ LISTS = {
     "list by rare code and state": {"code": "integrity.payload_hash_mismatch", "state": "rejected"},
     "list by code and type": {"code": "chain.self_handoff", "type": "review"},
     "list of the last day": {"since": "24h"},
-    "list by score": {"quality_max": "0.75"},
+    "list by score": {"quality_max": "0.8"},
     "list of overdue": {"flag": "overdue"},
     "list of shadowed (none)": {"flag": "shadowed"},
 }
@@ -37,8 +37,6 @@ SPARSE = {
     "list by a rare code",
     "list by rare code and state",
     "list by code and type",
-    "list by score",
-    "list of shadowed (none)",
 }
 
 

@@ -1,24 +1,20 @@
 """Keys: who calls, in which tenant, and whether the key may do this."""
 
-import time
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from limits import RateLimitItem, parse
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 from ninja.security import HttpBearer
 
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api.problems import Problem
+from handoffaudit.api.rates import RequestRate
 from handoffaudit.api.reading_requests import check_length
 from handoffaudit.handoffs.actors import Actor
 
-_limiter = FixedWindowRateLimiter(MemoryStorage())
+_rate = RequestRate()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +66,16 @@ class KeyWith(HttpBearer):
 
 
 def _count(identity: KeyIdentity) -> None:
-    rate = _rate(settings.RATE_PER_KEY)
-    if _limiter.hit(rate, str(identity.key_id)):
-        return
-    reset = _limiter.get_window_stats(rate, str(identity.key_id)).reset_time
-    wait = max(1, round(reset - time.time()))
-    raise Problem(
-        429,
-        "Too many requests",
-        f"The key {identity.name!r} may make {rate.amount:,} requests per {rate.multiples} {rate.GRANULARITY.name}. "
-        f"Try again in {wait} seconds.",
-        headers={"Retry-After": str(wait)},
-        limit=f"{rate.amount}/{rate.GRANULARITY.name}",
-    )
-
-
-@cache
-def _rate(text: str) -> RateLimitItem:
-    return parse(text)
+    most = settings.RATE_PER_MINUTE
+    wait = _rate.seconds_to_wait(identity.key_id, most)
+    if wait:
+        raise Problem(
+            429,
+            "Too many requests",
+            f"The key {identity.name!r} may make {most:,} requests per minute. Try again in {wait} seconds.",
+            headers={"Retry-After": str(wait)},
+            limit=f"{most}/minute",
+        )
 
 
 def caller(request: HttpRequest) -> Caller:

@@ -59,6 +59,7 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "is_overdue": bool(shown.review_due_at and shown.state == "held" and shown.review_due_at < timezone.now()),
         "parent": parts.parent_of(shown),
         "attempts": queries.earlier_attempts(shown),
+        "later": queries.later_attempt(shown),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(len(events) - MOST_EVENTS, 0),
         "chain": parts.chain_drawings(

@@ -1,6 +1,6 @@
 """How it goes: states, compliance over time, top reasons, and what waits for somebody."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from handoffaudit.dashboard.partials import render_page
 from handoffaudit.drawing.charts import Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.figures import Bucket
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import State
 
@@ -79,8 +80,9 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         "waiting": queries.waiting(who.tenant),
     }
     if context["total"]:
-        context["chart"] = _chart(who, since, until, width=900, prefix="wide")
-        context["narrow_chart"] = _chart(who, since, until, width=340, prefix="narrow")
+        buckets = queries.over_time(who.tenant, since, until, BUCKETS)
+        context["chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=900, prefix="wide")
+        context["narrow_chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=340, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
         context["first_steps"] = True
@@ -95,10 +97,8 @@ def _compliance(totals: Mapping[str, int]) -> float | None:
     return 100 * passed / judged if judged else None
 
 
-def _chart(who: Who, since: datetime, until: datetime, *, width: int, prefix: str) -> Drawing:
-    buckets = queries.over_time(who.tenant, since, until, BUCKETS)
+def _chart(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool, width: int, prefix: str) -> Drawing:
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
-    hourly = until - since <= timedelta(days=2)
     bars = []
     for number, bucket in enumerate(buckets):
         end = buckets[number + 1].start if number + 1 < len(buckets) else until

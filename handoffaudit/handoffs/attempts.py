@@ -1,9 +1,10 @@
 """Attempts at the same handoff: a later one takes the place of the one it names in `retry_of`."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from handoffaudit.handoffs import changing, counts
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.actors import SYSTEM, Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.states import may_become
@@ -33,8 +34,29 @@ def supersede(arrivals: list[Arrival], sender: Actor) -> counts.Deltas:
         return deltas
     tenant_id = next(iter(later.values())).tenant_id
     Handoff.objects.bulk_update(retries, ["attempt"])
-    for handoff in Handoff.objects.filter(tenant=tenant_id, handoff_id__in=later).select_for_update().order_by("id"):
+    return _superseded(tenant_id, {before: handoff.handoff_id for before, handoff in later.items()}, sender)
+
+
+def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
+    """Those of them whose place a later attempt took while they were still to be judged; call after they are stored."""
+    deltas: counts.Deltas = Counter()
+    by_tenant: dict[int, list[str]] = {}
+    for handoff in judged:
+        by_tenant.setdefault(handoff.tenant_id, []).append(handoff.handoff_id)
+    for tenant_id, names in by_tenant.items():
+        retries = Handoff.objects.filter(tenant=tenant_id, retry_of__in=names).exclude(retry_of="")
+        later = {before: name for before, name in retries.values_list("retry_of", "handoff_id") if before != name}
+        deltas.update(_superseded(tenant_id, later, SYSTEM))
+    return deltas
+
+
+def _superseded(tenant_id: int, later: dict[str, str], actor: Actor) -> counts.Deltas:
+    deltas: counts.Deltas = Counter()
+    if not later:
+        return deltas
+    rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=later)
+    for handoff in rows.select_for_update().order_by("id"):
         if may_become(handoff.state, State.SUPERSEDED):
-            reason = f"{later[handoff.handoff_id].handoff_id} took its place"
-            deltas.update(changing.move(handoff, State.SUPERSEDED, sender, reason))
+            reason = f"{later[handoff.handoff_id]} took its place"
+            deltas.update(changing.move(handoff, State.SUPERSEDED, actor, reason))
     return deltas

@@ -25,14 +25,17 @@ class Claim:
     handoffs: list[Handoff]
 
 
-def claim(limit: int) -> Claim | None:
-    """Takes up to `limit` fresh handoffs, oldest first; else one whose claim ran out; None where nothing waits.
+def fresh(limit: int) -> Claim | None:
+    """Takes up to `limit` handoffs that nobody has tried yet, oldest first; None where there are none."""
+    return _claim("claim_expires_at IS NULL AND tries = 0", [], limit)
 
-    What failed before is taken alone: were it what kills its worker, it would take nothing along.
+
+def left_behind() -> Claim | None:
+    """Takes one whose claim ran out; None where there is none.
+
+    Alone: were it what kills its worker, it would take nothing along.
     """
-    return _claim("claim_expires_at IS NULL AND tries = 0", [], limit) or _claim(
-        "claim_expires_at < %s AND tries < %s", [timezone.now(), settings.CLAIM_TRIES], 1
-    )
+    return _claim("claim_expires_at < %s AND tries < %s", [timezone.now(), settings.CLAIM_TRIES], 1)
 
 
 def _claim(condition: str, values: list[object], limit: int) -> Claim | None:

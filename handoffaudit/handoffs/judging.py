@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs import claims, lineage, listening, outcomes
+from handoffaudit.handoffs import attempts, claims, counts, lineage, listening, outcomes
 from handoffaudit.handoffs.claims import Claim
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, new_id
 from handoffaudit.handoffs.outcomes import Judged
@@ -28,8 +28,9 @@ log = structlog.get_logger(__name__)
 def drain() -> int:
     """Judges until nothing waits; how many verdicts were stored."""
     stored = 0
-    while claim := claims.claim(settings.CLAIM_SIZE):
-        stored += judge(claim)
+    # What failed before takes its turn between fresh ones, so that a stream of these can't keep it waiting.
+    while found := [claim for claim in (claims.fresh(settings.CLAIM_SIZE), claims.left_behind()) if claim]:
+        stored += sum(judge(claim) for claim in found)
     return stored
 
 
@@ -57,7 +58,9 @@ def _store(claim: Claim, judged: list[Judged]) -> int:
     with transaction.atomic():
         held = claims.still_held(claim)
         stored = [one for one in judged if one.handoff.pk in held]
-        outcomes.store(stored)
+        deltas = outcomes.store(stored)
+        deltas.update(attempts.supersede_overtaken(one.handoff for one in stored))
+        counts.apply(deltas)
     listening.announce(one.handoff.pk for one in stored)
     return len(stored)
 

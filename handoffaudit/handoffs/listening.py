@@ -3,7 +3,8 @@
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 import redis
 import structlog
@@ -20,45 +21,60 @@ LOOK_SECONDS = 0.008
 RECHECK_SECONDS = 1.0
 
 
+@dataclass(slots=True)
+class _Waiter:
+    """A request that waits, and the version of its handoff that it has seen."""
+
+    version: int
+    event: threading.Event = field(default_factory=threading.Event)
+
+
 class _Waiters:
     """The handoffs that requests of this process wait for, and one thread that watches over all of them."""
 
     def __init__(self) -> None:
-        self._events: dict[uuid.UUID, list[threading.Event]] = {}
+        self._waiters: dict[uuid.UUID, list[_Waiter]] = {}
         self._lock = threading.Lock()
         self._someone = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, pk: uuid.UUID) -> threading.Event:
-        event = threading.Event()
+    def add(self, pk: uuid.UUID, version: int) -> _Waiter:
+        waiter = _Waiter(version)
         with self._lock:
-            self._events.setdefault(pk, []).append(event)
+            self._waiters.setdefault(pk, []).append(waiter)
             self._someone.set()
             if self._thread is None or not self._thread.is_alive():
                 watch = self._subscribe if settings.REDIS_URL else self._look
                 self._thread = threading.Thread(target=watch, name="listener", daemon=True)
                 self._thread.start()
-        return event
+        return waiter
 
-    def remove(self, pk: uuid.UUID, event: threading.Event) -> None:
+    def remove(self, pk: uuid.UUID, waiter: _Waiter) -> None:
         with self._lock:
-            events = self._events.get(pk, [])
-            if event in events:
-                events.remove(event)
-            if not events:
-                self._events.pop(pk, None)
-            if not self._events:
+            left = [one for one in self._waiters.get(pk, []) if one is not waiter]
+            if left:
+                self._waiters[pk] = left
+            else:
+                self._waiters.pop(pk, None)
+            if not self._waiters:
                 self._someone.clear()
 
     def waiting(self) -> int:
         with self._lock:
-            return sum(len(events) for events in self._events.values())
+            return sum(len(waiters) for waiters in self._waiters.values())
 
     def tell(self, pks: Iterable[uuid.UUID]) -> None:
         with self._lock:
             for pk in pks:
-                for event in self._events.get(pk, ()):
-                    event.set()
+                for waiter in self._waiters.get(pk, ()):
+                    waiter.event.set()
+
+    def _tell_newer(self, found: Mapping[uuid.UUID, int]) -> None:
+        with self._lock:
+            for pk, version in found.items():
+                for waiter in self._waiters.get(pk, ()):
+                    if version != waiter.version:
+                        waiter.event.set()
 
     def _subscribe(self) -> None:
         while True:
@@ -74,13 +90,11 @@ class _Waiters:
                 time.sleep(RECHECK_SECONDS)
 
     def _look(self) -> None:
-        versions: dict[uuid.UUID, int] = {}
         while self._someone.wait():
             with self._lock:
-                wanted = list(self._events)
-            found = dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version"))
-            self.tell(pk for pk, version in found.items() if version != versions.get(pk, version))
-            versions = found
+                wanted = list(self._waiters)
+            # Against what each request has seen: a change before the first look here counts, too.
+            self._tell_newer(dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version")))
             if connection.vendor == "postgresql":
                 close_old_connections()
             time.sleep(LOOK_SECONDS)
@@ -115,17 +129,18 @@ def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: fl
     """The handoff as soon as it has left these states, else as it stands after that time."""
     deadline = time.monotonic() + seconds
     handoff = look()
-    event = _waiters.add(handoff.pk)
+    waiter = _waiters.add(handoff.pk, handoff.version)
     try:
         # It may have changed between the first look and the registration.
         handoff = look()
         while handoff.state in states and (left := deadline - time.monotonic()) > 0:
+            waiter.version = handoff.version
             _lend_connection()
-            event.wait(min(left, RECHECK_SECONDS))
-            event.clear()
+            waiter.event.wait(min(left, RECHECK_SECONDS))
+            waiter.event.clear()
             handoff = look()
     finally:
-        _waiters.remove(handoff.pk, event)
+        _waiters.remove(handoff.pk, waiter)
     return handoff
 
 

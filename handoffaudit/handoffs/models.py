@@ -92,6 +92,7 @@ class Handoff(models.Model):
                 condition=models.Q(state__in=("received", "validating"), parked=False),
                 name="handoff_waiting",
             ),
+            models.Index(fields=["tenant", "retry_of"], condition=~models.Q(retry_of=""), name="handoff_by_retry"),
             # Few rows each, and none of them when a handoff arrives: what is rare must be found without a scan.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
             models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),

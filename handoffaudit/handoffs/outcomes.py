@@ -51,8 +51,8 @@ class Judged:
     policy: TypePolicy
 
 
-def store(judged: Sequence[Judged]) -> None:
-    """Writes all of it; call inside a transaction that holds the claims of these handoffs."""
+def store(judged: Sequence[Judged]) -> counts.Deltas:
+    """Writes all but the counts, which the caller applies last; call inside a transaction that holds the claims."""
     deltas: counts.Deltas = Counter()
     events = []
     for one in judged:
@@ -62,11 +62,10 @@ def store(judged: Sequence[Judged]) -> None:
         by = (SYSTEM.kind.value, SYSTEM.name)
         change = (str(one.from_state), state.value, _reason(verdict))
         events.append([handoff.pk, handoff.tenant_id, verdict.validated_at, *by, *change])
-    if not judged:
-        return
-    _store_verdicts(judged)
-    bulk.insert(EVENT, events)
-    counts.apply(deltas)
+    if judged:
+        _store_verdicts(judged)
+        bulk.insert(EVENT, events)
+    return deltas
 
 
 def store_at_the_door(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:

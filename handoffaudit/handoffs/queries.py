@@ -39,6 +39,7 @@ __all__ = [
     "events",
     "get",
     "known_values",
+    "later_attempt",
     "list_handoffs",
     "over_time",
     "record_of",
@@ -191,6 +192,13 @@ def events(handoff: Handoff) -> list[Event]:
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     """The handoffs of a piece of work, in the order they came."""
     return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:limit]) if trace_id else []
+
+
+def later_attempt(handoff: Handoff) -> Handoff | None:
+    """The attempt that took the place of this one."""
+    if handoff.state != State.SUPERSEDED:
+        return None
+    return of_tenant(handoff.tenant).filter(retry_of=handoff.handoff_id).exclude(retry_of="").order_by("-id").first()
 
 
 def earlier_attempts(handoff: Handoff, limit: int = 20) -> list[Handoff]:

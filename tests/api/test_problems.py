@@ -42,7 +42,7 @@ def test_a_key_that_is_none_is_told_how_to_send_one() -> None:
 
 
 def test_over_the_rate_it_is_told_when_to_come_again(tenant: Tenant, settings) -> None:
-    settings.RATE_PER_KEY = "3/minute"
+    settings.RATE_PER_MINUTE = 3
     with client(make_key(tenant, "read")) as api:
         assert [api.get("/handoffs").status_code for _ in range(3)] == [200] * 3
         refused = api.get("/handoffs")

@@ -9,7 +9,7 @@ import orjson
 from django.db import connections
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, ingest, judging, queries
+from handoffaudit.handoffs import claims, counts, ingest, judging, queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Handoff
@@ -82,3 +82,8 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return list(pool.map(run, calls))
+
+
+def take(limit: int) -> claims.Claim | None:
+    """What a worker would judge next."""
+    return claims.fresh(limit) or claims.left_behind()

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import claims, ingest, judging, reviewing
+from handoffaudit.handoffs import ingest, judging, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
 from handoffaudit.handoffs.reviewing import Decision, NotReviewable, Stale
@@ -20,6 +20,7 @@ from tests.handoffs.support import (
     judged,
     payload,
     submit,
+    take,
 )
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -81,7 +82,7 @@ def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenan
 
 def test_two_workers_never_claim_the_same(tenant: Tenant) -> None:
     batch(tenant, [orjson.dumps(payload(handoff_id=f"h{number}")) for number in range(60)])
-    taken = at_once(*[lambda: [claims.claim(20) for _ in range(2)]] * 3)
+    taken = at_once(*[lambda: [take(20) for _ in range(2)]] * 3)
     ids = [handoff.pk for claimed in taken for claim in claimed if claim for handoff in claim.handoffs]
     assert len(ids) == len(set(ids)) == 60
 

@@ -94,3 +94,13 @@ def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, mo
     items = [NOT_JSON, *(orjson.dumps({"document": payload(), "retry_of": name}) for name in "abc")]
     ingest.accept_batch(tenant, SENDER, items)
     assert len(applied) == 1
+
+
+def test_what_is_judged_after_its_retry_came_is_superseded_too(tenant: Tenant) -> None:
+    items = [circular(handoff_id="a"), {"document": payload(handoff_id="b"), "retry_of": "a"}]
+    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    assert state_of("a") == State.RECEIVED
+    judging.drain()
+    assert (state_of("a"), state_of("b")) == (State.SUPERSEDED, State.ACCEPTED)
+    assert queries.later_attempt(Handoff.objects.get(handoff_id="a")) == Handoff.objects.get(handoff_id="b")
+    assert_counts_are_right()

@@ -9,7 +9,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import claims, ingest
 from handoffaudit.handoffs.models import Event, Handoff, State
-from tests.handoffs.support import SENDER, judged, payload
+from tests.handoffs.support import SENDER, judged, payload, take
 
 pytestmark = pytest.mark.django_db
 
@@ -29,65 +29,65 @@ def let_claims_run_out() -> None:
 
 
 def test_a_claim_takes_the_oldest_first_and_no_more_than_asked_for(five: list[str]) -> None:
-    assert ids(claims.claim(3)) == five[:3]
-    assert ids(claims.claim(3)) == five[3:]
-    assert claims.claim(3) is None
+    assert ids(take(3)) == five[:3]
+    assert ids(take(3)) == five[3:]
+    assert take(3) is None
 
 
 def test_what_is_claimed_is_being_validated_and_says_so_once(five: list[str]) -> None:
-    claim = claims.claim(5)
+    claim = take(5)
     assert claim is not None
     assert {handoff.state for handoff in claim.handoffs} == {State.VALIDATING}
     assert set(Handoff.objects.values_list("state", "tries", "claim")) == {(State.VALIDATING, 1, claim.token)}
     let_claims_run_out()
-    claims.claim(5)
+    take(5)
     assert Event.objects.filter(from_state=State.RECEIVED, to_state=State.VALIDATING).count() == 5
 
 
 def test_a_claim_lasts_as_long_as_the_setting_says(five: list[str], settings) -> None:
     settings.CLAIM_SECONDS = 30
     before = timezone.now()
-    claims.claim(1)
+    take(1)
     expires = Handoff.objects.get(pk=five[0]).claim_expires_at
     assert timedelta(seconds=29) < expires - before < timedelta(seconds=32)
 
 
 def test_what_ran_out_is_taken_one_at_a_time(five: list[str]) -> None:
-    claims.claim(5)
-    assert claims.claim(5) is None
+    take(5)
+    assert take(5) is None
     let_claims_run_out()
-    assert [ids(claims.claim(5)) for _ in range(3)] == [[five[0]], [five[1]], [five[2]]]
+    assert [ids(take(5)) for _ in range(3)] == [[five[0]], [five[1]], [five[2]]]
 
 
 def test_what_is_fresh_goes_before_what_ran_out(tenant: Tenant, five: list[str]) -> None:
-    claims.claim(5)
+    take(5)
     let_claims_run_out()
     fresh = ingest.accept_batch(tenant, SENDER, [orjson.dumps(payload())])[0].id
-    assert ids(claims.claim(5)) == [fresh]
+    assert ids(take(5)) == [fresh]
 
 
 def test_a_claim_that_another_took_over_holds_nothing(five: list[str]) -> None:
-    first = claims.claim(2)
+    first = take(2)
     assert first is not None
     assert {str(pk) for pk in claims.still_held(first)} == set(five[:2])
-    claims.claim(3)
+    take(3)
     let_claims_run_out()
-    assert ids(claims.claim(1)) == [five[0]]
+    assert ids(take(1)) == [five[0]]
     assert {str(pk) for pk in claims.still_held(first)} == {five[1]}
 
 
 def test_what_was_judged_is_never_claimed(tenant: Tenant) -> None:
     judged(tenant, payload())
-    assert claims.claim(5) is None
+    assert take(5) is None
     assert not claims.anything_waits()
 
 
 def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings) -> None:
     settings.CLAIM_SECONDS = 3
     for least, most in ((1, 2.1), (2, 3.1)):
-        claim = claims.claim(1) if least == 1 else claims.claim(5)
+        claim = take(1) if least == 1 else take(5)
         assert claim is not None
-        claims.claim(5)
+        take(5)
         claims.release(claim, claim.handoffs[0])
         row = Handoff.objects.get(pk=claim.handoffs[0].pk)
         assert row.claim is None
@@ -96,11 +96,11 @@ def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings
 
 
 def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None:
-    mine = claims.claim(1)
+    mine = take(1)
     assert mine is not None
     let_claims_run_out()
     Handoff.objects.exclude(pk=five[0]).update(tries=9)
-    theirs = claims.claim(1)
+    theirs = take(1)
     assert theirs is not None
     assert ids(theirs) == ids(mine)
     claims.release(mine, mine.handoffs[0])
@@ -112,9 +112,9 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
     Handoff.objects.exclude(pk=five[0]).delete()
     for _ in range(2):
         assert claims.park_exhausted() == 0
-        assert ids(claims.claim(5)) == five[:1]
+        assert ids(take(5)) == five[:1]
         let_claims_run_out()
-    assert claims.claim(5) is None
+    assert take(5) is None
     assert claims.park_exhausted() == 1
     row = Handoff.objects.get()
     assert (row.parked, row.state, row.claim) == (True, State.VALIDATING, None)
@@ -126,7 +126,7 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
 
 def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> None:
     settings.CLAIM_TRIES = 1
-    claims.claim(5)
+    take(5)
     assert claims.park_exhausted() == 0
 
 
@@ -134,7 +134,7 @@ def test_something_waits_when_it_is_fresh_or_its_claim_ran_out(tenant: Tenant) -
     assert not claims.anything_waits()
     ingest.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
     assert claims.anything_waits()
-    claims.claim(1)
+    take(1)
     assert not claims.anything_waits()
     let_claims_run_out()
     assert claims.anything_waits()

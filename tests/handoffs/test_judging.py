@@ -9,12 +9,22 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, ingest, judging, outcomes, queries, sweeping
+from handoffaudit.handoffs import ingest, judging, outcomes, queries, sweeping
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy import strictness
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import Mode, TypePolicy
-from tests.handoffs.support import SENDER, assert_counts_are_right, circular, held, judged, payload, submit, to_itself
+from tests.handoffs.support import (
+    SENDER,
+    assert_counts_are_right,
+    circular,
+    held,
+    judged,
+    payload,
+    submit,
+    take,
+    to_itself,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -88,7 +98,7 @@ def test_a_poisoned_one_is_judged_once_the_bug_is_gone(tenant: Tenant, monkeypat
 
 def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> None:
     batch(tenant, payload(), circular())
-    lost = claims.claim(5)
+    lost = take(5)
     assert lost is not None
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert judging.drain() == 2
@@ -101,7 +111,7 @@ def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> N
 
 def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> None:
     first, second = batch(tenant, payload(), payload())
-    claim = claims.claim(5)
+    claim = take(5)
     assert claim is not None
     Handoff.objects.filter(pk=first).update(claim=None, parked=True)
     assert judging.judge(claim) == 1

@@ -102,14 +102,14 @@ def test_after_the_time_it_is_shown_as_it_stands(tenant: Tenant) -> None:
 def test_who_waits_is_counted_and_the_number_has_a_limit(waiters: listening._Waiters, settings) -> None:
     settings.MAX_WAITING_REQUESTS = 2
     one, other = uuid.uuid4(), uuid.uuid4()
-    first, second = waiters.add(one), waiters.add(one)
+    first, second = waiters.add(one, 1), waiters.add(one, 1)
     assert listening.too_many()
     waiters.remove(one, first)
     assert not listening.too_many()
-    third = waiters.add(other)
+    third = waiters.add(other, 1)
     waiters.tell([one])
-    assert second.is_set()
-    assert not third.is_set()
+    assert second.event.is_set()
+    assert not third.event.is_set()
     waiters.remove(one, second)
     waiters.remove(other, third)
 

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import claims, judging, parking, queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import ActorKind, Handoff, State
-from tests.handoffs.support import assert_counts_are_right, judged, payload, submit
+from tests.handoffs.support import assert_counts_are_right, judged, payload, submit, take
 
 pytestmark = pytest.mark.django_db
 ADA = Actor(ActorKind.PERSON, "ada")
@@ -18,7 +18,7 @@ ADA = Actor(ActorKind.PERSON, "ada")
 @pytest.fixture
 def parked(tenant: Tenant) -> Handoff:
     receipt = submit(tenant, payload(handoff_id="h"))
-    claims.claim(1)
+    take(1)
     Handoff.objects.update(tries=3, claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert claims.park_exhausted() == 1
     return queries.get(tenant, receipt.id)

@@ -8,11 +8,11 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, ingest, judging, queries
+from handoffaudit.handoffs import ingest, judging, queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Handoff, new_id
-from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit, to_itself
+from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit, take, to_itself
 
 pytestmark = pytest.mark.django_db
 
@@ -185,7 +185,7 @@ def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
     handoff = queries.get(tenant, submit(tenant, payload()).id)
     assert queries.current_verdict(handoff) is None
     assert queries.verdicts(handoff) == []
-    claims.claim(1)
+    take(1)
     assert [event.to_state for event in queries.events(handoff)] == ["received", "validating"]
     record = queries.record_of(handoff, queries.body(handoff))
     assert record is not None

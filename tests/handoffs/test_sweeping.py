@@ -8,9 +8,9 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, judging, sweeping, tasks, waking
+from handoffaudit.handoffs import judging, sweeping, tasks, waking
 from handoffaudit.handoffs.models import Handoff, State
-from tests.handoffs.support import judged, payload, submit
+from tests.handoffs.support import judged, payload, submit, take
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_it_wakes_for_what_was_left_behind_and_for_nothing_else(tenant: Tenant, 
     submit(tenant, payload())
     sweeping.sweep()
     assert sent == [True]
-    claims.claim(1)
+    take(1)
     sweeping.sweep()
     assert sent == [True]
     Handoff.objects.filter(state=State.VALIDATING).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
@@ -39,7 +39,7 @@ def test_it_wakes_for_what_was_left_behind_and_for_nothing_else(tenant: Tenant, 
 @pytest.mark.django_db
 def test_what_is_parked_wakes_nobody(tenant: Tenant, sent: list[bool]) -> None:
     submit(tenant, payload())
-    claims.claim(1)
+    take(1)
     Handoff.objects.update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
     sweeping.sweep()
     assert sent == []

@@ -8,10 +8,10 @@ from handoffaudit.dashboard import sign_in
 from handoffaudit.dashboard.home import home
 
 urlpatterns = [
+    path("api/v1/", api.urls),
     path("", home, name="home"),
     path("healthz", alive, name="healthz"),
     path("readyz", ready, name="readyz"),
-    path("api/v1/", api.urls),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
     path("", include(sign_in.urlpatterns)),
 ]

@@ -1,6 +1,7 @@
 """Keys: who calls, in which tenant, and whether the key may do this."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -25,11 +26,16 @@ class Caller:
 
     @property
     def tenant(self) -> Tenant:
-        return Tenant(pk=self.key.tenant_id, slug=self.key.tenant_slug)
+        return _tenant(self.key.tenant_id, self.key.tenant_slug)
 
     @property
     def actor(self) -> Actor:
         return Actor.key(self.key.name)
+
+
+@lru_cache(maxsize=1024)
+def _tenant(pk: int, slug: str) -> Tenant:
+    return Tenant(pk=pk, slug=slug)
 
 
 class KeyWith(HttpBearer):

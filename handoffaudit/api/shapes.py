@@ -36,14 +36,12 @@ def links(pk: str, tenant_slug: str) -> dict[str, str]:
     }
 
 
-def receipt_of(receipt: Receipt, tenant_slug: str) -> dict[str, Any]:
+def receipt_of(receipt: Receipt) -> dict[str, Any]:
     shown: dict[str, Any] = {"id": receipt.id, "handoff_id": receipt.handoff_id, "state": receipt.state}
     if receipt.issues:
         shown["issues"] = [
             issue.to_dict() | {"issue_id": f"issue-{number}"} for number, issue in enumerate(receipt.issues, 1)
         ]
-    if receipt.id:
-        shown["links"] = links(receipt.id, tenant_slug)
     return shown
 
 

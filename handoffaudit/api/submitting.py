@@ -54,7 +54,7 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
 
 
 def _answer(receipt: Receipt, slug: str) -> HttpResponse:
-    shown = shapes.receipt_of(receipt, slug)
+    shown = shapes.receipt_of(receipt) | ({"links": shapes.links(receipt.id, slug)} if receipt.id else {})
     if receipt.status in (200, 202):
         return shapes.answer(shown, receipt.status, Location=shown["links"]["self"])
     if receipt.status == 422:
@@ -87,7 +87,7 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
     who = caller(request)
     items = _items(body_of(request, settings.MAX_BATCH_BYTES))
     receipts = ingest.accept_batch(who.tenant, who.actor, items, declared_format)
-    shown = [_item(receipt, who.tenant.slug) for receipt in receipts]
+    shown = [_item(receipt) for receipt in receipts]
     totals = Counter(str(receipt.status) for receipt in receipts)
     return shapes.answer({"items": shown, "totals": totals})
 
@@ -112,7 +112,6 @@ def _items(sent: bytes) -> list[bytes]:
     return items
 
 
-def _item(receipt: Receipt, slug: str) -> dict[str, Any]:
-    shown = {"status": receipt.status} | shapes.receipt_of(receipt, slug)
-    shown.pop("links", None)
+def _item(receipt: Receipt) -> dict[str, Any]:
+    shown = {"status": receipt.status} | shapes.receipt_of(receipt)
     return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})

@@ -2,6 +2,7 @@
 
 import uuid
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from django.db import connection, transaction
@@ -9,15 +10,16 @@ from django.db import connection, transaction
 from handoffaudit.handoffs import attempts, bulk, counts, outcomes, waking
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
 from handoffaudit.handoffs.unread import verdict_of_unread
 
 HANDOFF = bulk.Columns.of(
     Handoff,
     *("id", "tenant", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
     *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
-    *("content_hash", "data_hash", "chain_length"),
+    *("content_hash", "data_hash", "chain_length", "attempt"),
 )
+_columns_of = attrgetter(*HANDOFF.names)
 BODY = bulk.Columns.of(HandoffBody, "handoff", "original", "context", "evidence")
 EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
@@ -71,15 +73,14 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
         answers.append(before)
         if before is None:
             new.append(arrival)
-            known[handoff.handoff_id] = Known(handoff.pk, handoff.content_hash, handoff.state)
+            known[handoff.handoff_id] = Known(handoff.id, handoff.content_hash, handoff.state)
     attempts.number(new)
     # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
     bulk.insert(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
     bulk.insert(BODY, [_body_row(arrival) for arrival in new])
     bulk.insert(EVENT, [_event_row(arrival, sender) for arrival in new])
-    deltas = outcomes.store_at_the_door(
-        [(one.handoff, verdict_of_unread(one.handoff, one.issues)) for one in new if one.issues]
-    )
+    unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
+    deltas = outcomes.store_at_the_door([(handoff, verdict_of_unread(handoff, issues)) for handoff, issues in unread])
     deltas.update(attempts.supersede(new, sender))
     # Last of all, as workers do: rows first, then counts.
     counts.apply(deltas)
@@ -99,28 +100,17 @@ def _known(arrivals: list[Arrival]) -> dict[str, Known]:
         return {name: Known(uuid.UUID(str(pk)), content, state) for name, pk, content, state in cursor.fetchall()}
 
 
-def _handoff_row(arrival: Arrival) -> list[Any]:
-    row = arrival.handoff
-    return [
-        *(
-            row.pk,
-            row.tenant_id,
-            row.handoff_id,
-            row.format,
-            row.handoff_type,
-            row.source_agent_id,
-            row.target_agent_id,
-        ),
-        *(row.trace_id, row.parent_handoff_id, row.retry_of, row.step, State(row.state).value, row.received_at),
-        *(row.sender_timestamp, row.size_bytes, row.content_hash, row.data_hash, row.chain_length),
-    ]
+def _handoff_row(arrival: Arrival) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = _columns_of(arrival.handoff)
+    return row
 
 
-def _body_row(arrival: Arrival) -> list[Any]:
-    return [arrival.handoff.pk, arrival.body.original, arrival.body.context, arrival.body.evidence]
+def _body_row(arrival: Arrival) -> tuple[Any, ...]:
+    sent = arrival.submission
+    return arrival.handoff.id, sent.document, sent.context, sent.evidence
 
 
-def _event_row(arrival: Arrival, sender: Actor) -> list[Any]:
+def _event_row(arrival: Arrival, sender: Actor) -> tuple[Any, ...]:
     reason = "it can't be read" if arrival.issues else ""
     row = arrival.handoff
-    return [row.pk, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", State(row.state).value, reason]
+    return row.id, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", row.state, reason

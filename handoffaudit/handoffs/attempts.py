@@ -33,7 +33,6 @@ def supersede(arrivals: list[Arrival], sender: Actor) -> counts.Deltas:
     if not later:
         return deltas
     tenant_id = next(iter(later.values())).tenant_id
-    Handoff.objects.bulk_update(retries, ["attempt"])
     return _superseded(tenant_id, {before: handoff.handoff_id for before, handoff in later.items()}, sender)
 
 

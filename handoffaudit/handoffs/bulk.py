@@ -99,14 +99,15 @@ def insert(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
             for row in rows:
                 copy.write_row(row)
         return
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f'INSERT INTO "{columns.table}" ({columns.listed}) VALUES ({columns.marks()})',  # noqa: S608
-            columns.adapted(rows),
-        )
+    execute_each(
+        f'INSERT INTO "{columns.table}" ({columns.listed}) VALUES ({columns.marks()})',  # noqa: S608
+        columns.adapted(rows),
+    )
 
 
 def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Runs one statement for each row, in order (SQLite)."""
-    with connection.cursor() as cursor:
-        cursor.executemany(sql, rows)
+    """Runs one statement for each row, in order (SQLite). Past Django's cursor, which would read the statement through
+    for its own kind of marks each time."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        connection.connection.executemany(sql.replace("%s", "?"), rows)

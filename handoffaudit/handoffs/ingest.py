@@ -85,7 +85,7 @@ def _receipt(arrival: Arrival, known: Known | None) -> Receipt:
     handoff = arrival.handoff
     if known is None:
         status = 422 if arrival.issues else 202
-        return Receipt(status, str(handoff.pk), handoff.handoff_id, handoff.state, arrival.issues)
+        return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, arrival.issues)
     if known.content_hash == handoff.content_hash:
         return Receipt(200, str(known.pk), handoff.handoff_id, known.state)
     return Receipt(

@@ -69,7 +69,7 @@ def anew(handoff_id: str, tenant: str) -> dict[str, Any]:
     document, own = sent["document"], str(uuid.uuid4())
     for name in ("parent_handoff_id", "retry_of"):
         sent.pop(name, None)
-    sent["trace_id"] = f"trace-{own}"
+    sent["trace_id"] = str(uuid.uuid4())
     if "handoff" in document:
         sent["handoff_id"] = own
         document["handoff"]["trace_id"] = sent["trace_id"]

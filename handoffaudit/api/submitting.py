@@ -96,8 +96,9 @@ def _items(sent: bytes) -> list[bytes]:
     # A byte order mark at the start belongs to the file, not to its first document.
     sent = sent.removeprefix(b"\xef\xbb\xbf")
     lines = sent.lstrip()[:1] != b"["
+    most = settings.MAX_BATCH_ITEMS
     try:
-        items = split_batch(sent, lines=lines)
+        items = split_batch(sent, lines=lines, most=most)
     except ValueError as error:
         raise Problem(
             422,
@@ -106,9 +107,8 @@ def _items(sent: bytes) -> list[bytes]:
         ) from error
     if not items:
         raise Problem(422, "An empty batch", "Send at least one document.")
-    if len(items) > settings.MAX_BATCH_ITEMS:
-        most = settings.MAX_BATCH_ITEMS
-        raise Problem(413, "Too many items", f"The batch has {len(items):,} items; {most:,} are the most.", limit=most)
+    if len(items) > most:
+        raise Problem(413, "Too many items", f"The batch has more than {most:,} items, which are the most.", limit=most)
     return items
 
 

@@ -28,6 +28,7 @@ from handoffaudit.handoffs.states import REVIEWABLE
 
 MOST_AT_ONCE = 200
 TOLD_ONE_BY_ONE = 5
+MOST_DIGITS = 9
 
 
 @page_for(Role.REVIEWER)
@@ -38,7 +39,7 @@ def decide_one(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     version = request.POST.get("version", "")
     try:
         handoff = queries.get(who.tenant, str(pk))
-        if decision is None or not version.isdecimal():
+        if decision is None or not _is_version(version):
             error = "Nothing was decided: the form came incomplete. Choose Approve or Decline."
             return item_page(request, who, handoff, 400, error=error, note=note)
         handoff = decide(
@@ -119,12 +120,17 @@ def _decision(request: HttpRequest) -> Decision | None:
     return Decision(given) if given in list(Decision) else None
 
 
+def _is_version(text: str) -> bool:
+    # int() refuses thousands of digits.
+    return text.isdecimal() and len(text) <= MOST_DIGITS
+
+
 def _chosen(request: HttpRequest) -> list[tuple[str, int]]:
     """What is selected, as `<id>:<version seen>`; what is not written so is left out."""
     chosen = []
     for value in request.POST.getlist("select"):
         reference, _, version = value.partition(":")
-        if version.isdecimal():
+        if _is_version(version):
             chosen.append((reference, int(version)))
     return chosen
 

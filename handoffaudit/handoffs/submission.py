@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice, takewhile
 from typing import Any
 
 import msgspec
@@ -35,7 +37,7 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENVELOPE = msgspec.json.Decoder(_Wrapped)
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_LINE = re.compile(rb"\S[^\n]*")
 FIELDS = _Wrapped.__struct_fields__
 
 
@@ -158,11 +160,23 @@ def _unreadable(error: str) -> Issue:
     )
 
 
-def split_batch(sent: bytes, *, lines: bool) -> list[bytes]:
-    """The items of a batch, each as its own bytes. Raises `ValueError` where a JSON array can't be read."""
+def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
+    """The items of a batch, each as its own bytes; of more than `most` only one more, since millions of them would take
+    a hundred times the memory of what was sent. Raises `ValueError` where a JSON array can't be read."""
     if lines:
-        return [line for line in sent.split(b"\n") if line.strip()]
+        return [
+            sent[sent.rfind(b"\n", 0, found.start()) + 1 : found.end()]
+            for found in islice(_LINE.finditer(sent), most + 1)
+        ]
     try:
-        return [bytes(item) for item in _ITEMS.decode(sent)]
+        items = msgspec.structs.astuple(_items(most + 1).decode(sent))
     except _UNREADABLE as error:
         raise ValueError(str(error)) from error
+    return [bytes(item) for item in takewhile(len, items)]
+
+
+@lru_cache(maxsize=4)
+def _items(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
+    """An array's first items; msgspec reads what follows and keeps none of it."""
+    fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))

@@ -20,6 +20,7 @@ from handoffaudit.validation.config import (
 MOST_ROWS = 500
 LONGEST_TYPE = 200
 LONGEST_SHOWN = 80
+MOST_ERRORS = 100
 RANGES: dict[str, tuple[int, int]] = {
     "token_budget": (1, 1_000_000),
     "approval_length": (1, 1000),
@@ -71,8 +72,10 @@ def to_plain(row: TypePolicy) -> dict[str, Any]:
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
     """One row. A field that is not given has its default; every wrong one is told in `InvalidPolicy`."""
     name = given.get("handoff_type")
-    row = name if isinstance(name, str) else "?"
-    errors = [_unknown(row, field) for field in given if field not in FIELDS]
+    # Each error repeats it: a name of a megabyte with ten thousand errors would fill the memory.
+    row = name[:LONGEST_TYPE] if isinstance(name, str) else "?"
+    unknown = itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
+    errors = [_unknown(row, field[:LONGEST_TYPE]) for field in unknown]
     values: dict[str, Any] = {}
     for field in FIELDS:
         if field not in given and field != "handoff_type":
@@ -96,8 +99,10 @@ def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypePolicy, ...]:
             rows.append(parse_row(row))
         except InvalidPolicy as invalid:
             errors.extend(invalid.errors)
+        if len(errors) >= MOST_ERRORS:
+            break
     if errors:
-        raise InvalidPolicy(errors)
+        raise InvalidPolicy(errors[:MOST_ERRORS])
     return checked_table(rows)
 
 

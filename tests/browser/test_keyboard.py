@@ -203,7 +203,7 @@ def test_the_second_reviewer_sees_who_has_it_open_and_is_told_of_the_decision(qu
     expect(told).to_contain_text("declined")
     expect(told).to_contain_text("Looks right to me.")
     assert sender.get(sent[0])["state"] == "declined"
-    assert sender.last_event(sent[0])["actor"] == "rui"
+    assert sender.last_event(sent[0])["actor"]["name"] == "rui"
 
 
 def test_the_first_free_one_is_opened_for_the_second_reviewer(queue, open_page, sender):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.parsing import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
+from handoffaudit.policy.parsing import FIELDS, MOST_ERRORS, MOST_ROWS, parse_row, parse_rows, to_plain
 from handoffaudit.validation.config import OPTIONAL_LAYERS, CircularPolicy, Mode, Strictness, TypePolicy
 
 JSON = st.recursive(
@@ -87,6 +87,15 @@ def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
         parse_row({"handoff_type": "a", "token_buget": 5})
     with pytest.raises(InvalidPolicy, match="no such field"):
         parse_row({"handoff_type": "a", "grounding": "off"})
+
+
+def test_of_a_great_many_errors_some_are_told_and_briefly() -> None:
+    row = {"handoff_type": "t" * 50_000} | {f"{number}-{'f' * 300}": 1 for number in range(500)}
+    for rows in ([row], [{}] * 5000):
+        with pytest.raises(InvalidPolicy) as refused:
+            parse_rows(rows)
+        assert len(refused.value.errors) == MOST_ERRORS
+        assert len(str(refused.value)) < 100_000
 
 
 def test_a_long_value_is_not_repeated_whole() -> None:

@@ -42,11 +42,6 @@ def _halves() -> list[tuple[bytes, bytes]]:
     return found
 
 
-def mean_size() -> int:
-    """Bytes of a bare document."""
-    return sum(len(before) + len(after) + 32 for before, after in _halves()) // len(_halves())
-
-
 def bare() -> Iterator[bytes]:
     """Payload documents, one after the other, without end."""
     for before, after in cycle(_halves()):

@@ -146,7 +146,7 @@ def postgresql_without_redis(**_: object) -> list[CheckMessage]:
     return [
         Warning(
             "DATABASE_URL is a PostgreSQL database, but REDIS_URL is not set: only workers on this machine are woken at"
-            " once, and limits and sign-in lockouts are counted in each process by itself.",
+            " once, and failed sign-ins are counted in each process by itself.",
             hint="Set REDIS_URL, e.g. redis://127.0.0.1:6379/0.",
             id="handoffaudit.W009",
         )

@@ -31,7 +31,7 @@ def secret_key(folder: Path) -> str:
         return path.read_text().strip()
     except FileNotFoundError:
         pass
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = secrets.token_urlsafe(50)
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -17,7 +17,7 @@ DATA_FOLDER = data_folder()
 SECRET_KEY = secret_key(DATA_FOLDER)
 DEBUG = env.bool("HANDOFFAUDIT_DEBUG", False)
 ALLOWED_HOSTS = env.list("HANDOFFAUDIT_ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"])
-PUBLIC_URL = env.str("HANDOFFAUDIT_PUBLIC_URL", "")
+PUBLIC_URL = env.str("HANDOFFAUDIT_PUBLIC_URL", "").rstrip("/")
 HTTPS = PUBLIC_URL.startswith("https://")
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL] if PUBLIC_URL else []
 

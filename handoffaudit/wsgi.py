@@ -18,6 +18,8 @@ from handoffaudit.memory import calm  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 API_PAGES = ("/api/v1/docs",)
+# Forms are small. Django would hold a batch of a form in memory, and files of any size on the disk, for anybody.
+MAX_FORM_BYTES = 1024 * 1024
 
 
 class ApiHandler(WSGIHandler):
@@ -47,5 +49,16 @@ calm()
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
-    handler = _api if path.startswith(API_PREFIX) and not path.startswith(API_PAGES) else _pages
-    return handler(environ, start_response)
+    if path.startswith(API_PREFIX) and not path.startswith(API_PAGES):
+        return _api(environ, start_response)
+    announced = environ.get("CONTENT_LENGTH") or "0"
+    if announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
+        return _too_large(start_response)
+    return _pages(environ, start_response)
+
+
+def _too_large(start_response: Callable[..., Any]) -> Iterable[bytes]:
+    said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most.\n".encode()
+    headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(said)))]
+    start_response("413 Content Too Large", headers)
+    return [said]

@@ -1,5 +1,6 @@
 """Reading handoffs, and deciding them."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import orjson
@@ -16,7 +17,7 @@ from handoffaudit.api.submitting import router
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import listening, queries, reviewing
 from handoffaudit.handoffs.models import WAITING_STATES, State
-from handoffaudit.handoffs.queries import Filters
+from handoffaudit.handoffs.queries import BadFilter, Filters
 from handoffaudit.handoffs.reviewing import Decision
 
 # Submitting's router and not one of its own: an address with two methods must stand in one, and `/handoffs/batch` must
@@ -51,10 +52,21 @@ class ListQuery(Schema):
 )
 def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
     who = caller(request)
+    _check_names(request)
     filters = Filters.from_query(request.GET)
     page = queries.list_handoffs(who.tenant, filters, cursor=query.cursor, limit=query.limit)
     items = [shapes.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
     return shapes.answer({"items": items, "next": page.next})
+
+
+def _check_names(request: HttpRequest) -> None:
+    """A filter that is misspelt must not pass as one that narrows nothing."""
+    known = list(ListQuery.model_fields)
+    for name in request.GET:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the filters are {', '.join(known)}."
+            raise BadFilter(name[:40], request.GET[name][:40], f"there is no such filter; {hint}")
 
 
 @router.get(

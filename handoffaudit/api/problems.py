@@ -68,12 +68,15 @@ def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpRe
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [
-        {"field": ".".join(str(part) for part in one["loc"][1:]) or str(one["loc"][0]), "message": one["msg"]}
-        for one in error.errors
-    ]
+    errors = [{"field": _field(one["loc"]), "message": one["msg"]} for one in error.errors]
     said = "; ".join(f"{one['field']}: {one['message']}" for one in errors)
     return problem(422, "The request can't be read", said, errors=errors)
+
+
+def _field(place: tuple[str | int, ...]) -> str:
+    """The field as the sender knows it: of a body, without the name that the view has for the whole."""
+    inside = place[2:] if place[0] == "body" else place[1:]
+    return ".".join(str(part) for part in inside) or str(place[0])
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:

@@ -100,7 +100,7 @@ class SummaryOut(Schema):
     handoff_type: str
     source_agent_id: str
     target_agent_id: str
-    trace_id: str
+    trace_id: str | None
     parent_handoff_id: str | None
     retry_of: str | None
     attempt: int

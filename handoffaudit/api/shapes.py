@@ -1,4 +1,4 @@
-"""What the API shows: rows into JSON values, and the schemas that describe them."""
+"""What the API shows: rows into JSON values. `schemas.py` describes them."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 from django.conf import settings
 from django.http import HttpResponse
-from django.utils import timezone
 
 from handoffaudit.handoffs.ingest import Receipt
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
 
 
 def answer(content: Any, status: int = 200, **headers: str) -> HttpResponse:
@@ -47,7 +46,6 @@ def receipt_of(receipt: Receipt) -> dict[str, Any]:
 
 def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
     """A handoff as lists show it."""
-    overdue = bool(handoff.state == State.HELD and handoff.review_due_at and handoff.review_due_at < timezone.now())
     return {
         "id": str(handoff.pk),
         "handoff_id": handoff.handoff_id,
@@ -55,7 +53,7 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
         "handoff_type": handoff.handoff_type,
         "source_agent_id": handoff.source_agent_id,
         "target_agent_id": handoff.target_agent_id,
-        "trace_id": handoff.trace_id,
+        "trace_id": handoff.trace_id or None,
         "parent_handoff_id": handoff.parent_handoff_id or None,
         "retry_of": handoff.retry_of or None,
         "attempt": handoff.attempt,
@@ -66,7 +64,7 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
         "flags": {
             "warnings": handoff.warnings,
             "shadowed": bool(handoff.would_decide),
-            "overdue": overdue,
+            "overdue": handoff.overdue,
             "parked": handoff.parked,
         },
         "user_approved": handoff.user_approved,

@@ -42,7 +42,6 @@ def unwritable(error: OSError) -> str:
 def start_with_database() -> None:
     """Django with a database that this version can use. The embedded one is migrated where need be."""
     start_django()
-    import handoffaudit.celery  # noqa: F401 -- its broker, not Celery's own default, is the one to wake
     from handoffaudit.cli import migrating
 
     with migrating.database_errors():
@@ -81,7 +80,7 @@ def actor_name() -> str:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Waits for the lock. It is freed when the process ends, however that happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

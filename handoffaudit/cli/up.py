@@ -33,6 +33,8 @@ def command(host: str, port: int, *, sample: bool) -> None:
     At the first start it prints a one-time link, with which the first administrator signs in.
     """
     began = time.monotonic()
+    # What is handed over, sessions and passwords' hashes are for nobody else on this machine.
+    os.umask(0o077)
     folder = data_folder()
     address = f"http://{place.shown_host(host)}:{port}"
     place.check_folder(folder)

@@ -1,4 +1,4 @@
-"""What is shown where a page can't be: in the house's look for people, as a problem document for programs."""
+"""What is shown where a page can't be. The API answers with problem documents instead (`api/problems.py`)."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

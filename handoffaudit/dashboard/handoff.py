@@ -8,7 +8,6 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
-from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_POST, require_safe
 
@@ -56,7 +55,6 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
-        "is_overdue": bool(shown.review_due_at and shown.state == "held" and shown.review_due_at < timezone.now()),
         "parent": parts.parent_of(shown),
         "attempts": queries.earlier_attempts(shown),
         "later": queries.later_attempt(shown),

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -133,7 +133,7 @@ def _searched(who: Who, text: str) -> tuple[Filters, str]:
     known = queries.known_values(who.tenant)
     for field, values in SEARCHED:
         if text in getattr(known, values):
-            return replace(Filters(), **{field: text}), field  # type: ignore[arg-type]
+            return Filters(**{field: text}), field  # type: ignore[arg-type]
     return Filters.from_query({"trace": text}), "trace"
 
 

@@ -85,7 +85,7 @@ def _page(
 ) -> HttpResponse:
     link = request.build_absolute_uri(invitation.path) if invitation else ""
     if invitation and settings.PUBLIC_URL:
-        link = settings.PUBLIC_URL.rstrip("/") + invitation.path
+        link = settings.PUBLIC_URL + invitation.path
     context: dict[str, Any] = {
         "tab": "people",
         "members": people.members(who.tenant),

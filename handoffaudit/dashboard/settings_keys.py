@@ -111,7 +111,7 @@ def _page(
 
 def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
     """A call that works with this key as it is; empty where its scopes allow none without an id."""
-    base = settings.PUBLIC_URL.rstrip("/") or request.build_absolute_uri("/").rstrip("/")
+    base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     line = f'curl {base}/api/v1/{{}} \\\n  -H "Authorization: Bearer {secret}"'
     if Scope.INGEST in key.scopes:
         return line.format("handoffs?format=payload") + _body(who)

@@ -40,7 +40,7 @@ class Row:
 def table(request: HttpRequest, who: Who) -> HttpResponse:
     """`?edit=<type>` and `?add` open an editor: the same page with JavaScript and without."""
     now = strictness.current(who.tenant)
-    return _page(request, who, now, _asked_for(request, who, now))
+    return _page(request, now, _asked_for(request, who, now))
 
 
 @page_for(Role.ADMIN)
@@ -51,10 +51,10 @@ def save(request: HttpRequest, who: Who) -> HttpResponse:
         saved = _save(who, editor)
     except InvalidPolicy as invalid:
         editor.refuse(invalid)
-        return _page(request, who, strictness.current(who.tenant), editor, status=400)
+        return _page(request, strictness.current(who.tenant), editor, status=400)
     except Stale as stale:
         editor.meet(stale.current)
-        return _page(request, who, stale.current, editor, status=409)
+        return _page(request, stale.current, editor, status=409)
     changed = saved.version != editor.base_version
     return _done(request, who, f"Saved as version {saved.version}." if changed else "Nothing was changed.")
 
@@ -75,7 +75,7 @@ def delete(request: HttpRequest, who: Who) -> HttpResponse:
         now = strictness.current(who.tenant)
         text = str(refused) if isinstance(refused, InvalidPolicy) else _moved_on(now)
         messages.error(request, f"{editor.row} was not deleted. {text}")
-        return _page(request, who, now, None, status=409)
+        return _page(request, now, None, status=409)
     return _done(request, who, f"Deleted {editor.row}: it follows the row for any other type. Version {saved.version}.")
 
 
@@ -107,12 +107,12 @@ def _done(request: HttpRequest, who: Who, message: str) -> HttpResponse:
     address = reverse("dashboard:strictness", args=[who.tenant.slug])
     if not is_htmx(request):
         return redirect(address)
-    response = _page(request, who, strictness.current(who.tenant), None)
+    response = _page(request, strictness.current(who.tenant), None)
     response["HX-Push-Url"] = address
     return response
 
 
-def _page(request: HttpRequest, who: Who, now: Table, editor: Editor | None, status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, now: Table, editor: Editor | None, status: int = 200) -> HttpResponse:
     rows = [_row(row, editor) for row in now.rows]
     lost = editor if editor and editor.gone else None
     context: dict[str, Any] = {

@@ -110,7 +110,6 @@ def frame(
     description: str,
     prefix: str,
     class_: str,
-    standalone: bool = False,
     interactive: bool = False,
 ) -> str:
     """The `<svg>` itself. Links inside stay reachable only where it is a group and not an image."""
@@ -124,7 +123,7 @@ def frame(
         viewBox=f"0 0 {_value(float(width))} {_value(float(height))}",
         width=float(width),
         height=float(height),
-        role="group" if interactive and not standalone else "img",
+        role="group" if interactive else "img",
         aria_labelledby=f"{prefix}-title",
         aria_describedby=f"{prefix}-desc",
         font_family="system-ui, sans-serif",

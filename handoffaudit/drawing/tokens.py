@@ -87,30 +87,33 @@ def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> 
         element("rect", x=_NAME_ROOM, y=y + 4, width=within, height=16, rx=2, class_="section-within", fill="#0969da"),
     ]
     is_over = limit is not None and wide > limit
-    if limit is not None and is_over:
-        parts.append(
-            element(
-                "rect",
-                x=_NAME_ROOM + limit,
-                y=y + 4,
-                width=wide - limit,
-                height=16,
-                class_="section-over",
-                fill=paint(prefix, "over"),
-                stroke=FILLS["over"],
-            )
-        )
     if limit is not None:
-        parts.append(
-            element(
-                "path",
-                d=f"M{_NAME_ROOM + limit:.1f} {y + 1:.1f}v22",
-                class_="section-target",
-                stroke="currentColor",
-                stroke_width=2,
-            )
-        )
+        parts += _target(limit, wide, y, prefix)
     parts.append(
         text(told, width, y + 16, class_="section-count", fill=FILLS["over"] if is_over else _TEXT, text_anchor="end")
     )
     return element("g", *parts, class_="section is-over" if is_over else "section")
+
+
+def _target(limit: float, wide: float, y: float, prefix: str) -> list[str]:
+    """The mark of a target, and before it what of the bar lies past it."""
+    mark = element(
+        "path",
+        d=f"M{_NAME_ROOM + limit:.1f} {y + 1:.1f}v22",
+        class_="section-target",
+        stroke="currentColor",
+        stroke_width=2,
+    )
+    if wide <= limit:
+        return [mark]
+    over = element(
+        "rect",
+        x=_NAME_ROOM + limit,
+        y=y + 4,
+        width=wide - limit,
+        height=16,
+        class_="section-over",
+        fill=paint(prefix, "over"),
+        stroke=FILLS["over"],
+    )
+    return [over, mark]

@@ -14,7 +14,9 @@ from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, State
 
 HANDOFFS = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
-EVENTS = Event._meta.db_table  # noqa: SLF001
+CLAIM_EVENT = bulk.Columns.of(
+    Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +57,10 @@ def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
                 # A claim lost with the power is claimed again; nothing waits for the disk here.
                 cursor.execute("SET LOCAL synchronous_commit = off")
         handoffs = list(Handoff.objects.raw(sql, [_stored(token), expires, *values, limit]))
-        fresh = [handoff for handoff in handoffs if handoff.tries == 1]
+        first_tries = [handoff for handoff in handoffs if handoff.tries == 1]
         event = [now, SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
-        bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in fresh])
+        bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in first_tries])
     return Claim(token, sorted(handoffs, key=lambda handoff: handoff.pk)) if handoffs else None
-
-
-CLAIM_EVENT = bulk.Columns.of(
-    Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason"
-)
 
 
 def still_held(claim: Claim) -> set[uuid.UUID]:

@@ -9,6 +9,7 @@ import uuid
 
 import uuid_utils.compat
 from django.db import models
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 
@@ -103,6 +104,11 @@ class Handoff(models.Model):
 
     def __str__(self) -> str:
         return f"{self.handoff_id}: {self.source_agent_id} → {self.target_agent_id}"
+
+    @property
+    def overdue(self) -> bool:
+        """Held for longer than its type's limit."""
+        return self.state == State.HELD and self.review_due_at is not None and self.review_due_at < timezone.now()
 
 
 class HandoffBody(models.Model):

@@ -173,11 +173,10 @@ def body(handoff: Handoff) -> HandoffBody:
 
 def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     """The verdict in force as the API shows it; None while there is none."""
-    content = (
-        Verdict.objects.filter(pk__in=[handoff.verdict] if handoff.verdict else [])
-        .values_list("content", flat=True)
-        .first()
-    )
+    if handoff.verdict is None:
+        return None
+    found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
+    content = found.first()
     return orjson.loads(content) if content else None
 
 
@@ -203,10 +202,11 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
 
 def earlier_attempts(handoff: Handoff, limit: int = 20) -> list[Handoff]:
     """The attempts that this one takes the place of, newest first."""
+    rows = of_tenant(handoff.tenant)
     found: list[Handoff] = []
     first = handoff
     while handoff.retry_of and len(found) < limit:
-        before = of_tenant(handoff.tenant).filter(handoff_id=handoff.retry_of).first()
+        before = rows.filter(handoff_id=handoff.retry_of).first()
         if before is None or before in (first, *found):
             break
         found.append(before)

@@ -9,7 +9,7 @@ from django.db import transaction
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import changing, listening, queries
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import Event, Handoff, ReviewHold, State
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, ReviewHold, State
 from handoffaudit.handoffs.states import REVIEWABLE
 
 MAX_NOTE = 5000
@@ -38,7 +38,8 @@ class Stale(ReviewError):
         what = f"It is {handoff.state} now."
         if last_event:
             what = f"{last_event.actor} made it {last_event.to_state}."
-            what += f" The note: “{last_event.reason}”" if last_event.reason else ""
+            said = "The reason" if last_event.actor_kind == ActorKind.SYSTEM else "The note"
+            what += f" {said}: “{last_event.reason}”" if last_event.reason else ""
         super().__init__(f"This handoff changed since you opened it; nothing was overwritten. {what}")
         self.handoff = handoff
         self.last_event = last_event

@@ -5,7 +5,7 @@ from handoffaudit.handoffs.models import State
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset({State.RECEIVED, State.REJECTED}),
     State.RECEIVED: frozenset({State.VALIDATING}),
-    # Back to received: its worker died, or a person asked for another try of a parked one.
+    # Itself again: its claim ran out, and another worker took it. Back to received: a parked one is tried again.
     State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
     State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
     State.HELD: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
@@ -16,7 +16,6 @@ ALLOWED: dict[str, frozenset[str]] = {
 }
 
 REVIEWABLE = frozenset({State.REJECTED, State.HELD})
-SETTLED = frozenset(set(State.values) - {State.RECEIVED, State.VALIDATING})
 
 
 def may_become(before: str, after: str) -> bool:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -7,7 +7,6 @@ from django.db import close_old_connections
 
 from handoffaudit.accounts.models import Tenant
 from tests.api.support import client, make_key
-from tests.handoffs.conftest import *  # noqa: F403 -- the database of threads
 
 
 @pytest.fixture
@@ -20,12 +19,6 @@ def key(tenant: Tenant) -> str:
 def api(key: str) -> Iterator[httpx.Client]:
     with client(key) as opened:
         yield opened
-
-
-@pytest.fixture
-def api_with(tenant: Tenant) -> Callable[..., httpx.Client]:
-    """A client whose key has these scopes."""
-    return lambda *scopes: client(make_key(tenant, *scopes))
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import auth
 from handoffaudit.api.rates import RequestRate
 from handoffaudit.handoffs import queries
+from handoffaudit.wsgi import MAX_FORM_BYTES
 from tests.api.support import client, make_key, problem, submitted
 from tests.handoffs.support import held, payload, to_itself
 
@@ -63,6 +64,7 @@ def test_over_the_rate_it_is_told_when_to_come_again(tenant: Tenant, settings, m
         ("since=yesterday", 400, "since"),
         ("quality_min=2", 400, "quality_min"),
         ("flag=x", 400, "flag"),
+        ("sate=held", 400, "sate"),
         ("source=%00", 400, "source"),
         ("cursor=x", 400, "cursor"),
         ("limit=0", 422, "limit"),
@@ -170,3 +172,15 @@ def test_a_table_on_an_old_version(api: httpx.Client) -> None:
     table = api.get("/strictness").json()
     document = problem(api.put("/strictness", json={"base_version": 7, "rows": table["rows"]}), 409)
     assert document["version"] == 0
+
+
+def test_a_page_reads_no_more_of_a_form_than_a_form_can_have(api: httpx.Client) -> None:
+    refused = api.post("http://testserver/sign-in/", content=b"x" * (MAX_FORM_BYTES + 1))
+    assert (refused.status_code, f"{MAX_FORM_BYTES:,}" in refused.text) == (413, True)
+    assert api.post("http://testserver/sign-in/", content=b"x" * MAX_FORM_BYTES).status_code == 403
+
+
+def test_a_wrong_field_of_the_body_is_named_as_it_was_sent(tenant: Tenant) -> None:
+    with client(make_key(tenant, "review")) as api:
+        found = problem(api.post("/handoffs/x/review", json={"decision": "maybe"}), 422)
+    assert [error["field"] for error in found["errors"]] == ["decision"]

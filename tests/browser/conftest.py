@@ -1,4 +1,4 @@
-"""One product and one Chromium for all tests here; every page they open is watched for what the browser complains of."""
+"""One product and one Chromium for all tests here; each page they open is watched for what the browser complains of."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,12 +1,14 @@
 """Every page, wide and light, then narrow and dark: quiet, readable for everybody, and with nothing inline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page
 
 from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, NOT_JSON, Product, Sender
-from tests.browser.watching import inline_parts, overflow, violations
+from tests.browser.watching import inline_parts, overflow, violations, watch
 
 pytestmark = pytest.mark.browser
 
@@ -73,11 +75,32 @@ PAGES = {
 }
 
 
+@pytest.fixture(scope="module")
+def tabs(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Callable[[str], tuple[Page, list[str]]]]:
+    """One tab a person, with what the browser complained of in it: a new one for each page would take longer."""
+    kept: dict[str, tuple[Page, list[str]]] = {}
+
+    def tab(person: str) -> tuple[Page, list[str]]:
+        if person not in kept:
+            page = browser.new_page(storage_state=signed_in(person) if person else None)
+            complaints: list[str] = []
+            watch(page, complaints)
+            kept[person] = page, complaints
+        return kept[person]
+
+    yield tab
+    for page, _ in kept.values():
+        page.context.close()
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_quiet_readable_and_fits(name, open_page, product, default):
+def test_a_page_is_quiet_readable_and_fits(name, tabs, product, default):
     shown = PAGES[name]
     address = shown.address(product, default) if callable(shown.address) else default.pages + shown.address
-    page = open_page(shown.person, color_scheme="light")
+    page, complaints = tabs(shown.person)
+    complaints.clear()
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1440, "height": 900})
     answer = page.goto(address)
     assert answer.status == shown.status
     assert_strict(answer.headers["content-security-policy"])
@@ -88,6 +111,7 @@ def test_a_page_is_quiet_readable_and_fits(name, open_page, product, default):
     page.evaluate(COLOURS_SETTLED)
     assert violations(page) == []
     assert overflow(page) == 0
+    assert complaints == []
 
 
 def test_the_description_of_the_api_is_quiet(open_page, product):

@@ -18,6 +18,13 @@ def test_a_row_tells_who_what_and_why(sign_in: SignIn, viewer: Person, circular:
         assert text in page.text
 
 
+def test_a_name_cannot_turn_the_direction_of_its_row(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    submit(source_agent_id="a\u202e", call_chain=["a\u202e", "writer"])
+    client = sign_in(viewer)
+    for address in ("handoffs", "review"):
+        assert '<span class="agent" title="a⟨U+202E⟩">a⟨U+202E⟩</span>' in client.get(f"/t/acme/{address}/").text
+
+
 def test_filters_stand_in_the_address(sign_in: SignIn, viewer: Person, held: Handoff, circular: Handoff) -> None:
     client = sign_in(viewer)
     for query, wanted in {

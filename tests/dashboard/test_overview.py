@@ -50,6 +50,12 @@ def test_what_waits_is_told_with_its_age(sign_in: SignIn, viewer: Person, held: 
     assert ">3 h 5 min</time>" in page.text
 
 
+def test_the_rejected_that_wait_lead_to_the_rejected_alone(sign_in: SignIn, viewer: Person, circular: Handoff) -> None:
+    page = sign_in(viewer).get("/t/acme/")
+    assert page.context["waiting"].rejected_undecided == 1
+    assert 'href="/t/acme/handoffs/?state=rejected"' in page.text
+
+
 def test_parked_ones_come_with_what_to_do(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
     client = sign_in(viewer)
     waiting = submit(judged=False)

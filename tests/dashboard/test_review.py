@@ -110,7 +110,9 @@ def test_a_stale_view_is_told_what_happened_and_overwrites_nothing(
     assert Event.objects.filter(handoff=held.pk).count() == events
 
 
-@pytest.mark.parametrize("changes", [{"decision": ""}, {"decision": "postpone"}, {"version": "x"}, {"version": ""}, {"version": "9" * 5000}])
+@pytest.mark.parametrize(
+    "changes", [{"decision": ""}, {"decision": "postpone"}, {"version": "x"}, {"version": ""}, {"version": "9" * 5000}]
+)
 def test_an_incomplete_form_decides_nothing(
     sign_in: SignIn, reviewer: Person, held: Handoff, changes: dict[str, str]
 ) -> None:

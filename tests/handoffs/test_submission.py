@@ -1,6 +1,7 @@
 """What was sent, cut into the document and its envelope."""
 
 import tracemalloc
+
 import orjson
 import pytest
 from hypothesis import given

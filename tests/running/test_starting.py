@@ -45,6 +45,16 @@ def test_a_second_start_keeps_everything(start, tmp_path):
     assert shown.json()["id"] == stored["id"]
 
 
+def test_what_it_keeps_is_for_its_owner_only(start, tmp_path):
+    given = tmp_path / "data"
+    given.mkdir(mode=0o755)
+    start().wait_ready()
+    kept = [given / "handoffaudit.sqlite3", given / "secret-key", given / "queue"]
+    assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0]
+    start(folder=tmp_path / "made").wait_ready()
+    assert (tmp_path / "made").stat().st_mode & 0o077 == 0
+
+
 def test_a_killed_worker_is_replaced_and_the_next_one_judges(start, tmp_path):
     key = run("key", "create", "tests", folder=tmp_path / "data").stdout.strip()
     up = start().wait_ready()

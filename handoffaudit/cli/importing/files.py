@@ -92,14 +92,14 @@ class Source:
             return "lines"
         start = self._stream.peek(65536).lstrip()
         first = start.split(b"\n", 1)[0].strip()
-        if _is_json(first):
+        if is_json(first):
             return "array" if first.startswith(b"[") else "lines"
         if start.startswith(b"["):
             return "array"
         return "document" if first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
 
 
-def _is_json(text: bytes) -> bool:
+def is_json(text: bytes) -> bool:
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

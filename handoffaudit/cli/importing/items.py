@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 import orjson
 
+from handoffaudit.cli.importing.files import is_json
+
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_DOCUMENT_ID = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 LONGEST_ID = 200
@@ -56,7 +57,7 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
     if "raw" in fields and (raw := _text(fields.pop("raw"), longest=None)) is not None:
         return Item(number, _derived(line, occurrences), raw.encode(), raw=True, beside=_loaded(fields))
     handoff_id = _text(fields.get("handoff_id")) or _derived(line, occurrences)
-    if not fields and not _is_json(line):
+    if not fields and not is_json(line):
         return Item(number, handoff_id, line, raw=True)
     bare = {"document": msgspec.Raw(line), "handoff_id": msgspec.Raw(orjson.dumps(handoff_id))}
     return Item(number, handoff_id, _ENCODER.encode(bare))
@@ -64,7 +65,7 @@ def make_item(number: int, line: bytes, occurrences: Occurrences) -> Item:
 
 def _own_id(document: msgspec.Raw) -> str:
     try:
-        return _text(_DOCUMENT_ID.decode(document).get("handoff_id")) or ""
+        return _text(_FIELDS.decode(document).get("handoff_id")) or ""
     except _BROKEN:
         return ""
 
@@ -96,11 +97,3 @@ def _loaded(fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
         except orjson.JSONDecodeError:
             continue
     return loaded
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return False
-    return True

@@ -20,7 +20,7 @@ PORT_PATIENCE_SECONDS = 1.5
 
 def check_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         error.filename = str(folder)

@@ -34,7 +34,7 @@ def prepare() -> Prepared:
         migrating.refuse_newer()
         migrating.migrate()
         link = first_administrator()
-    prepare_queue()
+    check_redis()
     try:
         collect_static()
     except OSError as error:
@@ -55,12 +55,10 @@ def check_settings() -> list[str]:
     return said
 
 
-def prepare_queue() -> None:
+def check_redis() -> None:
     from django.conf import settings
 
     if not settings.REDIS_URL:
-        for folder in ("messages", "control"):
-            (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
         return
     import redis
 
@@ -123,7 +121,7 @@ def _tell(prepared: Prepared) -> None:
     elif prepared.link:
         from django.conf import settings
 
-        sys.stdout.write(f"First administrator, one-time link: {settings.PUBLIC_URL.rstrip('/')}{prepared.link}\n")
+        sys.stdout.write(f"First administrator, one-time link: {settings.PUBLIC_URL}{prepared.link}\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from handoffaudit.dashboard.readable import readable
 from handoffaudit.validation.codes import CATALOGUE
 
 register = Library()
@@ -71,7 +72,8 @@ def code_title(value: str) -> str:
 
 @register.inclusion_tag("components/agent_pair.html")
 def agent_pair(source: str, target: str) -> dict[str, str]:
-    return {"source": source, "target": target}
+    # A name that turns the direction of what follows would swap who hands to whom.
+    return {"source": readable(source), "target": readable(target)}
 
 
 @dataclass(frozen=True, slots=True)

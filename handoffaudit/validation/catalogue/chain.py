@@ -44,7 +44,7 @@ CODES = (
         "chain",
         Severity.WARNING,
         "Chain over the recommended length",
-        "The chain is longer than recommended; its middle is cut when the handoff is compressed.",
+        "The chain is longer than recommended for its type.",
         "Close the piece of work and start a new one, or hand over through fewer agents.",
     ),
     Code(

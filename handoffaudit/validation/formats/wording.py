@@ -199,12 +199,9 @@ def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
 
 
 def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
-    yield too_long(place, value, kind.limit)
-
-
-def too_long(place: Location, value: str, limit: int) -> Issue:
+    limit = kind.limit
     over = len(value) - limit
-    return make(
+    yield make(
         "structure.too_long",
         location=place,
         message=f"{_name(place)} is {counted(len(value), 'character')} long, {over:,} over the limit of {limit}.",

@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import jsonschema
 import jsonschema_rs
 import pytest
 
@@ -41,7 +42,6 @@ def test_a_schema_is_the_callers_own() -> None:
 
 @pytest.mark.parametrize("document", [payload(), universal()], ids=["payload", "universal"])
 def test_an_independent_validator_agrees(document: dict[str, Any]) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     name = "universal-3.0" if "handoff" in document else "payload"
     jsonschema.Draft202012Validator(schema(name)).validate(document)
     assert Shape(name).check(document) == []
@@ -61,7 +61,6 @@ def test_an_independent_validator_agrees(document: dict[str, Any]) -> None:
     ],
 )
 def test_it_finds_what_an_independent_validator_finds(section: str, change: Any) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
     document = universal(**{section: change})
     expected = {
         "/".join(map(str, e.path))

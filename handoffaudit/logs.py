@@ -42,4 +42,5 @@ def configure_logs(form: str, level: str) -> None:
     root.handlers = [handler]
     root.setLevel(level)
     # What a sender did wrong is in the answer; only what we did wrong belongs in the log.
-    logging.getLogger("django.request").setLevel(logging.ERROR)
+    for name in ("django.request", "django.security.csrf"):
+        logging.getLogger(name).setLevel(logging.ERROR)

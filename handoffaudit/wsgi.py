@@ -13,7 +13,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402 -- needs the apps loaded
+from handoffaudit import bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402
 from handoffaudit.memory import calm  # noqa: E402
 
 API_PREFIX = "/api/v1/"
@@ -49,16 +50,12 @@ calm()
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     path = environ.get("PATH_INFO", "")
-    if path.startswith(API_PREFIX) and not path.startswith(API_PAGES):
-        return _api(environ, start_response)
+    for_api = path.startswith(API_PREFIX) and not path.startswith(API_PAGES)
     announced = environ.get("CONTENT_LENGTH") or "0"
-    if announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
-        return _too_large(start_response)
-    return _pages(environ, start_response)
-
-
-def _too_large(start_response: Callable[..., Any]) -> Iterable[bytes]:
-    said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most.\n".encode()
-    headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(said)))]
-    start_response("413 Content Too Large", headers)
-    return [said]
+    if not for_api and announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
+        said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most."
+        return bodies.refuse(start_response, "413 Content Too Large", said)
+    if not bodies.read_ahead(environ):
+        said = "Too many requests are sending their bodies slowly. Try again in a second."
+        return bodies.refuse(start_response, "503 Service Unavailable", said, ("Retry-After", "1"))
+    return (_api if for_api else _pages)(environ, start_response)

@@ -1,6 +1,7 @@
 """Claimed rows through the pipeline and back. No transaction is open while the layers run."""
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
@@ -24,6 +25,8 @@ from handoffaudit.validation.verdict import Verdict
 
 log = structlog.get_logger(__name__)
 
+PART_BYTES = 4 * 1024 * 1024
+
 
 def drain() -> int:
     """Judges until nothing waits; how many verdicts were stored."""
@@ -36,6 +39,24 @@ def drain() -> int:
 
 def judge(claim: Claim) -> int:
     """Judges what a claim holds and stores it where the claim still stands; how many were stored."""
+    return sum(_judge(Claim(claim.token, part)) for part in _parts(claim.handoffs))
+
+
+def _parts(handoffs: list[Handoff]) -> Iterator[list[Handoff]]:
+    """So many at a time that their documents fit into memory together."""
+    part: list[Handoff] = []
+    size = 0
+    for handoff in handoffs:
+        if part and size + handoff.size_bytes > PART_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(handoff)
+        size += handoff.size_bytes
+    if part:
+        yield part
+
+
+def _judge(claim: Claim) -> int:
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in claim.handoffs])
     judged: list[Judged] = []
     for tenant_id, group in groupby(sorted(claim.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):

@@ -27,7 +27,7 @@ CODES = (
         Severity.WARNING,
         "Circular chain with a reason",
         "The target has had this work before, and a reason is given: a person decides.",
-        "A reviewer approves it or sends it back; to avoid the wait, name a target that is not in the chain.",
+        "A reviewer approves or declines it; to avoid the wait, name a target that is not in the chain.",
         holds=True,
     ),
     Code(
@@ -36,7 +36,7 @@ CODES = (
         Severity.WARNING,
         "Long chain needs approval",
         "The chain is longer than this type may have without approval: a person decides.",
-        "A reviewer approves it or sends it back; if a person has approved it already, send user_approved: true.",
+        "A reviewer approves or declines it; if a person has approved it already, send user_approved: true.",
         holds=True,
     ),
     Code(

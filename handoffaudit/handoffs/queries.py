@@ -1,11 +1,13 @@
 """What pages and the API read. Lists never touch bodies; every query begins with the tenant."""
 
+import json
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -53,6 +55,8 @@ __all__ = [
 ]
 
 EVERYTHING = Filters()
+# Findings of a code, up to which it counts as one that few have.
+RARE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,17 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     if filters.quality_max is not None:
         rows = rows.filter(score__lte=filters.quality_max)
     if filters.code:
-        rows = rows.filter(Exists(Finding.objects.filter(tenant=tenant, code=filters.code, handoff=OuterRef("pk"))))
+        rows = _narrowed_to_code(rows, tenant, filters.code)
     return rows.filter(_flagged(filters.flag))
+
+
+def _narrowed_to_code(rows: "QuerySet[Handoff]", tenant: Tenant, code: str) -> "QuerySet[Handoff]":
+    """A code that few have is looked up among the findings; one that many have is met soon enough in the rows'
+    own order, where joining all its findings would cost more."""
+    found = Finding.objects.filter(tenant=tenant, code=code)
+    if found.order_by()[: RARE + 1].count() <= RARE:
+        return rows.filter(pk__in=found.values("handoff"))
+    return rows.alias(all_codes=Cast("codes", TextField())).filter(all_codes__contains=json.dumps(code))
 
 
 def _flagged(flag: str) -> Q:

@@ -192,10 +192,27 @@ def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
     assert record.data == payload()["data"]
 
 
-def test_lists_never_read_bodies_and_take_one_query(tenant: Tenant, django_assert_num_queries) -> None:
+@pytest.mark.parametrize(("filters", "number"), [(Filters(state=("held",)), 1), (Filters(code="x", state=("held",)), 2)])
+def test_lists_never_read_bodies_nor_count_everything(
+    tenant: Tenant, django_assert_num_queries, filters: Filters, number: int
+) -> None:
     batch(tenant, *(payload() for _ in range(20)))
-    with django_assert_num_queries(1) as asked:
-        queries.list_handoffs(tenant, Filters(code="x", state=("held",)))
-    assert "handoffbody" not in asked.captured_queries[0]["sql"]
-    assert "COUNT(" not in asked.captured_queries[0]["sql"]
-    assert "OFFSET" not in asked.captured_queries[0]["sql"]
+    with django_assert_num_queries(number) as asked:
+        queries.list_handoffs(tenant, filters)
+    *counted, listed = (query["sql"] for query in asked.captured_queries)
+    assert "handoffbody" not in listed
+    assert "COUNT(" not in listed
+    assert "OFFSET" not in listed
+    # Only whether a code is rare is counted, and no further than that takes.
+    assert all(f"LIMIT {queries.RARE + 1}" in sql for sql in counted)
+
+
+def test_a_code_is_found_the_same_whether_few_have_it_or_many(tenant: Tenant, monkeypatch) -> None:
+    wanted = [judged(tenant, circular()) for _ in range(3)]
+    judged(tenant, held())
+    for code, expected in (("chain.circular", wanted), ('chain.circular"', []), ("chain", [])):
+        for rare in (2000, 0):
+            monkeypatch.setattr(queries, "RARE", rare)
+            filters = Filters(code=code, state=("rejected",))
+            page = queries.list_handoffs(tenant, filters)
+            assert [handoff.pk for handoff in page.items] == [handoff.pk for handoff in reversed(expected)]

@@ -192,7 +192,9 @@ def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
     assert record.data == payload()["data"]
 
 
-@pytest.mark.parametrize(("filters", "number"), [(Filters(state=("held",)), 1), (Filters(code="x", state=("held",)), 2)])
+@pytest.mark.parametrize(
+    ("filters", "number"), [(Filters(state=("held",)), 1), (Filters(code="x", state=("held",)), 2)]
+)
 def test_lists_never_read_bodies_nor_count_everything(
     tenant: Tenant, django_assert_num_queries, filters: Filters, number: int
 ) -> None:

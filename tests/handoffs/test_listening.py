@@ -56,8 +56,9 @@ def test_a_verdict_is_heard_of(tenant: Tenant) -> None:
     assert took < 10
 
 
-def test_a_verdict_that_another_process_stored_is_found(tenant: Tenant, monkeypatch) -> None:
+def test_a_verdict_that_another_process_stored_is_found(tenant: Tenant, monkeypatch, settings) -> None:
     """Without Redis nothing is announced from one process to another."""
+    settings.REDIS_URL = ""
     receipt = submit(tenant, payload())
     monkeypatch.setattr(listening, "announce", lambda _: None)
     thread = later(judging.drain)

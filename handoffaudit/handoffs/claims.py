@@ -42,13 +42,15 @@ def left_behind() -> Claim | None:
 
 def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
     token, now = uuid.uuid4(), timezone.now()
-    lock = "FOR UPDATE SKIP LOCKED" if bulk.on_postgresql() else ""
+    picked = f"""
+        SELECT id FROM "{HANDOFFS}"
+        WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s
+    """  # noqa: S608
+    # As an array, because PostgreSQL may run a subquery of IN again for other rows, and then take more than its limit.
+    among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if bulk.on_postgresql() else f"IN ({picked})"
     sql = f"""
         UPDATE "{HANDOFFS}" SET state = 'validating', claim = %s, claim_expires_at = %s, tries = tries + 1
-        WHERE id IN (
-            SELECT id FROM "{HANDOFFS}"
-            WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s {lock}
-        ) RETURNING *
+        WHERE id {among} RETURNING *
     """  # noqa: S608
     expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
     with transaction.atomic():

@@ -74,7 +74,7 @@ def database(folder: Path) -> dict[str, Any]:
             "timeout": 20,
             "init_command": (
                 f"PRAGMA journal_mode=WAL; PRAGMA synchronous={synchronous}; PRAGMA temp_store=MEMORY;"
-                " PRAGMA cache_size=-16000; PRAGMA mmap_size=134217728; PRAGMA busy_timeout=20000;"
+                " PRAGMA cache_size=-4000; PRAGMA busy_timeout=20000;"
             ),
         }
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}

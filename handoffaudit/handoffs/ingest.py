@@ -1,6 +1,8 @@
 """Submissions into the database. The answer goes out after the commit; workers are woken by it."""
 
+import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import arriving, waking
+from handoffaudit.handoffs import arriving, bulk, waking
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival, Refusal, prepare
 from handoffaudit.handoffs.arriving import Known
@@ -19,6 +21,8 @@ from handoffaudit.validation.issues import Issue
 
 CLASHES = (IntegrityError, psycopg.errors.UniqueViolation)
 CLASH_TRIES = 5
+
+_one_writer = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]
 def _store(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     for last in (False,) * (CLASH_TRIES - 1) + (True,):
         try:
-            with transaction.atomic():
+            with _turn(), transaction.atomic():
                 known = arriving.store_many(arrivals, sender)
                 transaction.on_commit(partial(_wake_for, arrivals))
                 return known
@@ -70,6 +74,11 @@ def _store(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
             if last:
                 raise
     raise AssertionError("unreachable")
+
+
+def _turn() -> AbstractContextManager[object]:
+    """SQLite has one writer at a time, and who waits for it sleeps; threads of one process had better queue here."""
+    return nullcontext() if bulk.on_postgresql() else _one_writer
 
 
 def _wake_for(arrivals: list[Arrival]) -> None:

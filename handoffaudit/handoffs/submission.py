@@ -62,18 +62,23 @@ def read_submission(sent: bytes, declared_format: str | None = None, handoff_id:
         return bare
     plain = sent.removeprefix(_BOM)
     try:
+        wrapped = _ENVELOPE.decode(plain)
+    except _UNREADABLE as error:
+        return _not_unwrapped(sent, plain, bare, str(error))
+    return _unwrapped(sent, wrapped, bare.envelope.handoff_id)
+
+
+def _not_unwrapped(sent: bytes, plain: bytes, bare: Submission, error: str) -> Submission:
+    """A bare document, or an envelope with something wrong in it."""
+    try:
         fields = _NAMES.decode(plain)
     except _UNREADABLE:
         return bare
     if "document" not in fields:
         return bare
-    try:
-        wrapped = _ENVELOPE.decode(plain)
-    except _UNREADABLE as error:
-        # Its id counts all the same: sent again, it is the same finding and not another one.
-        named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or bare.envelope.handoff_id)
-        return Submission(document=sent, envelope=named, issues=(_unreadable(str(error)),))
-    return _unwrapped(sent, wrapped, bare.envelope.handoff_id)
+    # Its id counts all the same: sent again, it is the same finding and not another one.
+    named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or bare.envelope.handoff_id)
+    return Submission(document=sent, envelope=named, issues=(_unreadable(error),))
 
 
 def _text_of(raw: msgspec.Raw | None) -> str | None:

@@ -22,7 +22,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import bulk, counts, judging
 from handoffaudit.handoffs.arrivals import Arrival, prepare
 from handoffaudit.handoffs.arriving import BODY, EVENT
-from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.outcomes import FINDING, VERDICT
 from handoffaudit.handoffs.submission import read_submission
 from handoffaudit.policy import load
@@ -202,10 +202,10 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
     for line in submissions():
         arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
         if isinstance(arrival, Arrival) and not arrival.issues:
-            verdict = judging.verdict_on(arrival.handoff, arrival.body, History(), config)
-            content = orjson.dumps(verdict_to_dict(verdict)).decode()
-            body = arrival.body
-            yield _Sample(body.original, body.context, body.evidence, content)
+            handoff, sent = arrival.handoff.as_model(), arrival.submission
+            body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
+            content = orjson.dumps(verdict_to_dict(judging.verdict_on(handoff, body, History(), config))).decode()
+            yield _Sample(sent.document, sent.context, sent.evidence, content)
 
 
 def fill(tenant: Tenant, rows: int) -> dict[str, Any]:

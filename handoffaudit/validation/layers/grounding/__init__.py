@@ -1,0 +1,1 @@
+"""Concrete values and wording of the claims, looked up in the context and the evidence."""

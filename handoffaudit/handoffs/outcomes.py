@@ -13,7 +13,7 @@ from handoffaudit.handoffs import bulk, counts
 from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
-from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
@@ -128,7 +128,7 @@ def _updated_row(one: Judged) -> list[Any]:
         len(verdict.chain.shown) if verdict.chain else one.handoff.chain_length,
         any(issue.severity is Severity.WARNING for issue in verdict.issues),
         would,
-        all(CATALOGUE[code].approvable for code in codes),
+        all(entry_of(code).approvable for code in codes),
         one.handoff.user_approved,
         due,
     ]
@@ -147,5 +147,5 @@ def _reason(verdict: Verdict) -> str:
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
     deciding = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
-    deciding = deciding or [issue for issue in verdict.issues if CATALOGUE[issue.code].holds]
+    deciding = deciding or [issue for issue in verdict.issues if entry_of(issue.code).holds]
     return "; ".join(issue.code for issue in deciding[:5])

@@ -4,19 +4,49 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from handoffaudit.validation.catalogue import chain, consistency, references, structure, tokens
+from handoffaudit.validation.catalogue import (
+    chain,
+    consistency,
+    evidence,
+    grounding,
+    references,
+    rules,
+    schema,
+    structure,
+    tokens,
+)
 from handoffaudit.validation.catalogue.entry import Code
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import brief, clean
 
-__all__ = ["CATALOGUE", "Code", "blocks", "make"]
+__all__ = ["CATALOGUE", "FAMILIES", "Code", "blocks", "entry_of", "make"]
 
 _MAX_SENTENCE = 600
 
 CATALOGUE: Mapping[str, Code] = MappingProxyType(
-    {entry.code: entry for layer in (structure, tokens, chain, references, consistency) for entry in layer.CODES}
+    {
+        entry.code: entry
+        for layer in (structure, tokens, chain, references, consistency, evidence, grounding)
+        for entry in layer.CODES
+    }
 )
+FAMILIES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in (rules.FAMILY, schema.FAMILY)})
+"""Codes made as they are needed, by what they begin with: `schema.minimum`, `business_rule.range.<rule_id>`."""
+_OF_A_USER = Code(
+    code="",
+    layer="",
+    severity=Severity.ERROR,
+    title="Found by a layer of your own",
+    what="A validator that was added to the shipped layers found it.",
+    hint="Ask whoever added the layer.",
+)
+
+
+def entry_of(code: str) -> Code:
+    """What the catalogue says of a code: its own entry, its family's, or for a code of somebody's own layer a plain
+    one."""
+    return CATALOGUE.get(code) or FAMILIES.get(code.partition(".")[0]) or _OF_A_USER
 
 
 def make(
@@ -27,17 +57,19 @@ def make(
     expected: Any = None,
     actual: Any = None,
     hint: str | None = None,
+    severity: Severity | None = None,
     **metadata: Any,
 ) -> Issue:
     """An issue of the catalogue's `code`. Whatever comes from the document is cut to size and made storable here.
 
-    A code that is not in the catalogue is our bug and raises KeyError.
+    `severity` where the policy or a rule sets it, else the catalogue's. A code that is neither in the catalogue nor of
+    one of its families is our bug and raises KeyError.
     """
-    entry = CATALOGUE[code]
+    entry = CATALOGUE.get(code) or FAMILIES[code.partition(".")[0]]
     return Issue(
         layer=entry.layer,
         code=code,
-        severity=entry.severity,
+        severity=severity or entry.severity,
         message=clean(message, _MAX_SENTENCE),
         hint=clean(hint, _MAX_SENTENCE) if hint else entry.hint,
         location=tuple(clean(part) if isinstance(part, str) else part for part in location),
@@ -51,5 +83,4 @@ def blocks(issue: Issue) -> bool:
     """Whether it keeps a handoff from being accepted: an error, or a code that asks for a person."""
     if issue.severity in (Severity.ERROR, Severity.CRITICAL):
         return True
-    entry = CATALOGUE.get(issue.code)
-    return entry is not None and entry.holds
+    return entry_of(issue.code).holds

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-OPTIONAL_LAYERS = ("tokens", "chain", "references", "consistency")
+from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.issues import Severity
+
+OPTIONAL_LAYERS = ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules")
 ANY_OTHER_TYPE = "*"
 
 
@@ -27,12 +31,29 @@ class CircularPolicy(StrEnum):
     ALLOW = "allow"
 
 
+class GroundingPolicy(StrEnum):
+    """How grave a value is that stands in no source."""
+
+    OFF = "off"
+    WARN = "warn"
+    REJECT = "reject"
+
+
+class EvidencePolicy(StrEnum):
+    """Whether claims must be cited always, or only in a handoff that cites at all
+    (`docs/decisions/0014-evidence-where-given.md`)."""
+
+    WHERE_GIVEN = "where_given"
+    REQUIRED = "required"
+
+
 @dataclass(frozen=True, slots=True)
 class TypePolicy:
     """One row of the strictness table.
 
     `token_budget` in tokens; `approval_length` and `recommended_length` in agents: a longer chain is held, or warned
-    of; `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is overdue.
+    of; `max_uncited_ratio` and `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is
+    overdue. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again before a person is.
     """
 
     handoff_type: str
@@ -43,17 +64,43 @@ class TypePolicy:
     approval_length: int = 5
     recommended_length: int = 10
     circular_policy: CircularPolicy = CircularPolicy.HOLD
+    evidence: EvidencePolicy = EvidencePolicy.WHERE_GIVEN
+    max_uncited_ratio: float = 0.3
+    grounding: GroundingPolicy = GroundingPolicy.WARN
     confidence_floor: float = 0.5
+    max_retries: int = 2
+    max_re_retrievals: int = 1
+    auto_escalate_on_critical: bool = True
+    min_severity_to_remediate: Severity = Severity.ERROR
     hold_limit_hours: int = 24
 
 
 @dataclass(frozen=True, slots=True)
+class Demands:
+    """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
+    every text and number at the top of the data is a claim."""
+
+    rules: tuple[BusinessRuleSet, ...] = ()
+    schema: DataSchema | None = None
+    claim_fields: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ValidationConfig:
-    """The whole strictness table, frozen, with the version it was loaded at."""
+    """The policies of all types, frozen, with the version of the strictness table that they were loaded at.
+
+    `rules` are asked for every type: each rule says which it is for.
+    """
 
     version: int
     other: TypePolicy
     types: Mapping[str, TypePolicy] = field(default_factory=dict)
+    rules: tuple[BusinessRuleSet, ...] = ()
+    schemas: Mapping[str, DataSchema] = field(default_factory=dict)
+    claim_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)
+
+    def demands_for(self, handoff_type: str) -> Demands:
+        return Demands(self.rules, self.schemas.get(handoff_type), self.claim_fields.get(handoff_type))

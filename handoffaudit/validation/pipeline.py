@@ -52,6 +52,7 @@ def run(
         quality_score=score(issues),
         token_counts=subject.findings.token_counts,
         chain=subject.findings.chain,
+        claims=subject.findings.claims,
         output_hash=data_hash(subject.record),
         policy_version=subject.policy_version,
         validated_at=now(),

@@ -1,16 +1,18 @@
 """The outcome of one validation run over one handoff."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from handoffaudit.validation.claims import Claim, claim_to_dict
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.remediation import RemediationRecord
 from handoffaudit.validation.times import utc_text
 
-PIPELINE_VERSION = "1"
+PIPELINE_VERSION = "2"
 STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
 
 
@@ -96,7 +98,9 @@ class Verdict:
     duration_ms: float
     pipeline_version: str = PIPELINE_VERSION
     validator_model: str | None = None
-    claims: tuple[Any, ...] = field(default=())
+    claims: tuple[Claim, ...] = ()
+    remediation: RemediationRecord | None = None
+    recommended_action: str | None = None
 
     @property
     def valid(self) -> bool:
@@ -131,13 +135,15 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "structural_issues": verdict.structural_issues,
         "semantic_issues": verdict.semantic_issues,
         "issues": [issue.to_dict() for issue in verdict.issues],
-        "claims": list(verdict.claims),
+        "claims": [claim_to_dict(claim) for claim in verdict.claims],
         "quality_score": verdict.quality_score,
         "mode": verdict.mode.value,
         "would_decide": verdict.would_decide.value,
         "layers": [_layer_dict(layer) for layer in verdict.layers],
         "token_counts": _token_dict(verdict.token_counts) if verdict.token_counts else None,
         "chain": _chain_dict(verdict.chain) if verdict.chain else None,
+        "remediation": verdict.remediation.model_dump(mode="json") if verdict.remediation else None,
+        "recommended_action": verdict.recommended_action,
         "output_hash": verdict.output_hash,
         "pipeline_version": verdict.pipeline_version,
         "policy_version": verdict.policy_version,

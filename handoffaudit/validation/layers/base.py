@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.config import Demands, TypePolicy
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.remediation import RemediationRecord
 from handoffaudit.validation.verdict import ChainFacts, TokenCounts
 
 
@@ -35,11 +37,13 @@ class Findings:
 
     token_counts: TokenCounts | None = None
     chain: ChainFacts | None = None
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(slots=True)
 class Subject:
-    """One handoff under validation. `files` is None where the sender's files cannot be seen."""
+    """One handoff under validation. `files` is None where the sender's files cannot be seen; `remediation` is the
+    record of its earlier attempts, None for the first."""
 
     record: Record
     policy: TypePolicy
@@ -48,6 +52,8 @@ class Subject:
     counter: Counter
     files: FileView | None = None
     policy_version: int = 0
+    demands: Demands = field(default_factory=Demands)
+    remediation: RemediationRecord | None = None
     findings: Findings = field(default_factory=Findings)
 
 

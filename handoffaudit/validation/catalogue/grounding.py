@@ -1,0 +1,43 @@
+"""Codes of the grounding layer. Their severity is the type's policy: a warning, or an error."""
+
+from handoffaudit.validation.catalogue.entry import Code
+from handoffaudit.validation.issues import Severity
+
+_LAYER = "grounding"
+_HINT = "Take it from the context or the evidence, or supply the source that it comes from."
+
+
+def _code(kind: str, title: str, what: str) -> Code:
+    return Code(code=f"grounding.{kind}", layer=_LAYER, severity=Severity.WARNING, title=title, what=what, hint=_HINT)
+
+
+CODES = (
+    _code(
+        "number",
+        "A number that is in no source",
+        "A number in a claim stands nowhere in the context or the evidence, and does not follow from those there.",
+    ),
+    _code(
+        "date",
+        "A date that is in no source",
+        "A date or time in a claim stands nowhere in the context or the evidence.",
+    ),
+    _code(
+        "name", "A name that is in no source", "A proper name in a claim stands nowhere in the context or the evidence."
+    ),
+    _code(
+        "quote",
+        "A quotation that is in no source",
+        "A quoted text in a claim stands nowhere in the context or the evidence.",
+    ),
+    _code(
+        "identifier",
+        "An identifier that is in no source",
+        "An address, a link or an identifier in a claim stands nowhere in the context or the evidence.",
+    ),
+    _code(
+        "wording",
+        "Words that the source does not say",
+        "A claim restates its source, but with words that the source does not hold or contradicts.",
+    ),
+)

@@ -9,7 +9,10 @@ from handoffaudit.validation.issues import Issue
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a submission says beside its document. Each field is None where it was not given."""
+    """What a submission says beside its document. Each field is None where it was not given.
+
+    `agent` is the source of a document that names none; `adapt` asks for an older version to be lifted to the one read.
+    """
 
     context: dict[str, Any] | None = None
     evidence: list[Any] | None = None
@@ -18,13 +21,17 @@ class Envelope:
     retry_of: str | None = None
     step: int | None = None
     handoff_id: str | None = None
+    agent: str | None = None
+    adapt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """A handoff as the layers see it. Text fields are empty and lists are empty where the sender gave nothing usable.
 
-    `document` is the parsed document as it arrived; `handoff_id` and `tenant_id` are None where the document has none.
+    `document` is what is judged: the parsed document as it arrived, or what was made of it, and then
+    `original_document` is what arrived. `handoff_id` and `tenant_id` are None where the document has none.
+    `expected_schema` is the JSON Schema that the sender wants the data held against.
     """
 
     format: str
@@ -48,6 +55,13 @@ class Record:
     expires_at: datetime | None = None
     handoff_reason: str = ""
     user_approved: bool = False
+    expected_schema: dict[str, Any] | None = None
+    original_document: dict[str, Any] | None = None
+
+    @property
+    def arrived(self) -> dict[str, Any]:
+        """The parsed document as it arrived."""
+        return self.document if self.original_document is None else self.original_document
 
 
 @dataclass(frozen=True, slots=True)

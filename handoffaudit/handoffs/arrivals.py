@@ -47,6 +47,10 @@ class NewHandoff:
     data_hash: str = ""
     chain_length: int = 0
     attempt: int = 1
+    lineage: str = ""
+    adapt: bool = False
+    repair: bool = False
+    repaired: bool = False
 
     def as_model(self) -> Handoff:
         return Handoff(**asdict(self))
@@ -61,6 +65,7 @@ class Arrival:
     submission: Submission
     named: bool
     issues: tuple[Issue, ...]
+    lifted: bytes | None = None
 
 
 def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> Arrival | Refusal:
@@ -85,7 +90,8 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
     if record:
         _fill(handoff, record)
     named = _named(handoff, submission, record)
-    return Arrival(handoff=handoff, submission=submission, named=named, issues=reading.issues)
+    lifted = canonical.compact(record.document) if record and record.original_document is not None else None
+    return Arrival(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
 
 
 def _read(submission: Submission) -> Reading:
@@ -99,7 +105,7 @@ def _read(submission: Submission) -> Reading:
 
 def _content_hash(submission: Submission, record: Record | None) -> str:
     """The same for the same content, however its JSON is spaced or ordered."""
-    digest = hashlib.sha256(canonical.canonical(record.document) if record else submission.document)
+    digest = hashlib.sha256(canonical.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
     digest.update(
         canonical.canonical(
@@ -110,6 +116,7 @@ def _content_hash(submission: Submission, record: Record | None) -> str:
                 envelope.parent_handoff_id,
                 envelope.retry_of,
                 envelope.step,
+                envelope.adapt,
             ]
         )
     )
@@ -131,6 +138,9 @@ def _unread(tenant_id: int, submission: Submission, reading: Reading, now: datet
         received_at=now,
         size_bytes=len(submission.document),
         content_hash=content_hash,
+        lineage=envelope.retry_of or "",
+        adapt=envelope.adapt,
+        repair=submission.repair,
     )
 
 
@@ -149,7 +159,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
 
 def _named(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:
     given = record.handoff_id if record else None
-    if record and given and record.document.get("handoff_id", given) != given:
+    if record and given and record.arrived.get("handoff_id", given) != given:
         # An id that had to be cut or cleaned may stand for several; the structure layer says what is wrong with it.
         given = None
     given = given or submission.envelope.handoff_id

@@ -17,10 +17,10 @@ HANDOFF = bulk.Columns.of(
     Handoff,
     *("id", "tenant", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
     *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
-    *("content_hash", "data_hash", "chain_length", "attempt"),
+    *("content_hash", "data_hash", "chain_length", "attempt", "lineage", "adapt", "repair", "repaired"),
 )
 _columns_of = attrgetter(*HANDOFF.names)
-BODY = bulk.Columns.of(HandoffBody, "handoff", "original", "context", "evidence")
+BODY = bulk.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
 EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
 # One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
@@ -29,7 +29,7 @@ ONE_ARRIVAL = f"""
         INSERT INTO "{HANDOFF.table}" ({HANDOFF.listed}) VALUES ({HANDOFF.marks()})
         ON CONFLICT (tenant_id, handoff_id) DO NOTHING RETURNING id
     ), body AS (
-        INSERT INTO "{BODY.table}" ({BODY.listed}) SELECT id, %s, %s, %s FROM new
+        INSERT INTO "{BODY.table}" ({BODY.listed}) SELECT id, %s, %s, %s, %s FROM new
     ), event AS (
         INSERT INTO "{EVENT.table}" ({EVENT.listed}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
     )
@@ -107,7 +107,7 @@ def _handoff_row(arrival: Arrival) -> tuple[Any, ...]:
 
 def _body_row(arrival: Arrival) -> tuple[Any, ...]:
     sent = arrival.submission
-    return arrival.handoff.id, sent.document, sent.context, sent.evidence
+    return arrival.handoff.id, sent.document, sent.context, sent.evidence, arrival.lifted
 
 
 def _event_row(arrival: Arrival, sender: Actor) -> tuple[Any, ...]:

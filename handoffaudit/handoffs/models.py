@@ -47,7 +47,14 @@ class Handoff(models.Model):
     trace_id = models.CharField(max_length=200, blank=True)
     parent_handoff_id = models.CharField(max_length=200, blank=True, default="", db_default="")
     retry_of = models.CharField(max_length=200, blank=True, default="", db_default="")
+    # The handoff_id of the first attempt, on all later ones; empty on the first.
+    lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
     attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
+    # What the sender asked for: to lift an older version, to repair what is rejected.
+    adapt = models.BooleanField(default=False, db_default=False)
+    repair = models.BooleanField(default=False, db_default=False)
+    # Made here by repair, from the attempt before it.
+    repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
     state = models.CharField(max_length=10, choices=State.choices)
     # Counts the changes of state, so that a decision made on an old view is told.
@@ -70,6 +77,8 @@ class Handoff(models.Model):
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
+    # Whoever sends it can't mend it any more: shown first to those who review.
+    escalated = models.BooleanField(default=False, db_default=False)
 
     claim = models.UUIDField(null=True)
     claim_expires_at = models.DateTimeField(null=True)
@@ -93,7 +102,14 @@ class Handoff(models.Model):
                 condition=models.Q(state__in=("received", "validating"), parked=False),
                 name="handoff_waiting",
             ),
-            models.Index(fields=["tenant", "retry_of"], condition=~models.Q(retry_of=""), name="handoff_by_retry"),
+            models.Index(
+                fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
+            ),
+            models.Index(
+                fields=["tenant", "id"],
+                condition=models.Q(escalated=True, state="rejected"),
+                name="handoff_escalated",
+            ),
             # Few rows each, and none of them when a handoff arrives: what is rare must be found without a scan.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
             models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
@@ -112,7 +128,8 @@ class Handoff(models.Model):
 
 
 class HandoffBody(models.Model):
-    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON."""
+    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON. `lifted` is the
+    document in the current version, where an older one came and the sender asked to have it lifted."""
 
     handoff = models.OneToOneField(
         Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="body"
@@ -120,9 +137,25 @@ class HandoffBody(models.Model):
     original = models.BinaryField()
     context = models.BinaryField(null=True)
     evidence = models.BinaryField(null=True)
+    lifted = models.BinaryField(null=True)
 
     def __str__(self) -> str:
         return f"the documents of {self.handoff_id}"
+
+
+class Remediation(models.Model):
+    """What was asked of a lineage of attempts so far; `content` is the core's record. `lineage` is the first attempt's
+    handoff_id."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    lineage = models.CharField(max_length=200)
+    content = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "lineage"], name="one_remediation_per_lineage")]
+
+    def __str__(self) -> str:
+        return f"remediation of {self.lineage}"
 
 
 class Verdict(models.Model):

@@ -11,6 +11,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.figures import (
     Bucket,
@@ -34,6 +35,7 @@ __all__ = [
     "KnownValues",
     "Page",
     "Waiting",
+    "attempts",
     "body",
     "count_new",
     "current_verdict",
@@ -206,22 +208,24 @@ def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:limit]) if trace_id else []
 
 
+def attempts(handoff: Handoff, limit: int = 50) -> list[Handoff]:
+    """All attempts of the handoff's lineage, itself among them, the first one first."""
+    first = lineage_of(handoff)
+    rows = of_tenant(handoff.tenant)
+    later = rows.filter(lineage=first).exclude(lineage="").order_by("attempt", "id")
+    return [*rows.filter(handoff_id=first, lineage=""), *later[:limit]]
+
+
 def later_attempt(handoff: Handoff) -> Handoff | None:
     """The attempt that took the place of this one."""
     if handoff.state != State.SUPERSEDED:
         return None
-    return of_tenant(handoff.tenant).filter(retry_of=handoff.handoff_id).exclude(retry_of="").order_by("-id").first()
+    later = [one for one in attempts(handoff) if one.attempt > handoff.attempt]
+    return next((one for one in reversed(later) if not (one.repaired and one.state == State.SUPERSEDED)), None)
 
 
-def earlier_attempts(handoff: Handoff, limit: int = 20) -> list[Handoff]:
-    """The attempts that this one takes the place of, newest first."""
-    rows = of_tenant(handoff.tenant)
-    found: list[Handoff] = []
-    first = handoff
-    while handoff.retry_of and len(found) < limit:
-        before = rows.filter(handoff_id=handoff.retry_of).first()
-        if before is None or before in (first, *found):
-            break
-        found.append(before)
-        handoff = before
-    return found
+def earlier_attempts(handoff: Handoff) -> list[Handoff]:
+    """The attempts before this one, newest first."""
+    if not handoff.lineage:
+        return []
+    return [one for one in reversed(attempts(handoff)) if one.attempt < handoff.attempt]

@@ -19,6 +19,8 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
         retry_of=handoff.retry_of or None,
         step=handoff.step,
         handoff_id=handoff.handoff_id,
+        agent=handoff.source_agent_id or None,
+        adapt=handoff.adapt,
     )
 
 

@@ -18,7 +18,7 @@ from handoffaudit.validation.text import MAX_TEXT, storable
 
 _BOM = b"\xef\xbb\xbf"
 _PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
-_TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id")
+_TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "agent")
 
 
 class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
@@ -31,7 +31,10 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     parent_handoff_id: str | None = None
     retry_of: str | None = None
     handoff_id: str | None = None
+    agent: str | None = None
     step: int | None = None
+    adapt: bool = False
+    repair: bool = False
 
 
 _UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
@@ -43,7 +46,8 @@ FIELDS = _Wrapped.__struct_fields__
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One document as it arrived (`document`, exact bytes) and its envelope; `issues` say what of the envelope can't be
+    """One document as it arrived (`document`, exact bytes) and its envelope; `repair`: what is rejected is to be
+    repaired; `issues` say what of the envelope can't be
     read, and then `document` is all that was sent."""
 
     document: bytes
@@ -51,6 +55,7 @@ class Submission:
     context: bytes | None = None
     evidence: bytes | None = None
     envelope: Envelope = field(default_factory=Envelope)
+    repair: bool = False
     issues: tuple[Issue, ...] = ()
 
 
@@ -114,7 +119,10 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None) -> Submiss
             retry_of=wrapped.retry_of,
             step=wrapped.step,
             handoff_id=named,
+            agent=wrapped.agent,
+            adapt=wrapped.adapt,
         ),
+        repair=wrapped.repair,
     )
 
 

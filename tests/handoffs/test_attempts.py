@@ -104,3 +104,19 @@ def test_what_is_judged_after_its_retry_came_is_superseded_too(tenant: Tenant) -
     assert (state_of("a"), state_of("b")) == (State.SUPERSEDED, State.ACCEPTED)
     assert queries.later_attempt(Handoff.objects.get(handoff_id="a")) == Handoff.objects.get(handoff_id="b")
     assert_counts_are_right()
+
+
+def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="first"))
+    judged(tenant, circular(handoff_id="second"), retry_of="first")
+    third = judged(tenant, payload(handoff_id="third"), retry_of="first")
+    assert (third.attempt, third.lineage) == (3, "first")
+    assert [handoff.handoff_id for handoff in queries.attempts(third)] == ["first", "second", "third"]
+    assert (state_of("first"), state_of("second"), third.state) == (State.SUPERSEDED, State.SUPERSEDED, State.ACCEPTED)
+    assert Event.objects.get(to_state=State.SUPERSEDED, handoff__handoff_id="second").reason == "third took its place"
+    assert_counts_are_right()
+
+
+def test_an_attempt_at_what_is_not_known_here_is_the_first_one(tenant: Tenant) -> None:
+    only = judged(tenant, payload(handoff_id="only"), retry_of="elsewhere")
+    assert (only.attempt, only.lineage, queries.earlier_attempts(only)) == (1, "elsewhere", [])

@@ -7,6 +7,7 @@ SET_LZ4 = """
         ALTER TABLE handoffs_handoffbody ALTER COLUMN original SET COMPRESSION lz4;
         ALTER TABLE handoffs_handoffbody ALTER COLUMN context SET COMPRESSION lz4;
         ALTER TABLE handoffs_handoffbody ALTER COLUMN evidence SET COMPRESSION lz4;
+        ALTER TABLE handoffs_handoffbody ALTER COLUMN lifted SET COMPRESSION lz4;
         ALTER TABLE handoffs_verdict ALTER COLUMN content SET COMPRESSION lz4;
     EXCEPTION WHEN feature_not_supported THEN NULL;
     END $$

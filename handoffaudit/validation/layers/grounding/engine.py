@@ -1,0 +1,58 @@
+"""Looks up every concrete value of a claim in the sources."""
+
+from handoffaudit.validation.layers.grounding.lookup import Lookup
+from handoffaudit.validation.layers.grounding.marks import Kind, Mark
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.values import Value, ValueKind, values_in
+
+_KINDS: dict[ValueKind, Kind] = {
+    "number": "number",
+    "date": "date",
+    "time": "date",
+    "name": "name",
+    "quote": "quote",
+    "identifier": "identifier",
+}
+_BRACKETS = frozenset("{[")
+
+
+def ground(text: str, index: SourceIndex) -> list[Mark]:
+    """The marks of one claim's text, in order: every value that something can be said of, with what it rests on."""
+    is_json = text.lstrip()[:1] in _BRACKETS
+    return _value_marks(text, index, quotes=not is_json)
+
+
+def _value_marks(text: str, index: SourceIndex, *, quotes: bool) -> list[Mark]:
+    lookup = Lookup(index)
+    marks = []
+    for value in values_in(text, quotes=quotes):
+        if _is_list_marker(text, value) or _is_label(text, value):
+            continue
+        found = lookup.find(value)
+        if found is None:
+            continue
+        start, end = found.part or (value.start, value.end)
+        where = (found.where,) if found.where else ()
+        marks.append(Mark(_KINDS[value.kind], start, end, text[start:end], found.status, where, found.closest))
+    return marks
+
+
+def _is_list_marker(text: str, value: Value) -> bool:
+    """`1.` and `2)` at the start of a line."""
+    if value.kind != "number" or text[value.end : value.end + 1] not in (".", ")"):
+        return False
+    line = text[max(0, value.start - 8) : value.start].rpartition("\n")[2]
+    return not line.strip(" #*-(") and (value.start < 8 or "\n" in text[max(0, value.start - 8) : value.start])
+
+
+def _is_label(text: str, value: Value) -> bool:
+    """A heading, a key before a colon, or words in bold: written with capitals whatever they mean."""
+    if value.kind != "name":
+        return False
+    after = text[value.end : value.end + 3].lstrip("*_ ")
+    if after[:1] == ":":
+        return True
+    line = text[max(0, value.start - 100) : value.start].rpartition("\n")[2].lstrip()
+    return line.startswith("#") or (
+        text[max(0, value.start - 2) : value.start] == "**" and text[value.end : value.end + 2] == "**"
+    )

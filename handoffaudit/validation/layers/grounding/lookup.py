@@ -1,0 +1,160 @@
+"""How one value of each kind is looked up in the sources."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from itertools import islice
+from typing import NamedTuple
+
+from handoffaudit.validation.layers.grounding.derived import as_share, rounded_from, worked_out
+from handoffaudit.validation.layers.grounding.marks import Status
+from handoffaudit.validation.layers.grounding.normal import (
+    Number,
+    days_of,
+    folded,
+    minutes_of,
+    name_words,
+    number_of,
+    same_day,
+)
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.values import Value, ValueKind
+from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
+
+_MAX_TRIES = 40
+_MAX_COMPARED = 400
+_SMALL = 12
+_QUOTED_WORDS = 3
+_LONG_NUMBER = 1e6
+_STEM = 4
+
+
+class Found(NamedTuple):
+    """What looking up one value gave; `start` and `end` narrow the value's span to the part that is not found."""
+
+    status: Status
+    where: str = ""
+    closest: str = ""
+    part: tuple[int, int] | None = None
+
+
+class Lookup:
+    """The sources, and what of the claim is already known to rest on them: `stated` numbers may be added up."""
+
+    def __init__(self, index: SourceIndex) -> None:
+        self.index = index
+        self.stated: list[float] = []
+        self.tries = _MAX_TRIES
+
+    def find(self, value: Value) -> Found | None:
+        """What the value rests on; None where nothing can be said of it."""
+        at = self.index.find(value.text.lower())
+        if at >= 0 and value.kind != "number":
+            return self._at(at, len(value.text))
+        return _WAYS[value.kind](self, value)
+
+    def _at(self, at: int, size: int) -> Found:
+        return Found("grounded", self.index.where(at, size))
+
+    def _written(self, text: str) -> Found:
+        at = self.index.find(text.lower())
+        return self._at(at, len(text)) if at >= 0 else Found("grounded")
+
+    def number(self, value: Value) -> Found | None:
+        number = number_of(value)
+        at = self.index.find(value.figure)
+        if at < 0 and number and number.value in WORDS_OF_NUMBERS:
+            at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
+        if number:
+            plain = at >= 0 and number.step <= 1
+            found = self._at(at, len(value.figure)) if plain else self._number(number)
+            if found and found.status != "ungrounded":
+                self.stated.append(number.value)
+            return found
+        return self._at(at, len(value.figure)) if at >= 0 else None
+
+    def _number(self, number: Number) -> Found | None:
+        given = self.index.numbers
+        if number.value in given:
+            return self._written(given[number.value])
+        near = rounded_from(number, given)
+        if near is not None:
+            return Found("derived", f"rounded from {given[near]}")
+        share = as_share(number, given)
+        if share is not None:
+            return self._written(given[share])
+        if number.value <= _SMALL and number.step == 1 and not number.percent:
+            return None
+        way = ""
+        if self.tries and number.value < _LONG_NUMBER:
+            self.tries -= 1
+            way = worked_out(number, list(given), self.stated)
+        if way:
+            return Found("derived", way)
+        closest = min(islice(given, _MAX_COMPARED), key=lambda one: abs(one - number.value), default=None)
+        return Found("ungrounded", closest="" if closest is None else given[closest])
+
+    def date(self, value: Value) -> Found | None:
+        claimed = days_of(value.text)
+        if not claimed:
+            return None
+        for day, written in self.index.days.items():
+            if any(same_day(one, day) for one in claimed):
+                return self._written(written)
+        return Found("ungrounded", closest=next(iter(self.index.days.values()), ""))
+
+    def time(self, value: Value) -> Found | None:
+        minutes = minutes_of(value.text)
+        if minutes is None:
+            return None
+        if minutes in self.index.minutes:
+            return self._written(self.index.minutes[minutes])
+        return Found("ungrounded", closest=next(iter(self.index.minutes.values()), ""))
+
+    def name(self, value: Value) -> Found | None:
+        words = name_words(value.text)
+        unknown = [word for word in words if not self._known(word)]
+        if not words or not unknown:
+            return Found("grounded", self._first_word(words)) if words else None
+        acronym = "".join(word[0] for word in words).lower()
+        if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
+            return self._written(acronym)
+        start = value.text.find(unknown[0])
+        end = value.text.rfind(unknown[-1]) + len(unknown[-1])
+        return Found("ungrounded", closest=self._like(unknown[0]), part=(value.start + start, value.start + end))
+
+    def _known(self, word: str) -> bool:
+        plain = folded(word)
+        if plain in self.index.words or (word.isupper() and len(word) <= 6 and plain in self.index.initials):
+            return True
+        stem = plain[: max(_STEM, len(plain) - 2)]
+        return len(plain) > _STEM and self.index.begins_word(stem)
+
+    def _first_word(self, words: list[str]) -> str:
+        at = self.index.find(words[0].lower())
+        return self.index.where(at, len(words[0])) if at >= 0 else ""
+
+    def _like(self, word: str) -> str:
+        plain = folded(word)
+        alike = [other for other in self.index.words if other[0] == plain[0] and abs(len(other) - len(plain)) <= 3]
+        return next(iter(get_close_matches(plain[:40], alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
+
+    def quote(self, value: Value) -> Found | None:
+        wanted = " ".join(value.text.lower().replace("\u2019", "'").split()).strip(" .,;:!?…")
+        if wanted and wanted in self.index.flat:
+            return Found("grounded", self._first_word(value.text.split()))
+        return Found("ungrounded") if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
+
+    def identifier(self, value: Value) -> Found | None:
+        wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")
+        at = self.index.folded.find(wanted)
+        return self._at(at, len(wanted)) if at >= 0 else Found("ungrounded", closest=self._like(wanted))
+
+
+_WAYS: dict[ValueKind, Callable[[Lookup, Value], Found | None]] = {
+    "number": Lookup.number,
+    "date": Lookup.date,
+    "time": Lookup.time,
+    "name": Lookup.name,
+    "quote": Lookup.quote,
+    "identifier": Lookup.identifier,
+}

@@ -1,0 +1,135 @@
+"""The sources of one handoff, joined once; what costs more than a search is made when it is first asked for."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, islice
+
+from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
+from handoffaudit.validation.layers.grounding.values import values_in
+
+MAX_LEAVES = 20_000
+_MAX_NUMBERS = 2_000
+_EXCERPT = 60
+_FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
+_WORDS = re.compile(r"\w+")
+_JOINT = "\n"
+
+
+class SourceIndex:
+    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case. Build it with `of`."""
+
+    __slots__ = ("__dict__", "folded", "sources", "text")
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = sources
+        self.text = _JOINT.join(source.text for source in sources)
+        self.folded = self.text.lower()
+
+    @classmethod
+    def of(cls, sources: Iterable[Source]) -> "SourceIndex":
+        return cls(tuple(sources))
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return list(accumulate((len(source.text) + len(_JOINT) for source in self.sources), initial=0))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word of the sources and of their names, without case and accents."""
+        named = _JOINT.join(source.name for source in self.sources)
+        return frozenset(_WORDS.findall(folded(f"{self.text}\n{named}").replace("_", " ")))
+
+    @cached_property
+    def flat(self) -> str:
+        """The text in lower case with single spaces and plain apostrophes: a quote is looked up in it."""
+        return " ".join(self.folded.replace("\u2019", "'").split())
+
+    @cached_property
+    def _by_word(self) -> str:
+        return " " + " ".join(self.words)
+
+    def begins_word(self, stem: str) -> bool:
+        return f" {stem}" in self._by_word
+
+    @cached_property
+    def initials(self) -> str:
+        """The first letters of all words, in order: an acronym is looked up in it."""
+        return "".join(word[0] for word in _WORDS.findall(self.folded))
+
+    @cached_property
+    def figures(self) -> dict[str, None]:
+        """The different runs of figures, in order of their first place."""
+        return dict.fromkeys(_FIGURES.findall(self.text))
+
+    @cached_property
+    def numbers(self) -> dict[float, str]:
+        """Each number of the sources with how it is written there, in order of its first place."""
+        readings = ((number, figure) for figure in self.figures for number in readings_of(figure))
+        return dict(islice(readings, _MAX_NUMBERS))
+
+    @cached_property
+    def days(self) -> dict[Day, str]:
+        return {day: value for value in self._dated("date") for day in days_of(value)}
+
+    @cached_property
+    def minutes(self) -> dict[int | None, str]:
+        return {minutes_of(value): value for value in self._dated("time")}
+
+    def _dated(self, kind: str) -> Iterator[str]:
+        return (value.text for value in values_in(self.text, quotes=False) if value.kind == kind)
+
+    def find(self, wanted: str) -> int:
+        """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""
+        text, size = self.folded, len(wanted)
+        at = text.find(wanted)
+        for _ in range(20):
+            if at < 0 or _is_whole(text, at, at + size):
+                return at
+            at = text.find(wanted, at + 1)
+        return at
+
+    def where(self, at: int, size: int) -> str:
+        """The name of the source at an offset of the joined text, with the words around it."""
+        source = bisect_right(self._starts, at) - 1
+        start = self._starts[source]
+        text = self.sources[source].text
+        first = max(0, at - start - _EXCERPT // 2)
+        excerpt = " ".join(text[first : at - start + size + _EXCERPT // 2].split())
+        return f"{self.sources[source].name}: {excerpt}"
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether a found value is not cut out of a longer one: `12` is not in `312`, nor in `12.5` or `1,012`."""
+    if start and text[start - 1].isalnum() and text[start].isalnum():
+        return False
+    if end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
+        # 5G, 64MP, 144Hz: a unit may follow a figure
+        return text[end - 1].isdigit() and text[end].isalpha()
+    if not text[start].isdigit():
+        return True
+    before = start > 1 and text[start - 1] == "." and text[start - 2].isdigit()
+    after = end + 1 < len(text) and text[end] == "." and text[end + 1].isdigit() and "." not in text[start:end]
+    return not (before or after)
+
+
+def leaves(value: object, path: str) -> Iterator[Source]:
+    """The texts and numbers of a JSON value, each a source named by its path; the first 20,000 of them."""
+    return islice(_walk(value, path), MAX_LEAVES)
+
+
+def _walk(value: object, path: str) -> Iterator[Source]:
+    # a stack of its own: a document may be nested deeper than Python calls
+    waiting: list[tuple[str, object]] = [(path, value)]
+    while waiting:
+        name, item = waiting.pop()
+        if isinstance(item, Mapping):
+            waiting += [(f"{name}.{key}" if name else str(key), inner) for key, inner in reversed(list(item.items()))]
+        elif isinstance(item, list | tuple):
+            waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
+        elif isinstance(item, str):
+            yield Source(name, item)
+        elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
+            yield Source(name, str(item).lower() if isinstance(item, bool) else str(item))

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import structlog
@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs import attempts, claims, counts, lineage, listening, outcomes
+from handoffaudit.handoffs import attempts, claims, counts, lineage, listening, outcomes, remedies
 from handoffaudit.handoffs.claims import Claim
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State, new_id
 from handoffaudit.handoffs.outcomes import Judged
@@ -21,11 +21,21 @@ from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.remediation import RemediationRecord
 from handoffaudit.validation.verdict import Verdict
 
 log = structlog.get_logger(__name__)
 
 PART_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known of a handoff's past: its trace, and the attempts before it."""
+
+    history: History
+    remediation: RemediationRecord | None = None
 
 
 def drain() -> int:
@@ -63,14 +73,18 @@ def _judge(claim: Claim) -> int:
         handoffs = sorted(group, key=lambda row: row.pk)
         config = load.load(tenant_id)
         histories = lineage.histories(handoffs)
+        records = remedies.of_lineages(handoffs)
         for handoff in handoffs:
             # One that breaks the pipeline is our bug. It must not take the others of its claim along.
             try:
-                verdict = verdict_on(handoff, bodies[handoff.pk], histories[handoff.pk], config)
+                before = Before(histories[handoff.pk], records.get(attempts.lineage_of(handoff)))
+                verdict = verdict_on(handoff, bodies[handoff.pk], before, config)
             except Exception:
                 log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
                 claims.release(claim, handoff)
                 continue
+            if verdict.remediation:
+                records[attempts.lineage_of(handoff)] = verdict.remediation
             judged.append(Judged(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type)))
     return _store(claim, judged)
 
@@ -80,25 +94,33 @@ def _store(claim: Claim, judged: list[Judged]) -> int:
         held = claims.still_held(claim)
         stored = [one for one in judged if one.handoff.pk in held]
         deltas = outcomes.store(stored)
+        remedies.store(stored)
         deltas.update(attempts.supersede_overtaken(one.handoff for one in stored))
         counts.apply(deltas)
     listening.announce(one.handoff.pk for one in stored)
     return len(stored)
 
 
-def verdict_on(handoff: Handoff, body: HandoffBody, history: History, config: ValidationConfig) -> Verdict:
+def verdict_on(handoff: Handoff, body: HandoffBody, before: Before, config: ValidationConfig) -> Verdict:
     """What the pipeline says of one stored handoff."""
     reading = reading_of(handoff, body)
     if reading.record is None:
         return verdict_of_unread(handoff, reading.issues)
     handoff.user_approved = reading.record.user_approved
+    return verdict_of(reading.record, handoff, before, config)
+
+
+def verdict_of(record: Record, handoff: Handoff, before: Before, config: ValidationConfig) -> Verdict:
+    """The same of a record, be it stored or not."""
     subject = Subject(
-        record=reading.record,
+        record=record,
         policy=config.policy_for(handoff.handoff_type),
-        history=history,
+        history=before.history,
         received_at=handoff.received_at,
         counter=default_counter(),
         policy_version=config.version,
+        demands=config.demands_for(handoff.handoff_type),
+        remediation=before.remediation,
     )
     verdict = pipeline.run(subject, validation_id=str(new_id()), now=timezone.now, monotonic=time.perf_counter)
     return replace(verdict, handoff_id=handoff.handoff_id)

@@ -16,6 +16,7 @@ from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.remediation import RemediationAction
 from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
 
 VERDICT = bulk.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
@@ -24,7 +25,7 @@ EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor",
 UPDATED = bulk.Columns.of(
     Handoff,
     *("state", "judged_at", "verdict", "score", "codes", "token_count", "chain_length", "warnings", "would_decide"),
-    *("approvable", "user_approved", "review_due_at"),
+    *("approvable", "user_approved", "review_due_at", "escalated"),
 )
 _SET = ", ".join(f'"{name}" = new."{name}"' for name in UPDATED.names)
 # Many rows in one statement: an UPDATE for each costs a round trip's work of the server.
@@ -131,6 +132,7 @@ def _updated_row(one: Judged) -> list[Any]:
         all(entry_of(code).approvable for code in codes),
         one.handoff.user_approved,
         due,
+        verdict.outcome is Outcome.REJECTED and verdict.recommended_action == RemediationAction.ESCALATE,
     ]
 
 

@@ -152,20 +152,28 @@ def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100
 
 
 def review_queue(tenant: Tenant, *, cursor: str = "", limit: int = 50, filters: Filters = EVERYTHING) -> Page:
-    """What waits for a person: held, oldest first; then rejected, newest first."""
-    state, _, after = cursor.partition(":")
-    rows = matching(tenant, filters)
-    items: list[Handoff] = []
-    if state != State.REJECTED:
-        held = rows.filter(state=State.HELD).order_by("id")
-        items = list((held.filter(id__gt=cursor_id(after)) if after else held)[: limit + 1])
-    if len(items) <= limit:
-        rejected = rows.filter(state=State.REJECTED, approvable=True).order_by("-id")
-        if state == State.REJECTED and after:
-            rejected = rejected.filter(id__lt=cursor_id(after))
-        items += list(rejected[: limit + 1 - len(items)])
+    """What waits for a person: what was escalated, oldest first; held, oldest first; then rejected, newest first."""
+    part, _, after = cursor.partition(":")
+    begin = _QUEUE.index(part) if part in _QUEUE else 0
+    items: list[tuple[str, Handoff]] = []
+    for name in _QUEUE[begin:]:
+        if len(items) <= limit:
+            found = _queue_part(matching(tenant, filters), name, after if name == part else "")
+            items += [(name, handoff) for handoff in found[: limit + 1 - len(items)]]
     last = items[limit - 1] if len(items) > limit else None
-    return Page(items=items[:limit], next=f"{last.state}:{last.pk}" if last else None)
+    return Page([handoff for _, handoff in items[:limit]], next=f"{last[0]}:{last[1].pk}" if last else None)
+
+
+_QUEUE = ("escalated", "held", "rejected")
+
+
+def _queue_part(rows: "QuerySet[Handoff]", name: str, after: str) -> "QuerySet[Handoff]":
+    if name == "rejected":
+        rows = rows.filter(state=State.REJECTED, approvable=True, escalated=False).order_by("-id")
+        return rows.filter(id__lt=cursor_id(after)) if after else rows
+    wanted = Q(state=State.HELD) if name == "held" else Q(state=State.REJECTED, escalated=True)
+    rows = rows.filter(wanted).order_by("id")
+    return rows.filter(id__gt=cursor_id(after)) if after else rows
 
 
 def get(tenant: Tenant, reference: str) -> Handoff:

@@ -1,0 +1,44 @@
+"""What was asked of each lineage of attempts so far, kept so that the third attempt is told what the third is due."""
+
+from collections.abc import Iterable, Sequence
+
+from handoffaudit.handoffs.attempts import lineage_of
+from handoffaudit.handoffs.models import Handoff, Remediation
+from handoffaudit.handoffs.outcomes import Judged
+from handoffaudit.validation.remediation import RemediationRecord
+from handoffaudit.validation.verdict import Outcome
+
+
+def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, RemediationRecord]:
+    """The records of those that are not first attempts, by lineage. All handoffs must be of one tenant."""
+    lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
+    if not lineages:
+        return {}
+    found = Remediation.objects.filter(tenant=handoffs[0].tenant_id, lineage__in=lineages)
+    return {row.lineage: RemediationRecord.model_validate_json(row.content) for row in found}
+
+
+def of(handoff: Handoff) -> RemediationRecord | None:
+    """The record of its lineage as it stands now."""
+    found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
+    return RemediationRecord.model_validate_json(found.content) if found else None
+
+
+def store(judged: Iterable[Judged]) -> None:
+    """Keeps the records that the verdicts end with; call inside the transaction that stores them. A first attempt that
+    was accepted needs none."""
+    rows = {
+        (one.handoff.tenant_id, lineage_of(one.handoff)): one.verdict.remediation.model_dump_json()
+        for one in judged
+        if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
+    }
+    # In one order everywhere, so that two workers never wait for each other in a circle.
+    Remediation.objects.bulk_create(
+        [
+            Remediation(tenant_id=tenant, lineage=lineage, content=rows[tenant, lineage])
+            for tenant, lineage in sorted(rows)
+        ],
+        update_conflicts=True,
+        unique_fields=["tenant", "lineage"],
+        update_fields=["content"],
+    )

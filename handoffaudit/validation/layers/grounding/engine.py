@@ -23,7 +23,7 @@ def ground(text: str, index: SourceIndex) -> list[Mark]:
 
 
 def _value_marks(text: str, index: SourceIndex, *, quotes: bool) -> list[Mark]:
-    lookup = Lookup(index)
+    lookup = Lookup(text, index)
     marks = []
     for value in values_in(text, quotes=quotes):
         if _is_list_marker(text, value) or _is_label(text, value):

@@ -1,5 +1,6 @@
 """How one value of each kind is looked up in the sources."""
 
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import islice
@@ -26,6 +27,9 @@ _SMALL = 12
 _QUOTED_WORDS = 3
 _LONG_NUMBER = 1e6
 _STEM = 4
+_NEAR = 40
+_CODE_AFTER = re.compile(r"[\w/' -]{0,30}\(([A-Z]{2,6})\)")
+_CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
 
 
 class Found(NamedTuple):
@@ -40,7 +44,8 @@ class Found(NamedTuple):
 class Lookup:
     """The sources, and what of the claim is already known to rest on them: `stated` numbers may be added up."""
 
-    def __init__(self, index: SourceIndex) -> None:
+    def __init__(self, text: str, index: SourceIndex) -> None:
+        self.text = text
         self.index = index
         self.stated: list[float] = []
         self.tries = _MAX_TRIES
@@ -112,15 +117,27 @@ class Lookup:
 
     def name(self, value: Value) -> Found | None:
         words = name_words(value.text)
-        unknown = [word for word in words if not self._known(word)]
-        if not words or not unknown:
-            return Found("grounded", self._first_word(words)) if words else None
-        acronym = "".join(word[0] for word in words).lower()
+        if not words:
+            return None
+        unknown = [(at, word) for at, word in words if not self._known(word)]
+        if not unknown:
+            return Found("grounded", self._first_word(words[0][1]))
+        acronym = "".join(word[0] for _, word in words).lower()
         if len(words) > 1 and (acronym in self.index.words or f"{acronym}a" in self.index.words):
             return self._written(acronym)
-        start = value.text.find(unknown[0])
-        end = value.text.rfind(unknown[-1]) + len(unknown[-1])
-        return Found("ungrounded", closest=self._like(unknown[0]), part=(value.start + start, value.start + end))
+        code = self._code_beside(value)
+        if code:
+            return self._written(code)
+        (first, word), (last, last_word) = unknown[0], unknown[-1]
+        part = (value.start + first, value.start + last + len(last_word))
+        return Found("ungrounded", closest=self._like(word), part=part)
+
+    def _code_beside(self, value: Value) -> str:
+        """The grounded code that a name spells out: `Boston (BOS)`, `ORD (Chicago)`."""
+        after = _CODE_AFTER.match(self.text, value.end)
+        before = _CODE_BEFORE.search(self.text, max(0, value.start - _NEAR), value.start)
+        codes = (match[1].lower() for match in (after, before) if match)
+        return next((code for code in codes if code in self.index.words), "")
 
     def _known(self, word: str) -> bool:
         plain = folded(word)
@@ -129,9 +146,9 @@ class Lookup:
         stem = plain[: max(_STEM, len(plain) - 2)]
         return len(plain) > _STEM and self.index.begins_word(stem)
 
-    def _first_word(self, words: list[str]) -> str:
-        at = self.index.find(words[0].lower())
-        return self.index.where(at, len(words[0])) if at >= 0 else ""
+    def _first_word(self, word: str) -> str:
+        at = self.index.find(word.lower())
+        return self.index.where(at, len(word)) if at >= 0 else ""
 
     def _like(self, word: str) -> str:
         plain = folded(word)
@@ -141,7 +158,7 @@ class Lookup:
     def quote(self, value: Value) -> Found | None:
         wanted = " ".join(value.text.lower().replace("\u2019", "'").split()).strip(" .,;:!?…")
         if wanted and wanted in self.index.flat:
-            return Found("grounded", self._first_word(value.text.split()))
+            return Found("grounded", self._first_word(value.text.split()[0]))
         return Found("ungrounded") if wanted.count(" ") + 1 >= _QUOTED_WORDS else None
 
     def identifier(self, value: Value) -> Found | None:

@@ -14,7 +14,8 @@ _EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+|(?:\.\d{3}))$")
 _DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}$")
 _PLAIN = re.compile(r"\d+(?:\.\d+)?$")
 _LETTERS = re.compile(r"[^\W\d_]+")
-_POSSESSIVE = re.compile(r"['\u2019]s?\b")
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+_NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _MIDDAY = 12 * 60
 _LAST_DAY = 31
 
@@ -111,7 +112,7 @@ def folded(text: str) -> str:
     return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
-def name_words(name: str) -> list[str]:
-    """The words of a name that tell it from others: no particles, no possessive, no single letters."""
-    words = (word.strip(".'\u2019&-") for word in _POSSESSIVE.sub("", name).replace("-", " ").split())
-    return [word for word in words if len(word) > 1 and not word.islower()]
+def name_words(name: str) -> list[tuple[int, str]]:
+    """The words of a name that tell it from others, with their offsets: no particles, no possessive, no single letters."""
+    words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
+    return [(start, word) for start, word in words if len(word) > 1 and not word.islower()]

@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
-from handoffaudit.validation.layers.grounding.values import values_in
+from handoffaudit.validation.layers.grounding.values import moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
@@ -79,7 +79,8 @@ class SourceIndex:
         return {minutes_of(value): value for value in self._dated("time")}
 
     def _dated(self, kind: str) -> Iterator[str]:
-        return (value.text for value in values_in(self.text, quotes=False) if value.kind == kind)
+        found = (value.text for value in moments_in(self.text) if value.kind == kind)
+        return islice(found, _MAX_NUMBERS)
 
     def find(self, wanted: str) -> int:
         """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""

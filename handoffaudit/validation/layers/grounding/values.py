@@ -27,7 +27,8 @@ _FIGURES = re.compile(
     re.VERBOSE,
 )
 _MONTH_DATE = re.compile(rf"{_MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
-_CAPITALISED = r"[A-ZÀ-ÖØ-Þ][\w'\u2019.&-]{0,60}"
+_CAPITALISED = r"[A-ZÀ-ÖØ-Þ](?:\.(?= ?[A-Z])|[\w'\u2019&-]{0,60}(?:\.\w{1,20}){0,3})"
+_TITLES = ("Mr", "Ms", "Mrs", "Dr", "Prof", "St", "Sr", "Jr", "vs")
 _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){0,2}"
 _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
@@ -58,6 +59,11 @@ def values_in(text: str, *, quotes: bool = True) -> list[Value]:
     if quotes and ('"' in text or "“" in text):
         found = sorted([*found, *islice(_quotes(text), MAX_VALUES)], key=_start)
     return found[:MAX_VALUES]
+
+
+def moments_in(text: str) -> Iterator[Value]:
+    """The dates and times of `text`, however many there are."""
+    return (value for finder in (_figures, _month_dates) for value in finder(text) if value.kind in ("date", "time"))
 
 
 def _start(value: Value) -> int:
@@ -191,7 +197,9 @@ def _bare(word: str) -> str:
 
 def opens_sentence(text: str, at: int) -> bool:
     """Whether the word at `at` would be written with a capital whatever it means."""
-    before = text[max(0, at - 3) : at].rstrip(" ")
+    before = text[max(0, at - 8) : at].rstrip(" ")
+    if before.endswith("."):
+        return not before[:-1].endswith(_TITLES)
     return not before or before[-1] in _ENDS_SENTENCE
 
 

@@ -8,6 +8,7 @@ from handoffaudit.validation.catalogue import (
     chain,
     consistency,
     evidence,
+    files,
     grounding,
     references,
     rules,
@@ -27,7 +28,7 @@ _MAX_SENTENCE = 600
 CATALOGUE: Mapping[str, Code] = MappingProxyType(
     {
         entry.code: entry
-        for layer in (structure, tokens, chain, references, consistency, evidence, grounding)
+        for layer in (structure, tokens, chain, references, consistency, evidence, grounding, files)
         for entry in layer.CODES
     }
 )

@@ -108,4 +108,12 @@ CODES = (
         "A legacy handoff came without a trace id, and one was made for it.",
         "Send a trace_id, the same one for every handoff of a piece of work.",
     ),
+    Code(
+        "structure.schema_missing",
+        "structure",
+        Severity.WARNING,
+        "Schema not found",
+        "The format's JSON Schema could not be read: only required fields and their types were checked.",
+        "Nothing to change in the handoff: an operator installs handoffaudit anew, with its schema files.",
+    ),
 )

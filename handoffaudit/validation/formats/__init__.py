@@ -5,7 +5,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.formats import payload, universal
+from handoffaudit.validation.formats import delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.base import Format
 from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
 from handoffaudit.validation.issues import Issue
@@ -16,7 +16,7 @@ from handoffaudit.validation.text import closest, shown
 __all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
 
 # asked in this order when a submission does not name its format
-FORMATS: tuple[Format, ...] = (universal, payload)
+FORMATS: tuple[Format, ...] = (universal, output, payload, delegation, handoff_file)
 BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
 
 
@@ -59,7 +59,8 @@ def _unrecognised(document: dict[str, object]) -> Issue:
         "structure.unrecognised_format",
         message=f"The document fits none of the formats tried: {_tried()}. Its fields: {fields}.",
         hint='A universal document has one field, "handoff"; a payload has "source_agent_id", "target_agent_id" and '
-        '"call_chain". Or name the format of the submission, to be told what is missing.',
+        '"call_chain"; an output "parsed_output" and "envelope"; a delegation "tool" or "tool_name"; a handoff file '
+        '"status", "artifacts", "next" and "summary". Or name the format of the submission, to be told what it lacks.',
         expected=list(BY_NAME),
         tried=list(BY_NAME),
     )

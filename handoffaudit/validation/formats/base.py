@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
@@ -116,6 +116,18 @@ def entries(value: object) -> list[Any]:
 def names(value: object) -> tuple[str, ...]:
     """The texts in a list of them; what is no text is left out."""
     return tuple(clean(item) for item in entries(value) if isinstance(item, str))
+
+
+CONFIDENCE: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
+
+
+def confidence(value: object) -> float | None:
+    """A number from 0 to 1, or a word for one; None for anything else."""
+    if isinstance(value, str):
+        return CONFIDENCE.get(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= 1 else None
 
 
 def envelope_fields(envelope: Envelope) -> dict[str, Any]:

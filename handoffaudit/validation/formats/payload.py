@@ -11,11 +11,13 @@ from handoffaudit.validation.formats.base import (
     Reference,
     Seal,
     Section,
+    confidence,
     envelope_fields,
     id_issues,
     names,
     obj,
 )
+from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
@@ -33,7 +35,15 @@ PLACES: Final = Places(
 DEMANDS_Z: Final = False
 SOURCE_LEADS_CHAIN: Final = False
 
-_SHAPE = Shape("payload")
+_BASICS: Basics = {
+    ("source_agent_id",): "string",
+    ("target_agent_id",): "string",
+    ("tenant_id",): "string",
+    ("call_chain",): "array",
+    ("handoff_type",): "string",
+    ("data",): "object",
+}
+_SHAPE = Shape("payload", _BASICS)
 _TELLTALE = ("source_agent_id", "target_agent_id", "call_chain")
 _IDS = (
     ("handoff_id",),
@@ -66,18 +76,12 @@ def read(document: Document, envelope: Envelope) -> Record:
         data=obj(document.get("data")),
         context=obj(envelope.context),
         context_refs=names(document.get("context_refs")),
-        confidence=_confidence(document.get("confidence", 1.0)),
+        confidence=confidence(document.get("confidence", 1.0)),
         timestamp=timestamp.at if timestamp else None,
         handoff_reason=clean_or_empty(document.get("handoff_reason"), _MAX_REASON),
         user_approved=document.get("user_approved") is True,
         **envelope_fields(envelope),
     )
-
-
-def _confidence(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value <= 1 else None
 
 
 def check(record: Record) -> Iterable[Issue]:

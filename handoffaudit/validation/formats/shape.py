@@ -1,6 +1,7 @@
 """A document against its format's JSON Schema: every error, as issues, in bounded time."""
 
 from collections.abc import Iterable
+from importlib.resources.abc import Traversable
 from itertools import islice
 from typing import Any
 
@@ -9,7 +10,8 @@ import orjson
 
 from handoffaudit.validation.bounding import MAX_ISSUES
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.formats.schemas import schema
+from handoffaudit.validation.formats.basics import Basics, basic_issues
+from handoffaudit.validation.formats.schemas import FOLDER, schema
 from handoffaudit.validation.formats.wording import issues_of
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
@@ -20,10 +22,18 @@ _FORMATS = {"date-time": is_date_time, "date-time-or-local": is_date_time_or_loc
 
 
 class Shape:
-    """One schema, compiled once. Valid documents cost microseconds."""
+    """One schema, compiled once. Valid documents cost microseconds.
 
-    def __init__(self, name: str) -> None:
-        self._schema = schema(name)
+    Where the schema's file is missing or no JSON, only `basics` are checked, and a warning says so.
+    """
+
+    def __init__(self, name: str, basics: Basics, folder: Traversable = FOLDER) -> None:
+        self._name, self._basics = name, basics
+        try:
+            self._schema = schema(name, folder)
+        except (OSError, orjson.JSONDecodeError):
+            self._validator = None
+            return
         self._validator = jsonschema_rs.Draft202012Validator(
             self._schema,
             formats=_FORMATS,
@@ -34,10 +44,12 @@ class Shape:
 
     def check(self, document: dict[str, Any]) -> list[Issue]:
         """All issues, in the order of their places; of a great many only the first, one more than are listed."""
+        if self._validator is None:
+            return basic_issues(self._name, document, self._basics)
         try:
             if self._validator.is_valid(document):
                 return []
-            errors = self._errors(document)
+            errors = self._errors(document, self._validator)
         except UnicodeEncodeError:  # a lone surrogate, which our own reader lets nobody send
             return self.check(_without_surrogates(document))
         found: dict[tuple[Location, str], Issue] = {}
@@ -48,13 +60,15 @@ class Shape:
                     return list(found.values())
         return sorted(found.values(), key=_by_place)
 
-    def _errors(self, document: dict[str, Any]) -> Iterable[jsonschema_rs.ValidationError]:
+    def _errors(
+        self, document: dict[str, Any], validator: jsonschema_rs.Draft202012Validator
+    ) -> Iterable[jsonschema_rs.ValidationError]:
         # jsonschema-rs collects all errors before it gives the first: half a million would take seconds
-        errors = list(self._validator.iter_errors(_cut(document, self._schema)))
+        errors = list(validator.iter_errors(_cut(document, self._schema)))
         if errors:
             return errors
         try:
-            self._validator.validate(document)
+            validator.validate(document)
         except jsonschema_rs.ValidationError as error:
             return [error]
         return []

@@ -1,4 +1,4 @@
-"""`universal`: the Universal Handoff Schema, version 3.0."""
+"""`universal`: the Universal Handoff Schema, version 3.0, and 2.0 through the adapter."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -6,13 +6,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from handoffaudit.validation.canonical import canonical, sha256_hex
-from handoffaudit.validation.codes import make
+from handoffaudit.validation.codes import blocks, make
+from handoffaudit.validation.formats import adapter
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
     Reference,
     Seal,
     Section,
+    confidence,
     entries,
     envelope_fields,
     id_issues,
@@ -20,6 +22,7 @@ from handoffaudit.validation.formats.base import (
     names,
     obj,
 )
+from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
@@ -39,9 +42,36 @@ PLACES: Final = Places(
 DEMANDS_Z: Final = True
 SOURCE_LEADS_CHAIN: Final = True
 VERSION: Final = "3.0"
-CONFIDENCE: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 
-_SHAPE = Shape("universal-3.0")
+_BASICS: Basics = {
+    ("handoff",): "object",
+    ("handoff", "version"): "string",
+    ("handoff", "schema_type"): "string",
+    ("handoff", "timestamp"): "string",
+    ("handoff", "trace_id"): "string",
+    ("handoff", "source"): "object",
+    ("handoff", "source", "skill"): "string",
+    ("handoff", "source", "workflow_id"): "string",
+    ("handoff", "source", "session_path"): "string",
+    ("handoff", "source", "phase"): "string",
+    ("handoff", "target"): "object",
+    ("handoff", "target", "skill"): "string",
+    ("handoff", "context"): "object",
+    ("handoff", "context", "summary"): "string",
+    ("handoff", "context", "problem_type"): "string",
+    ("handoff", "payload"): "object",
+    ("handoff", "payload", "working"): "object",
+    ("handoff", "meta"): "object",
+    ("handoff", "meta", "token_count"): "number",
+    ("handoff", "meta", "confidence"): "string",
+}
+_NOT_IN_2 = {"schema_type", "trace_id", "phase", "summary", "payload", "meta"}
+_SHAPE = Shape("universal-3.0", _BASICS)
+_SHAPE_2 = Shape(
+    "universal-2.0",
+    {place: wanted for place, wanted in _BASICS.items() if not _NOT_IN_2.intersection(place)}
+    | {("handoff", "context", "original_prompt"): "string"},
+)
 _IDS = (
     ("handoff", "source", "skill"),
     ("handoff", "target", "skill"),
@@ -56,26 +86,35 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
+    """With `envelope.adapt`, a document of version 2.0 is lifted, and its record is that of what came of it."""
+    if envelope.adapt and obj(document.get("handoff")).get("version") == adapter.FROM:
+        trace_id = adapter.usable_trace_id(envelope.trace_id) or made_trace_id(document)
+        lifted = adapter.lift(document, trace_id)
+        return _record(lifted, envelope, arrived=document)
+    return _record(document, envelope)
+
+
+def _record(document: Document, envelope: Envelope, arrived: Document | None = None) -> Record:
     handoff = obj(document.get("handoff"))
     source, meta, context = obj(handoff.get("source")), obj(handoff.get("meta")), obj(handoff.get("context"))
     skill = clean_or_empty(source.get("skill"))
     timestamp, expires_at = moment(handoff.get("timestamp")), moment(handoff.get("expires_at"))
-    trace_id = clean_or_empty(handoff.get("trace_id")) or clean_or_empty(envelope.trace_id)
     word = meta.get("confidence")
     return Record(
         format=NAME,
         document=document,
+        original_document=arrived,
         handoff_id=clean_or_empty(envelope.handoff_id) or None,
         tenant_id=None,
         handoff_type=clean_or_empty(context.get("problem_type")),
         source_agent_id=skill,
         target_agent_id=clean_or_empty(obj(handoff.get("target")).get("skill")),
         call_chain=names(meta["handoff_chain"]) if "handoff_chain" in meta else (skill,) if skill else (),
-        trace_id=trace_id or made_trace_id(document),
+        trace_id=_trace_id(document if arrived is None else arrived, envelope),
         data=obj(handoff.get("payload")),
         # what the document says of itself counts where both say something
         context={**(envelope.context or {}), **context},
-        confidence=CONFIDENCE.get(word) if isinstance(word, str) else None,
+        confidence=confidence(word) if isinstance(word, str) else None,
         timestamp=timestamp.at if timestamp else None,
         expires_at=expires_at.at if expires_at else None,
         handoff_reason=clean_or_empty(meta.get("handoff_reason"), _MAX_REASON),
@@ -84,37 +123,62 @@ def read(document: Document, envelope: Envelope) -> Record:
     )
 
 
+def _trace_id(arrived: Document, envelope: Envelope) -> str:
+    own = clean_or_empty(obj(arrived.get("handoff")).get("trace_id"))
+    return own or clean_or_empty(envelope.trace_id) or made_trace_id(arrived)
+
+
 def made_trace_id(document: Document) -> str:
     """A trace id for a document without one: the same document, the same id."""
     return str(UUID(hex=sha256_hex(canonical(document))[:32], version=4))
 
 
 def check(record: Record) -> Iterable[Issue]:
-    """Of a document of another version only that is said: the rules of this one do not hold for it."""
-    handoff = record.document.get("handoff")
-    version = handoff.get("version", VERSION) if isinstance(handoff, dict) else VERSION
-    if isinstance(version, str) and version != VERSION:
-        return (_version_mismatch(version),)
+    """Of a document of another version only that is said: the rules of this one do not hold for it. One that was lifted
+    has kept to its own version's schema first."""
+    arrived = record.arrived.get("handoff")
+    old: list[Issue] = []
+    if record.original_document is not None:
+        old = _SHAPE_2.check(record.original_document)
+        if any(blocks(issue) for issue in old):
+            return old
+    elif isinstance(arrived, dict) and isinstance(arrived.get("version"), str) and arrived["version"] != VERSION:
+        return (_version_mismatch(arrived["version"]),)
     shape = _SHAPE.check(record.document)
-    if isinstance(handoff, dict) and "trace_id" not in handoff:
+    if isinstance(arrived, dict) and _lacks_trace_id(arrived, lifted=record.original_document is not None):
         shape = [issue for issue in shape if issue.location != PLACES.trace_id]
         shape.append(_generated_trace_id(record))
-    return chain(shape, id_issues(record.document, _IDS))
+    return chain(old, shape, id_issues(record.document, _IDS))
+
+
+def _lacks_trace_id(handoff: Document, *, lifted: bool) -> bool:
+    """Legacy: the sender knows of no trace ids. One of version 3.0 that gives null or "" does know of them."""
+    return not handoff.get("trace_id") if lifted else "trace_id" not in handoff
 
 
 def _version_mismatch(version: str) -> Issue:
+    if version == adapter.FROM:
+        hint = f'Submit it with adapt=true, to have it lifted to version {VERSION}; or send it in version "{VERSION}".'
+    else:
+        hint = (
+            f'Send the handoff in version "{VERSION}", or in "{adapter.FROM}" with adapt=true; '
+            "renaming the version alone does not convert it."
+        )
     return make(
         "structure.version_mismatch",
         location=("handoff", "version"),
-        message=f"version is {shown(version)}; only version {VERSION} of the universal format is read.",
-        hint=f'Send the handoff in version "{VERSION}" of the format; renaming the version alone does not convert it.',
+        message=f"version is {shown(version)}; version {VERSION} of the universal format is read, and version "
+        f"{adapter.FROM} through the adapter (adapt=true).",
+        hint=hint,
         expected=VERSION,
         actual=version,
+        read=[VERSION],
+        adapted=[adapter.FROM],
     )
 
 
 def _generated_trace_id(record: Record) -> Issue:
-    made = record.trace_id == made_trace_id(record.document)
+    made = record.trace_id == made_trace_id(record.arrived)
     origin = "made from the document's hash" if made else "taken from the submission"
     source = f"The source {shown(record.source_agent_id)}" if record.source_agent_id else "Its source"
     return make(

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from math import isfinite
 from typing import Any
 
 from jsonschema_rs import ValidationError
 
 from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
+from handoffaudit.validation.converting import converted
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, dotted, last_name
 from handoffaudit.validation.text import closest, counted, either, shown, type_name
@@ -17,7 +17,6 @@ from handoffaudit.validation.text import closest, counted, either, shown, type_n
 Rule = dict[str, Any]
 
 _LONGEST_FORM = 100
-_LONGEST_NUMBER = 40
 _MOST_MISSPELT = 50
 
 _TYPE_NAMES = {
@@ -82,9 +81,9 @@ def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Iss
         hint = f'Add "{name}" with its default, {compact(wanted["default"]).decode()}{_choices(wanted)}.'
     else:
         hint = f'Add "{name}"{_such_as(wanted)}.'
-    default = {"default": wanted["default"]} if "default" in wanted else {}
+    mend = {"misspelt": misspelt} if misspelt else {"default": wanted["default"]} if "default" in wanted else {}
     message = f"{_name(location)} is missing."
-    yield make("structure.missing_field", location=location, message=message, hint=hint, **default)
+    yield make("structure.missing_field", location=location, message=message, hint=hint, **mend)
 
 
 def _choices(rule: Rule) -> str:
@@ -93,8 +92,8 @@ def _choices(rule: Rule) -> str:
 
 def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
     wanted = either(_TYPE_NAMES[name] for name in kind.types)
-    converted = _converted(value, kind.types)
-    hint = f"Convert it to {wanted}: {converted}." if converted else f"Give {wanted}{_such_as(rule)}."
+    written = _converted(value, kind.types)
+    hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{_such_as(rule)}."
     yield _not_of_type(place, kind.types, value, hint)
 
 
@@ -112,24 +111,11 @@ def _not_of_type(place: Location, types: list[str], value: Any, hint: str) -> Is
 
 
 def _converted(value: Any, types: list[str]) -> str | None:
-    """`value` as one of `types`, where there is only one way to convert it."""
-    match value:
-        case int() | float() if "string" in types and not isinstance(value, bool):
-            return f'"{shown(value)}"'
-        case str() if ("number" in types or "integer" in types) and _is_number(value):
-            return value.strip()
-        case str() if "boolean" in types and value.strip().lower() in ("true", "false"):
-            return value.strip().lower()
-        case str() if "array" in types:
-            return f"[{shown(value)}]"
-    return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return len(text) <= _LONGEST_NUMBER and isfinite(float(text))
-    except ValueError:
-        return False
+    """`value` as one of `types`, as it would be written."""
+    found = converted(value, types)
+    if isinstance(found, list):
+        return f"[{shown(value)}]"
+    return None if found is None else shown(found)
 
 
 def _empty(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
@@ -166,6 +152,7 @@ def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
         yield _not_of_type(place, ["string"], value, hint)
         return
     near = closest(value, [option for option in options if isinstance(option, str)])
+    suggested: dict[str, Any] = {"closest": near} if near else {}
     if len(options) == 1:
         hint = f"Write {texts[0]}."
     elif near:
@@ -179,7 +166,7 @@ def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
         hint=hint,
         expected=options,
         actual=value,
-        **({"closest": near} if near else {}),
+        **suggested,
     )
 
 
@@ -208,6 +195,7 @@ def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
         hint=f'Shorten it, or keep its first {limit - 3} characters and add "...".',
         expected=limit,
         actual=len(value),
+        cut=limit,
     )
 
 

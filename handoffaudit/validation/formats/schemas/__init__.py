@@ -2,21 +2,39 @@
 
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from importlib.resources.abc import Traversable
+from typing import Any, Final
 
 import orjson
 
-SCHEMA_NAMES = ("payload", "universal-3.0")
+SCHEMA_NAMES = (
+    "payload",
+    "universal-3.0",
+    "universal-2.0",
+    "output",
+    "delegation",
+    "delegation-hook",
+    "handoff-file",
+    "handoff-file-report",
+)
+FOLDER: Final = files(__name__)
 
 
-def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema of that name, a copy of its own for each caller. Raises KeyError where there is none."""
+def schema(name: str, folder: Traversable = FOLDER) -> dict[str, Any]:
+    """The JSON Schema of that name, a copy of its own for each caller.
+
+    Raises KeyError where there is none of that name, OSError where its file is missing.
+    """
     if name not in SCHEMA_NAMES:
         raise KeyError(name)
-    loaded: dict[str, Any] = orjson.loads(_text(name))
+    loaded: dict[str, Any] = orjson.loads(_shipped(name) if folder is FOLDER else _text(name, folder))
     return loaded
 
 
 @cache
-def _text(name: str) -> bytes:
-    return (files(__name__) / f"{name}.schema.json").read_bytes()
+def _shipped(name: str) -> bytes:
+    return _text(name, FOLDER)
+
+
+def _text(name: str, folder: Traversable) -> bytes:
+    return (folder / f"{name}.schema.json").read_bytes()

@@ -1,0 +1,179 @@
+"""Reports of what was found where an agent's handoff file was expected: the file, or why it can't be used."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import StrEnum
+from typing import Any, Final
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.handoff_block import MARK, read_block
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location
+from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
+from handoffaudit.validation.text import shown
+
+BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
+FILE_SHAPE: Final = Shape("handoff-file", BASICS)
+
+_BOM = "\ufeff"
+_FENCE = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+_CONTENT: Location = ("file", "content")
+_MOST_PATHS = 50
+_COMPARED = 300
+
+
+class Reason(StrEnum):
+    """Why a handoff file can't be used."""
+
+    FILE_MISSING = "file_missing"
+    JSON_PARSE_ERROR = "json_parse_error"
+    SCHEMA_INVALID = "schema_invalid"
+
+
+class Source(StrEnum):
+    """What a handoff was read from."""
+
+    HANDOFF_JSON = "handoff_json"
+    TEXT_FALLBACK = "text_fallback"
+
+
+class Fallback(StrEnum):
+    """How reading the response's text went, where it was tried."""
+
+    OK = "text_fallback_ok"
+    FAILED = "text_fallback_fail"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFinding:
+    """What a report amounts to. `content` is the handoff's object, empty where there is none; `issues` say why the file
+    can't be used. `reason` and `fallback` are None where the file is good; `fallback`, too, where there is no text."""
+
+    content: dict[str, Any]
+    source: Source
+    reason: Reason | None = None
+    fallback: Fallback | None = None
+    issues: tuple[Issue, ...] = ()
+
+
+def judge_report(report: Mapping[str, Any]) -> FileFinding:
+    """For any JSON object: what is no report is a missing file."""
+    file = report.get("file")
+    found = _file(file if isinstance(file, dict) else {}, report)
+    text = report.get("response_text")
+    if found.reason is None or not isinstance(text, str):
+        return found
+    block = read_block(text)
+    if block is None:
+        return FileFinding(found.content, Source.TEXT_FALLBACK, found.reason, Fallback.FAILED, found.issues)
+    return FileFinding(block, Source.TEXT_FALLBACK, found.reason, Fallback.OK, found.issues)
+
+
+def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
+    """The warning of a handoff that was read from the response's text."""
+    first = finding.issues[0].message if finding.issues else ""
+    return make(
+        "files.text_fallback",
+        location=("file",),
+        message=f"The handoff file {shown(expected_path)} can't be used ({finding.reason}), and the {MARK} block of "
+        f"the response was read in its place. {first}",
+        hint=finding.issues[0].hint if finding.issues else None,
+        reason=str(finding.reason),
+        source=str(finding.source),
+        fallback=str(finding.fallback),
+    )
+
+
+def _file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
+    content = file.get("content")
+    if file.get("exists") is not True or content is None:
+        return _unusable(Reason.FILE_MISSING, {}, _missing(report))
+    if isinstance(content, str):
+        parsed, issue = _parsed(content)
+        if issue:
+            return _unusable(Reason.JSON_PARSE_ERROR, {}, issue)
+        content = parsed
+    elif deeper_than(content, MAX_DEPTH):
+        return _unusable(Reason.JSON_PARSE_ERROR, {}, _within(too_deep(), Reason.JSON_PARSE_ERROR))
+    if not isinstance(content, dict):
+        return _unusable(Reason.SCHEMA_INVALID, {}, _within(not_an_object(content), Reason.SCHEMA_INVALID))
+    broken = [_within(issue, Reason.SCHEMA_INVALID) for issue in FILE_SHAPE.check(content)]
+    if broken:
+        return _unusable(Reason.SCHEMA_INVALID, content, *broken)
+    return FileFinding(content, Source.HANDOFF_JSON)
+
+
+def _unusable(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFinding:
+    return FileFinding(content, Source.HANDOFF_JSON, reason, issues=issues)
+
+
+def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
+    """The same issue, placed in the report."""
+    return Issue(
+        layer=issue.layer,
+        code=issue.code,
+        severity=issue.severity,
+        message=issue.message,
+        hint=hint or issue.hint,
+        location=(*_CONTENT, *issue.location),
+        expected=issue.expected,
+        actual=issue.actual,
+        metadata={**issue.metadata, "reason": str(reason)},
+    )
+
+
+def _missing(report: Mapping[str, Any]) -> Issue:
+    expected, elsewhere = report.get("expected_path"), report.get("elsewhere")
+    wanted = expected if isinstance(expected, str) else ""
+    named = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
+    paths = [path for path in named if isinstance(path, str)]
+    nearest = max(paths, key=lambda path: _likeness(path, wanted), default=None)
+    found = f" One of that name is at {shown(nearest)}." if nearest else ""
+    metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
+    return make(
+        "files.handoff_file_missing",
+        location=("file", "exists"),
+        message=f"There is no handoff file at {shown(wanted)}.{found}",
+        hint=f"Let the agent write it to {shown(wanted)}, not {shown(nearest)}." if nearest else None,
+        expected=wanted,
+        actual=nearest,
+        reason=str(Reason.FILE_MISSING),
+        **metadata,
+    )
+
+
+def _likeness(path: str, wanted: str) -> float:
+    return SequenceMatcher(None, path[-_COMPARED:], wanted[-_COMPARED:], autojunk=False).ratio()
+
+
+def _parsed(text: str) -> tuple[object, Issue | None]:
+    """A byte-order mark, which our own reader skips, is a fault in a handoff file."""
+    value, issues = parse_json(text.encode("utf-8", "surrogatepass"))
+    if not issues and not text.startswith(_BOM):
+        return value, None
+    mended = _mend(text)
+    issue = issues[0] if issues else make("structure.json_parse", message="The file begins with a byte-order mark.")
+    hint = f"It can be read after removing {mended}: write the JSON object alone." if mended else None
+    return None, _within(issue, Reason.JSON_PARSE_ERROR, hint)
+
+
+def _mend(text: str) -> str | None:
+    """What has to go for the file to be JSON, where that is enough."""
+    removed = []
+    if text.startswith(_BOM):
+        text, removed = text.removeprefix(_BOM), ["the byte-order mark"]
+    fenced = _FENCE.fullmatch(text)
+    if fenced:
+        text = fenced[1]
+        removed.append("the code fence")
+    if parse_json(text.encode("utf-8", "surrogatepass"))[1]:
+        text = _TRAILING_COMMA.sub(r"\1", text)
+        removed.append("the trailing comma")
+        if parse_json(text.encode("utf-8", "surrogatepass"))[1]:
+            return None
+    return " and ".join(removed) or None

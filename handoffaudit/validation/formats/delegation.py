@@ -1,0 +1,131 @@
+"""`delegation`: a tool call that delegated a task to another agent, spelled as a tool call or as a hook event."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    envelope_fields,
+    id_issues,
+    obj,
+)
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty
+
+NAME: Final = "delegation"
+PLACES: Final = Places(target=())  # the target is always the orchestrator, which no field names
+DEMANDS_Z: Final = False
+SOURCE_LEADS_CHAIN: Final = False
+TARGET: Final = "orchestrator"
+TYPE: Final = "delegation"
+DELEGATION_TOOLS: Final = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
+
+_CALL_BASICS: Basics = {("tool",): "object", ("tool", "name"): "string", ("sessionId",): "string"}
+_HOOK_BASICS: Basics = {
+    ("hook_event_name",): "string",
+    ("session_id",): "string",
+    ("tool_name",): "string",
+    ("tool_input",): "object",
+}
+_CALL = Shape("delegation", _CALL_BASICS)
+_HOOK = Shape("delegation-hook", _HOOK_BASICS)
+_CALL_IDS = (("tool", "name"), ("tool", "parameters", "subagent_type"), ("sessionId",), ("workflowId",))
+_HOOK_IDS = (("tool_name",), ("tool_input", "subagent_type"), ("session_id",), ("workflow_id",))
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """Either spelling, read the same way. `prompt` and `result` are None where there are none."""
+
+    tool: str
+    parameters: dict[str, Any]
+    prompt: str | None
+    result: Any
+    trace_id: str
+
+    @property
+    def applicable(self) -> bool:
+        """Whether there is an objective to hold a deliverable against: a delegation tool, a prompt and a result."""
+        return self.tool in DELEGATION_TOOLS and bool(self.prompt) and self.result not in (None, "", [], {})
+
+
+def delegation(document: Document) -> Delegation:
+    """The tool call that the document tells of, for any JSON object."""
+    if is_hook(document):
+        tool, parameters = document.get("tool_name"), obj(document.get("tool_input"))
+        result = document.get("tool_response")
+        traces = (document.get("workflow_id"), document.get("session_id"))
+    else:
+        call = obj(document.get("tool"))
+        tool, parameters, result = call.get("name"), obj(call.get("parameters")), call.get("result")
+        traces = (document.get("workflowId"), document.get("sessionId"))
+    prompt = parameters.get("prompt")
+    return Delegation(
+        tool=clean_or_empty(tool),
+        parameters=parameters,
+        prompt=prompt if isinstance(prompt, str) else None,
+        result=result,
+        trace_id=next((text for text in map(clean_or_empty, traces) if text), ""),
+    )
+
+
+def is_hook(document: Document) -> bool:
+    return "hook_event_name" in document or "tool_name" in document
+
+
+def recognise(document: Document) -> bool:
+    return is_hook(document) or "name" in obj(document.get("tool")) or ("tool" in document and "sessionId" in document)
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    found = delegation(document)
+    handed_over = {"objective": found.prompt, "deliverable": found.result}
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(envelope.handoff_id) or None,
+        tenant_id=None,
+        handoff_type=TYPE,
+        source_agent_id=clean_or_empty(found.parameters.get("subagent_type")) or found.tool,
+        target_agent_id=TARGET,
+        call_chain=(),
+        trace_id=found.trace_id or clean_or_empty(envelope.trace_id),
+        data={name: value for name, value in handed_over.items() if value is not None},
+        context=envelope.context or {},
+        **envelope_fields(envelope),
+    )
+
+
+def check(record: Record) -> Iterable[Issue]:
+    shape, ids = (_HOOK, _HOOK_IDS) if is_hook(record.document) else (_CALL, _CALL_IDS)
+    return chain(shape.check(record.document), id_issues(record.document, ids))
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    """`rest` is the document without its prompt and its result."""
+    holder = ("tool_input", "tool_response") if is_hook(document) else ("parameters", "result")
+    call = document if is_hook(document) else obj(document.get("tool"))
+    parameters, result = obj(call.get(holder[0])), call.get(holder[1])
+    rest = {key: value for key, value in call.items() if key not in holder}
+    rest[holder[0]] = {key: value for key, value in parameters.items() if key != "prompt"}
+    if not is_hook(document):
+        rest = {**{key: value for key, value in document.items() if key != "tool"}, "tool": rest}
+    found = {"objective": parameters.get("prompt"), "deliverable": result}
+    return {**{name: Section(value) for name, value in found.items() if value is not None}, "rest": Section(rest)}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    return ()
+
+
+def seal(document: Document) -> Seal | None:
+    return None

@@ -1,0 +1,115 @@
+"""`handoff-file`: the small routing file that an agent writes, sent as it is or within a report of what was found."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.file_report import FILE_SHAPE, Fallback, fallback_issue, judge_report
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    entries,
+    envelope_fields,
+    id_issues,
+    obj,
+)
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean, clean_or_empty
+
+NAME: Final = "handoff-file"
+PLACES: Final = Places(target=("next",))
+DEMANDS_Z: Final = False
+SOURCE_LEADS_CHAIN: Final = False
+TYPE: Final = "phase_result"
+END: Final = "end"
+
+_REPORT_BASICS: Basics = {
+    ("run_id",): "string",
+    ("agent",): "string",
+    ("phase",): "string",
+    ("expected_path",): "string",
+    ("file",): "object",
+    ("file", "exists"): "boolean",
+}
+_REPORT = Shape("handoff-file-report", _REPORT_BASICS)
+_FIELDS = ("status", "artifacts", "next", "summary")
+_ENOUGH = 3
+_IDS = (("agent",), ("run_id",))
+_FILE_IDS = (*_IDS, ("next",))
+
+
+def recognise(document: Document) -> bool:
+    return is_report(document) or sum(name in document for name in _FIELDS) >= _ENOUGH
+
+
+def is_report(document: Document) -> bool:
+    return "expected_path" in document or "exists" in obj(document.get("file"))
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    """The record of a report is that of the file's object: it is what is judged, and the report is what arrived."""
+    report = is_report(document)
+    content = judge_report(document).content if report else document
+    return Record(
+        format=NAME,
+        document=content,
+        original_document=document if report else None,
+        handoff_id=clean_or_empty(envelope.handoff_id) or None,
+        tenant_id=None,
+        handoff_type=TYPE,
+        source_agent_id=clean_or_empty(document.get("agent")) or clean_or_empty(envelope.agent),
+        target_agent_id=_target(content),
+        call_chain=(),
+        trace_id=clean_or_empty(document.get("run_id")) or clean_or_empty(envelope.trace_id),
+        data=content,
+        context=envelope.context or {},
+        **envelope_fields(envelope),
+    )
+
+
+def _target(content: Mapping[str, Any]) -> str:
+    """Whatever `next` is, as a name: most write one, some an object."""
+    following = content.get("next")
+    if following is None:
+        return END
+    return clean(following if isinstance(following, str) else compact(following).decode("utf-8", "replace"))
+
+
+def check(record: Record) -> Iterable[Issue]:
+    report = record.original_document
+    if report is None:
+        return chain(FILE_SHAPE.check(record.document), id_issues(record.document, _FILE_IDS))
+    return chain(_REPORT.check(report), id_issues(report, _IDS), _report_issues(report))
+
+
+def _report_issues(report: Document) -> Iterable[Issue]:
+    """A handoff read from the response's text passes with a warning; without one, the file's faults are errors."""
+    finding = judge_report(report)
+    if finding.fallback is Fallback.OK:
+        return (fallback_issue(finding, clean_or_empty(report.get("expected_path"))),)
+    return (*finding.issues, *id_issues(finding.content, (("next",),)))
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    apart = ("artifacts", "summary")
+    found: dict[str, Section] = {name: Section(document[name]) for name in apart if name in document}
+    return {**found, "rest": Section({key: value for key, value in document.items() if key not in apart})}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    """Artifacts are paths, or objects with one; what is a URL is no file."""
+    for index, entry in enumerate(entries(document.get("artifacts"))):
+        path, place = (entry.get("path"), ("path",)) if isinstance(entry, dict) else (entry, ())
+        if isinstance(path, str) and "://" not in path[:20]:
+            yield Reference(("artifacts", index, *place), path)
+
+
+def seal(document: Document) -> Seal | None:
+    return None

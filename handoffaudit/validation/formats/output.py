@@ -1,0 +1,99 @@
+"""`output`: a model's parsed output, with the envelope of the call that it answers."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Final
+
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    confidence,
+    entries,
+    envelope_fields,
+    id_issues,
+    obj,
+)
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty
+
+NAME: Final = "output"
+PLACES: Final = Places(target=("target_agent_id",), confidence=("parsed_output", "confidence"))
+DEMANDS_Z: Final = False
+SOURCE_LEADS_CHAIN: Final = False
+
+_BASICS: Basics = {
+    ("parsed_output",): "object",
+    ("envelope",): "object",
+    ("envelope", "agent_id"): "string",
+}
+_SHAPE = Shape("output", _BASICS)
+_OF_A_PAYLOAD = ("source_agent_id", "call_chain")
+_IDS = (
+    ("parsed_output", "_output_type"),
+    ("envelope", "agent_id"),
+    ("envelope", "trace_id"),
+    ("envelope", "tenant_id"),
+    ("target_agent_id",),
+)
+
+
+def recognise(document: Document) -> bool:
+    if any(name in document for name in _OF_A_PAYLOAD):
+        return False
+    return "parsed_output" in document or "agent_id" in obj(document.get("envelope"))
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    """What the document gives as context and evidence counts before what the submission gives."""
+    output, own = obj(document.get("parsed_output")), obj(document.get("envelope"))
+    expected = own.get("expected_output_schema")
+    beside = envelope_fields(envelope)
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(envelope.handoff_id) or None,
+        tenant_id=clean_or_empty(own.get("tenant_id")) or None,
+        handoff_type=clean_or_empty(output.get("_output_type")),
+        source_agent_id=clean_or_empty(own.get("agent_id")),
+        target_agent_id=clean_or_empty(document.get("target_agent_id")),
+        call_chain=(),
+        trace_id=clean_or_empty(own.get("trace_id")) or clean_or_empty(envelope.trace_id),
+        data=output,
+        context={**(envelope.context or {}), **obj(own.get("context"))},
+        confidence=confidence(output.get("confidence")),
+        expected_schema=expected if isinstance(expected, dict) and expected else None,
+        **{**beside, "evidence": (*entries(own.get("retrieved_evidence")), *beside["evidence"])},
+    )
+
+
+def check(record: Record) -> Iterable[Issue]:
+    return chain(_SHAPE.check(record.document), id_issues(record.document, _IDS))
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    own = obj(document.get("envelope"))
+    apart = {
+        "parsed_output": document.get("parsed_output"),
+        "instructions": own.get("instructions"),
+        "context": own.get("context"),
+        "retrieved_evidence": own.get("retrieved_evidence"),
+        "expected_output_schema": own.get("expected_output_schema"),
+    }
+    rest = {key: value for key, value in own.items() if key not in apart}
+    others = {key: value for key, value in document.items() if key not in ("parsed_output", "envelope")}
+    found = {name: Section(value) for name, value in apart.items() if value not in (None, {})}
+    return {**found, "rest": Section({**others, "envelope": rest})}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    return ()
+
+
+def seal(document: Document) -> Seal | None:
+    return None

@@ -2,7 +2,7 @@
 
 from ninja import NinjaAPI
 
-from handoffaudit.api import handoffs, problems, published, strictness
+from handoffaudit.api import handoffs, judging, problems, published, strictness
 from handoffaudit.api.reading_requests import StrictParser
 
 api = NinjaAPI(
@@ -17,5 +17,5 @@ api = NinjaAPI(
     ),
 )
 problems.install(api)
-for router in (handoffs.router, strictness.router, published.router):
+for router in (handoffs.router, judging.router, strictness.router, published.router):
     api.add_router("", router)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from handoffaudit.validation.formats import BY_NAME
+
 PAYLOAD: dict[str, Any] = {
     "handoff_id": "h-2026-0001",
     "source_agent_id": "researcher",
@@ -44,7 +46,7 @@ _WRAPPED_SCHEMA = {
     "properties": {
         "format": {
             "type": "string",
-            "enum": ["payload", "universal"],
+            "enum": list(BY_NAME),
             "description": "Recognised by shape if left out.",
         },
         "document": {"type": "object", "description": "The handoff. Its schemas: /api/v1/schemas/{name}.json."},
@@ -58,7 +60,18 @@ _WRAPPED_SCHEMA = {
             "description": "The handoff_id that this one takes the place of.",
         },
         "handoff_id": {"type": "string", "maxLength": 200, "description": "Where the document has none of its own."},
+        "agent": {"type": "string", "maxLength": 200, "description": "The source, where the document names none."},
         "step": {"type": "integer"},
+        "adapt": {
+            "type": "boolean",
+            "default": False,
+            "description": "Lift an older version of the format to the one that is read.",
+        },
+        "repair": {
+            "type": "boolean",
+            "default": False,
+            "description": "Repair it where it is rejected: what passes is stored as a new attempt.",
+        },
     },
 }
 _SINGLE_SCHEMA = {"oneOf": [_WRAPPED_SCHEMA, {"type": "object", "description": "The bare document."}]}
@@ -87,6 +100,8 @@ SUBMIT: dict[str, Any] = {
         },
     },
 }
+
+JUDGE: dict[str, Any] = {"requestBody": SUBMIT["requestBody"]}
 
 BATCH: dict[str, Any] = {
     "requestBody": {

@@ -12,10 +12,10 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.reading_requests import seconds_to_wait
-from handoffaudit.api.schemas import EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
+from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
 from handoffaudit.api.submitting import router
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.handoffs import listening, queries, reviewing
+from handoffaudit.handoffs import comparing, listening, queries, remedies, reviewing
 from handoffaudit.handoffs.models import WAITING_STATES, State
 from handoffaudit.handoffs.queries import BadFilter, Filters
 from handoffaudit.handoffs.reviewing import Decision
@@ -113,6 +113,23 @@ def list_verdicts(request: HttpRequest, reference: str) -> HttpResponse:
 def list_events(request: HttpRequest, reference: str) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
     return shapes.answer({"items": [shapes.event_of(event) for event in queries.events(handoff)], "next": None})
+
+
+@router.get(
+    "/handoffs/{reference}/attempts",
+    auth=READ,
+    operation_id="list_attempts",
+    summary="The attempts at a handoff and what each changed, oldest first",
+    response={200: AttemptsOut, 404: ProblemOut},
+)
+def list_attempts(request: HttpRequest, reference: str) -> HttpResponse:
+    """The newest twenty of its lineage, with what was asked of the lineage so far."""
+    who = caller(request)
+    handoff = queries.get(who.tenant, reference)
+    items = [shapes.attempt_of(attempt, who.tenant.slug) for attempt in comparing.attempts(handoff)]
+    record = remedies.of(handoff)
+    remediation = record.model_dump(mode="json") if record else None
+    return shapes.answer({"items": items, "next": None, "remediation": remediation})
 
 
 @router.get(

@@ -27,6 +27,42 @@ class LayerOut(Schema):
     duration_ms: float
 
 
+class ValueOut(Schema):
+    """A concrete value of a claim, by its characters in the text, and what it rests on."""
+
+    kind: str = Field(examples=["number"])
+    start: int
+    end: int
+    text: str
+    status: str = Field(description="grounded, derived or ungrounded", examples=["grounded"])
+    where: list[str] = Field(examples=[["context.order.total"]])
+    closest: str
+
+
+class ClaimOut(Schema):
+    claim_id: str
+    field_path: str = Field(examples=["summary"])
+    json_pointer: str = Field(examples=["/data/summary"])
+    claim_text: str
+    claim_type: str = Field(description="cited, assumption, uncited or derived", examples=["cited"])
+    evidence_ids: list[str]
+    confidence: float
+    validator_confidence: float
+    values: list[ValueOut]
+
+
+class RemediationOut(Schema):
+    remediation_id: str
+    validation_id: str
+    state: str = Field(examples=["retrying"])
+    actions_taken: list[dict[str, Any]]
+    retry_count: int
+    max_retries: int
+    started_at: str
+    resolved_at: str | None
+    resolution: str | None
+
+
 class VerdictOut(Schema):
     validation_id: str
     handoff_id: str
@@ -38,11 +74,15 @@ class VerdictOut(Schema):
     structural_issues: list[str]
     semantic_issues: list[str]
     issues: list[IssueOut]
-    claims: list[Any]
+    claims: list[ClaimOut]
     quality_score: float = Field(examples=[1.0])
     layers: list[LayerOut]
     token_counts: dict[str, Any] | None
     chain: dict[str, Any] | None
+    remediation: RemediationOut | None = Field(None, description="What was asked of this lineage of attempts so far")
+    recommended_action: str | None = Field(
+        None, description="retry, re_retrieve, escalate, insufficient_evidence or accept_with_warnings"
+    )
     output_hash: str
     pipeline_version: str
     policy_version: int
@@ -104,6 +144,8 @@ class SummaryOut(Schema):
     parent_handoff_id: str | None
     retry_of: str | None
     attempt: int
+    lineage: str = Field(description="The handoff_id of the first attempt")
+    repaired: bool = Field(description="Made by repair from the attempt before it")
     step: int | None
     state: str
     version: int
@@ -127,8 +169,30 @@ class HandoffOut(SummaryOut):
     document: Any = Field(None, description="Only where one handoff is asked for")
     raw: str | None = Field(None, description="What was sent, where it is not JSON")
     original_sha256: str | None = None
+    lifted: dict[str, Any] | None = Field(None, description="The document in the current version, where it was adapted")
     context: dict[str, Any] | None = None
     evidence: list[Any] | None = None
+
+
+class ChangeOut(Schema):
+    field_path: str = Field(examples=["data.summary"])
+    json_pointer: str = Field(examples=["/data/summary"])
+    kind: str = Field(description="added, removed or changed", examples=["changed"])
+    before: Any = None
+    after: Any = None
+    why: str = ""
+
+
+class AttemptOut(SummaryOut):
+    changes: list[ChangeOut] | None = Field(description="Against the attempt before it; null on the first")
+    changes_complete: bool
+    not_compared: str | None
+
+
+class AttemptsOut(Schema):
+    items: list[AttemptOut]
+    next: str | None
+    remediation: RemediationOut | None
 
 
 class HandoffsOut(Schema):

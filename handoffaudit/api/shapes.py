@@ -8,6 +8,7 @@ import orjson
 from django.conf import settings
 from django.http import HttpResponse
 
+from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
 
@@ -29,6 +30,7 @@ def links(pk: str, tenant_slug: str) -> dict[str, str]:
         "self": base,
         "verdicts": f"{base}/verdicts",
         "events": f"{base}/events",
+        "attempts": f"{base}/attempts",
         "chain": f"{base}/chain.svg",
         "review": f"{base}/review",
         "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/",
@@ -57,6 +59,8 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
         "parent_handoff_id": handoff.parent_handoff_id or None,
         "retry_of": handoff.retry_of or None,
         "attempt": handoff.attempt,
+        "lineage": handoff.lineage or handoff.handoff_id,
+        "repaired": handoff.repaired,
         "step": handoff.step,
         "state": handoff.state,
         "version": handoff.version,
@@ -66,6 +70,7 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
             "shadowed": bool(handoff.would_decide),
             "overdue": handoff.overdue,
             "parked": handoff.parked,
+            "escalated": handoff.escalated,
         },
         "user_approved": handoff.user_approved,
         "codes": handoff.codes,
@@ -78,6 +83,15 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
         "judged_at": moment(handoff.judged_at),
         "review_due_at": moment(handoff.review_due_at),
         "links": links(str(handoff.pk), tenant_slug),
+    }
+
+
+def attempt_of(attempt: Attempt, tenant_slug: str) -> dict[str, Any]:
+    changed = attempt.changed
+    return handoff_of(attempt.handoff, tenant_slug) | {
+        "changes": None if changed is None else [change.to_dict() for change in changed.changes],
+        "changes_complete": changed is not None and changed.complete,
+        "not_compared": attempt.why or None,
     }
 
 
@@ -97,6 +111,7 @@ def documents_of(body: HandoffBody) -> dict[str, Any]:
         "document": document,
         "raw": raw,
         "original_sha256": hashlib.sha256(original).hexdigest(),
+        "lifted": orjson.Fragment(bytes(body.lifted)) if body.lifted is not None else None,
         "context": orjson.Fragment(bytes(body.context)) if body.context is not None else None,
         "evidence": orjson.Fragment(bytes(body.evidence)) if body.evidence is not None else None,
     }

@@ -18,12 +18,13 @@ from handoffaudit.handoffs import ingest, listening, queries
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES
 from handoffaudit.handoffs.submission import read_submission, split_batch
+from handoffaudit.validation.formats import BY_NAME
 
 router = Router(tags=["Handoffs"])
 
 INGEST = KeyWith(Scope.INGEST)
 FORMAT: Any = Query(
-    None, alias="format", description="The document is sent bare, in this format: `payload` or `universal`."
+    None, alias="format", description=f"The document is sent bare, in this format: {', '.join(BY_NAME)}."
 )
 NAMED: Any = Query(
     None,

@@ -76,7 +76,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
             "Document too large",
             f"The document, its context and evidence have {size:,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
         )
-    reading = _read(submission)
+    reading = read(submission)
     record = reading.record
     if record and record.tenant_id and record.tenant_id != tenant_slug:
         return Refusal(
@@ -94,7 +94,8 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
     return Arrival(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
 
 
-def _read(submission: Submission) -> Reading:
+def read(submission: Submission) -> Reading:
+    """The submission's document as a record, or what is wrong with it."""
     if submission.issues:
         return Reading(record=None, issues=submission.issues)
     document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)

@@ -28,7 +28,9 @@ TABLE = {
     ("GET", "/handoffs/{reference}"): ("read", 200),
     ("GET", "/handoffs/{reference}/verdicts"): ("read", 200),
     ("GET", "/handoffs/{reference}/events"): ("read", 200),
+    ("GET", "/handoffs/{reference}/attempts"): ("read", 200),
     ("GET", "/handoffs/{reference}/chain.svg"): ("read", 200),
+    ("POST", "/validate"): ("ingest", 200),
     ("POST", "/handoffs/{reference}/review"): ("review", 200),
     ("GET", "/strictness"): ("read", 200),
     ("PUT", "/strictness"): ("admin", 200),
@@ -50,6 +52,7 @@ class World:
         bodies: dict[tuple[str, str], Any] = {
             ("POST", "/handoffs"): payload(tenant_id=self.tenant.slug),
             ("POST", "/handoffs/batch"): [payload(tenant_id=self.tenant.slug)],
+            ("POST", "/validate"): payload(tenant_id=self.tenant.slug),
             ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
             ("PUT", "/strictness"): {
                 "base_version": 0,

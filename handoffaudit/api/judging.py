@@ -1,0 +1,50 @@
+"""`POST /validate`: the verdict on a document that is not stored."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import examples, shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.problems import Problem
+from handoffaudit.api.reading_requests import body_of
+from handoffaudit.api.schemas import ProblemOut, VerdictOut
+from handoffaudit.api.submitting import FORMAT, NAMED
+from handoffaudit.handoffs import previewing
+from handoffaudit.handoffs.arrivals import Refusal
+from handoffaudit.handoffs.submission import Submission, read_submission
+from handoffaudit.validation.verdict import verdict_to_dict
+
+router = Router(tags=["Judging"])
+
+INGEST = KeyWith(Scope.INGEST)
+
+
+@router.post(
+    "/validate",
+    auth=INGEST,
+    operation_id="validate_handoff",
+    summary="Judge a document without storing it",
+    response={200: VerdictOut, 403: ProblemOut, 413: ProblemOut},
+    openapi_extra=examples.JUDGE,
+)
+def validate(
+    request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED
+) -> HttpResponse:
+    """The verdict that the same submission would get now, under the tenant's policy and beside the handoffs of its
+    trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
+    verdict = previewing.judge(caller(request).tenant, _sent(request, declared_format, handoff_id))
+    return shapes.answer(verdict_to_dict(_judged(verdict)))
+
+
+def _sent(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:
+    return read_submission(body_of(request, settings.MAX_BODY_BYTES), declared_format, handoff_id)
+
+
+def _judged(result: Any) -> Any:
+    if isinstance(result, Refusal):
+        raise Problem(result.status, result.title, result.detail)
+    return result

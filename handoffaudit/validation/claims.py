@@ -1,15 +1,39 @@
 """A claim: a field of the data that states something, what it rests on, and the values in it that were looked up."""
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from handoffaudit.validation.flaws import InvalidDemand, flaw
 from handoffaudit.validation.paths import Location, dotted, pointer
+from handoffaudit.validation.selecting import MISSING, PathError, parse_path, select
+from handoffaudit.validation.text import clean, shown
 
 if TYPE_CHECKING:  # a layer's package, whose modules import this one
     from handoffaudit.validation.layers.grounding.marks import Mark
 
 LONGEST_TEXT = 500
+MOST_CLAIMS = 500
+MOST_FIELDS = 200
+SHORTEST_STATEMENT = 10
+ABOUT_CLAIMS = frozenset({"_output_type", "evidence_refs", "assumptions"})
+SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "CMTAssessmentResponse": (
+        "thesis",
+        "trade_plan.entry_price",
+        "trade_plan.stop_loss",
+        "trade_plan.targets",
+        "layers.*.key_findings",
+        "confluence.total",
+    ),
+    "Signal": ("rationale", "stop_loss", "take_profit", "confidence"),
+}
+"""The claim fields of the types that the library knows without being told."""
+
+_MOST_IDS = 20
+_LONGEST_INTEGER = 190
 
 
 class ClaimType(StrEnum):
@@ -22,7 +46,8 @@ class ClaimType(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Claim:
     """`location` from the root of the data, `place` from the root of the document. `text` is whole; what is kept in a
-    verdict is cut at 500 characters. `marks` say which values of the text are grounded, by their place in it."""
+    verdict is cut at 500 characters. `marks` say which values of the text are grounded, by their place in it;
+    `validator_confidence` is the share of them that is grounded or derived."""
 
     claim_id: str
     location: Location
@@ -35,13 +60,162 @@ class Claim:
     marks: tuple["Mark", ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Citations:
+    """What the data says of its own sources: ids by path, and the paths of assumptions. What has not the right type
+    is left out."""
+
+    sources: Mapping[str, tuple[str, ...]]
+    assumptions: frozenset[str]
+
+    @classmethod
+    def of(cls, stating: Mapping[str, Any]) -> "Citations":
+        refs, assumed = stating.get("evidence_refs"), stating.get("assumptions")
+        named = {path: _ids(value) for path, value in refs.items()} if isinstance(refs, dict) else {}
+        paths = [path for path in assumed if isinstance(path, str)] if isinstance(assumed, list) else []
+        return cls(named, frozenset(paths))
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else [value]
+    return tuple(one for one in given if isinstance(one, str) and one)
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The claims of one handoff, at most 500; `total` and `uncited` count all that there are."""
+
+    claims: tuple[Claim, ...]
+    total: int
+    uncited: int
+    citations: Citations
+
+
+def extract(
+    data: dict[str, Any],
+    fields: Sequence[str] | None = None,
+    *,
+    within: Location = (),
+    place_of: Callable[[Location], Location] = lambda location: location,
+) -> Extraction:
+    """The claims of `data`: those at `fields`, or without them every text and number at the top of the object at
+    `within`, which also holds `evidence_refs` and `assumptions`."""
+    stating: Any = data
+    for key in within:
+        stating = stating.get(key) if isinstance(stating, dict) else None
+    stating = stating if isinstance(stating, dict) else {}
+    citations = Citations.of(stating)
+    found = [
+        (location, value, kind, ids)
+        for location, value in _statements(data, stating, fields, within)
+        for kind, ids in [_judged(location, value, citations, within)]
+        if kind is not None
+    ]
+    kept = found if len(found) <= MOST_CLAIMS else sorted(found, key=lambda one: dotted(one[0]))[:MOST_CLAIMS]
+    claims = tuple(
+        Claim(f"claim-{number}", location, place_of(location), _text(value), kind, ids)
+        for number, (location, value, kind, ids) in enumerate(kept, 1)
+    )
+    return Extraction(claims, len(found), sum(one[2] is ClaimType.UNCITED for one in found), citations)
+
+
+def _statements(
+    data: dict[str, Any], stating: dict[str, Any], fields: Sequence[str] | None, within: Location
+) -> Iterator[tuple[Location, Any]]:
+    """Every text and number that is looked at, each place once."""
+    if fields is None:
+        for key, value in stating.items():
+            if key not in ABOUT_CLAIMS and _states(value):
+                yield (*within, key), value
+        return
+    seen: set[Location] = set()
+    for path in fields:
+        for location, value in select(data, parse_path(path)):
+            for place, one in _items(location, value):
+                if place not in seen:
+                    seen.add(place)
+                    yield place, one
+
+
+def _items(location: Location, value: Any) -> Iterator[tuple[Location, Any]]:
+    """A text or number, or those in a list."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _items((*location, index), item)
+    elif value is not MISSING and _states(value):
+        yield location, value
+
+
+def _states(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _judged(
+    location: Location, value: Any, citations: Citations, within: Location
+) -> tuple[ClaimType | None, tuple[str, ...]]:
+    paths = _paths(location, within)
+    ids = next((found for path in paths if (found := citations.sources.get(path))), ())
+    if ids:
+        return ClaimType.CITED, tuple(clean(one) for one in islice(ids, _MOST_IDS))
+    if any(path in citations.assumptions for path in paths):
+        return ClaimType.ASSUMPTION, ()
+    if not isinstance(value, str):
+        return ClaimType.DERIVED, ()
+    if "assumption" in value.lower():
+        return ClaimType.ASSUMPTION, ()
+    return (ClaimType.UNCITED if len(value) > SHORTEST_STATEMENT else None), ()
+
+
+def _paths(location: Location, within: Location) -> list[str]:
+    """How a sender may name the place: from the root of the data or of its stating part, or by the list it is in."""
+    paths = [dotted(location)]
+    if within and location[: len(within)] == within:
+        paths.append(dotted(location[len(within) :]))
+    outer = location
+    while outer and isinstance(outer[-1], int):
+        outer = outer[:-1]
+        paths.append(dotted(outer))
+    return paths
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return shown(value) if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER else str(value)
+
+
+def parse_fields(plain: object) -> tuple[str, ...]:
+    """The claim fields of a type from plain JSON: a list of dotted paths. Raises InvalidDemand with every flaw."""
+    if not isinstance(plain, list):
+        raise InvalidDemand([flaw("", plain, "The claim fields are not a list.", "Give a list of dotted paths.")])
+    if len(plain) > MOST_FIELDS:
+        message = f"There are {len(plain):,} claim fields, over the limit of {MOST_FIELDS}."
+        raise InvalidDemand([flaw("", len(plain), message, "Use * for any list item or object value.")])
+    flaws = list(_field_flaws(plain))
+    if flaws:
+        raise InvalidDemand(flaws)
+    return tuple(dict.fromkeys(plain))
+
+
+def _field_flaws(plain: Iterable[Any]) -> Iterator[Any]:
+    example = 'Write it as in "layers.*.key_findings".'
+    for index, path in enumerate(plain):
+        if not isinstance(path, str):
+            yield flaw(f"[{index}]", path, f"The path is {shown(path)}, not a text.", example)
+            continue
+        try:
+            parse_path(path)
+        except PathError as error:
+            yield flaw(f"[{index}]", path, str(error), example)
+
+
 def claim_to_dict(claim: Claim) -> dict[str, Any]:
     """The claim as the API and files show it."""
     return {
         "claim_id": claim.claim_id,
-        "field_path": dotted(claim.location),
-        "json_pointer": pointer(claim.place),
-        "claim_text": claim.text[:LONGEST_TEXT],
+        "field_path": dotted(_storable(claim.location)),
+        "json_pointer": pointer(_storable(claim.place)),
+        "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
         "claim_type": claim.claim_type.value,
         "evidence_ids": list(claim.evidence_ids),
         "confidence": claim.confidence,
@@ -50,13 +224,17 @@ def claim_to_dict(claim: Claim) -> dict[str, Any]:
     }
 
 
+def _storable(location: Location) -> Location:
+    return tuple(clean(part) if isinstance(part, str) else part for part in location)
+
+
 def _mark_dict(mark: "Mark") -> dict[str, Any]:
     return {
         "kind": mark.kind,
         "start": mark.start,
         "end": mark.end,
-        "text": mark.text,
+        "text": clean(mark.text),
         "status": mark.status,
-        "where": list(mark.where),
-        "closest": mark.closest,
+        "where": [clean(one) for one in mark.where],
+        "closest": clean(mark.closest),
     }

@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
+from handoffaudit.validation import remediation
 from handoffaudit.validation.canonical import data_hash
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers.plugins import installed_layers
+from handoffaudit.validation.remediation import RemediationRecord, facts_of, policy_of
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Outcome, Verdict
 
 _GRAVE = (Severity.ERROR, Severity.CRITICAL)
@@ -22,10 +25,13 @@ def run(
     validation_id: str,
     now: Callable[[], datetime],
     monotonic: Callable[[], float],
-    layers: Iterable[Layer] = LAYERS,
+    layers: Iterable[Layer] | None = None,
+    new_id: Callable[[], str] | None = None,
 ) -> Verdict:
-    """Runs the layers in order. Errors of the structure layer stop the rest.
+    """Runs the layers in order: those shipped and then those installed, unless `layers` says which. Errors of the
+    structure layer stop the rest.
 
+    `new_id` names the remediation record that a first attempt begins, else it has the id of its verdict.
     An exception out of a layer is our bug and passes through: no verdict is made of it. Only `CouldNotRunError`, by
     which a layer says that something outside failed it, ends as the layer's status `error`.
     """
@@ -33,17 +39,20 @@ def run(
     issues: list[Issue] = []
     results: list[LayerResult] = []
     stopped = False
-    for layer in layers:
+    for layer in (*LAYERS, *installed_layers()) if layers is None else layers:
         why = "structure failed" if stopped else _why_not(layer, subject)
         result, found = _one_layer(layer, subject, why, monotonic)
         stopped = stopped or (layer.name == _STRUCTURE and result.status is LayerStatus.FAILED)
         results.append(result)
         issues.extend(found)
     outcome = decide(issues)
+    final = _enforced(outcome, subject.policy.mode, stopped=stopped)
+    at = now()
+    action, lineage = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
     return Verdict(
         validation_id=validation_id,
         handoff_id=subject.record.handoff_id or "",
-        outcome=_enforced(outcome, subject.policy.mode, stopped=stopped),
+        outcome=final,
         would_decide=outcome,
         mode=subject.policy.mode,
         strictness=subject.policy.strictness,
@@ -55,9 +64,30 @@ def run(
         claims=subject.findings.claims,
         output_hash=data_hash(subject.record),
         policy_version=subject.policy_version,
-        validated_at=now(),
+        policy_versions=subject.policy_versions,
+        validated_at=at,
         duration_ms=(monotonic() - started) * 1000,
+        remediation=lineage,
+        recommended_action=action,
     )
+
+
+def _remediated(
+    subject: Subject,
+    validation_id: str,
+    issues: Iterable[Issue],
+    outcome: Outcome,
+    at: datetime,
+    new_id: Callable[[], str],
+) -> tuple[str | None, RemediationRecord | None]:
+    """What is due after this attempt; nothing yet where it waits for a person."""
+    if outcome is Outcome.HELD:
+        return None, subject.remediation
+    accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
+    facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
+    policy = policy_of(subject.policy)
+    action, record = remediation.decide(facts, subject.remediation, policy=policy, now=at, new_id=new_id)
+    return action.value, record
 
 
 def _why_not(layer: Layer, subject: Subject) -> str | None:
@@ -79,6 +109,7 @@ def _one_layer(
     except CouldNotRunError as error:
         status, why = LayerStatus.ERROR, str(error)
     else:
+        why = subject.findings.notes.get(layer.name, "")
         if any(blocks(issue) for issue in found):
             status = LayerStatus.FAILED
     return LayerResult(layer.name, status, why, (monotonic() - started) * 1000), found

@@ -1,6 +1,6 @@
 """What a layer is, and what it is given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -33,11 +33,13 @@ class History:
 
 @dataclass(slots=True)
 class Findings:
-    """What layers found beside issues, for the verdict and for the layers after them."""
+    """What layers found beside issues, for the verdict and for the layers after them. `notes` by layer: what it did not
+    look at, though it ran."""
 
     token_counts: TokenCounts | None = None
     chain: ChainFacts | None = None
     claims: tuple[Claim, ...] = ()
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ class Subject:
     counter: Counter
     files: FileView | None = None
     policy_version: int = 0
+    policy_versions: Mapping[str, int] = field(default_factory=dict)
     demands: Demands = field(default_factory=Demands)
     remediation: RemediationRecord | None = None
     findings: Findings = field(default_factory=Findings)

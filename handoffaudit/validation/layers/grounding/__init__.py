@@ -1,1 +1,137 @@
 """Concrete values and wording of the claims, looked up in the context and the evidence."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from handoffaudit.validation.bounding import bounded
+from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.config import GroundingPolicy, Strictness
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.layers.evidence import claims_of
+from handoffaudit.validation.layers.grounding.engine import ground
+from handoffaudit.validation.layers.grounding.marks import Mark, Source
+from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.text import clean, counted, shown
+
+__all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
+
+name: Final = "grounding"
+MOST_SOURCES = 20_000
+MOST_MARKS = 200
+_SHOWN_SOURCES = 3
+_DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
+_KINDS: Final = {
+    "number": "the number",
+    "date": "the date",
+    "name": "the name",
+    "quote": "the quotation",
+    "identifier": "the identifier",
+    "wording": "the wording",
+}
+
+
+def skip(subject: Subject) -> str | None:
+    if subject.policy.strictness is Strictness.LENIENT:
+        return "lenient types are not asked what their claims rest on"
+    if subject.policy.grounding is GroundingPolicy.OFF:
+        return "switched off for this type"
+    return None if _has_sources(subject.record) else "neither context nor evidence is given"
+
+
+def _has_sources(record: Record) -> bool:
+    """Of `universal`, the summary and the kind of problem say what the handoff is, and not what it rests on."""
+    if record.evidence:
+        return True
+    given = record.context.keys() - _DESCRIBES_ITSELF if record.format == "universal" else record.context.keys()
+    return any(record.context[key] not in (None, "", [], {}) for key in given)
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    claims = subject.findings.claims or claims_of(subject).claims
+    if not claims:
+        return []
+    sources = list(islice(sources_of(subject.record), MOST_SOURCES + 1))
+    if len(sources) > MOST_SOURCES:
+        sources.pop()
+        subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
+    index = SourceIndex.of(sources)
+    marked = [(claim, ground(claim.text, index)) for claim in claims]
+    subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
+    severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
+    return bounded(_issues(marked, sources, severity))
+
+
+def sources_of(record: Record) -> Iterator[Source]:
+    """Every text and number that claims may rest on, each named by its path: the context's, then the evidence's."""
+    yield from leaves(record.context, "context")
+    for index, item in enumerate(record.evidence):
+        if not isinstance(item, dict):
+            yield from leaves(item, f"evidence[{index}]")
+            continue
+        yield from leaves(item.get("source"), f"evidence[{index}].source")
+        yield from leaves(item.get("content"), f"evidence[{index}].content")
+
+
+def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
+    """The claim with its marks, of a great many the ungrounded ones first."""
+    if not marks:
+        return claim
+    if len(marks) > MOST_MARKS:
+        first = sorted(marks, key=lambda mark: mark.status != "ungrounded")[:MOST_MARKS]
+        kept = sorted(first, key=lambda mark: mark.start)
+    else:
+        kept = marks
+    found = sum(mark.status != "ungrounded" for mark in marks)
+    return replace(claim, marks=tuple(kept), validator_confidence=round(found / len(marks), 2))
+
+
+def _issues(
+    marked: Iterable[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
+) -> Iterator[Issue]:
+    looked_in = _looked_in(sources)
+    for claim, marks in marked:
+        alike: dict[tuple[str, str], list[Mark]] = {}
+        for mark in marks:
+            if mark.status == "ungrounded":
+                alike.setdefault((mark.kind, mark.text), []).append(mark)
+        for same in alike.values():
+            yield _issue(claim, same, looked_in, severity)
+
+
+def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
+    mark, times = same[0], len(same)
+    said = f"{clean(dotted(claim.location))} gives {_KINDS[mark.kind]} {shown(mark.text)}"
+    often = f" {times:,} times" if times > 1 else ""
+    reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
+    near = f"The closest there is {shown(mark.closest)}; take that, or supply the source of {shown(mark.text)}."
+    return make(
+        f"grounding.{mark.kind}",
+        location=claim.place,
+        message=f"{said}{often}{reason}.",
+        hint=near if mark.closest else None,
+        severity=severity,
+        actual=mark.text,
+        expected=mark.closest or None,
+        kind=mark.kind,
+        start=mark.start,
+        end=mark.end,
+        text=mark.text,
+        closest=mark.closest,
+        count=times,
+        claim_id=claim.claim_id,
+    )
+
+
+def _looked_in(sources: Sequence[Source]) -> str:
+    """The names of the sources, of many the first."""
+    if not sources:
+        return "the context or the evidence, which hold no text"
+    names = [clean(source.name, 80) for source in sources[:_SHOWN_SOURCES]]
+    rest = len(sources) - len(names)
+    return ", ".join(names) + (f" and {counted(rest, 'other value')} of the sources" if rest else "")

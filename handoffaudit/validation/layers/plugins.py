@@ -1,0 +1,183 @@
+"""Layers of users: validators that are wrapped, and those that installed packages offer as entry points."""
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol, runtime_checkable
+
+from handoffaudit.validation.bounding import bounded
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+from handoffaudit.validation.errors import HandoffAuditError
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers.base import CouldNotRunError, Layer, Subject
+from handoffaudit.validation.paths import Location
+from handoffaudit.validation.placing import placer
+from handoffaudit.validation.selecting import ANY, MISSING, PathError, parse_path, select
+from handoffaudit.validation.text import brief, clean, shown
+
+__all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
+
+GROUP = "handoffaudit.layers"
+_HINT = "Ask whoever added the layer."
+_RESERVED = frozenset(
+    {
+        "structure",
+        "schema",
+        "tokens",
+        "chain",
+        "references",
+        "consistency",
+        "evidence",
+        "grounding",
+        "rules",
+        "business_rule",
+        "semantic",
+        "critique",
+    }
+)
+_LONGEST_NAME = 40
+_LONGEST_CODE = 120
+_LONGEST_TEXT = 600
+
+
+@runtime_checkable
+class IValidator(Protocol):
+    """A layer of your own. `validate` is given the data handed over, the envelope with its context and evidence, and
+    the model's result; it returns one `ValidationIssue` for each finding."""
+
+    @property
+    def layer_name(self) -> str: ...
+
+    def validate(self, parsed_output: dict[str, Any], envelope: Any, result: Any) -> list[Any]: ...
+
+
+class PluginError(HandoffAuditError):
+    """A validator that cannot be a layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsersLayer:
+    """A validator of a user as a layer. Whatever it raises ends as the layer's status `error`."""
+
+    validator: IValidator
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.validator.layer_name)
+
+    def skip(self, subject: Subject) -> str | None:
+        return None
+
+    def check(self, subject: Subject) -> Iterable[Issue]:
+        try:
+            # a copy: what a validator changes must not reach the layers after it
+            data = copy.deepcopy(subject.record.data)
+            envelope, result = _envelope(subject, data)
+            found = list(self.validator.validate(data, envelope, result) or ())
+            issues = [_issue(self.name, one, subject) for one in found]
+        except Exception as error:
+            raise CouldNotRunError(clean(f"{type(error).__name__}: {error}")) from error
+        return bounded(issues)
+
+
+def wrap(validator: object) -> Layer:
+    """A validator as a layer. Raises PluginError where it is none, or takes the name of a shipped layer."""
+    if not isinstance(validator, IValidator) or not callable(validator.validate):
+        message = f"{type(validator).__name__} has not both layer_name and validate(parsed_output, envelope, result)."
+        raise PluginError(message)
+    name, kind = validator.layer_name, type(validator).__name__
+    if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
+        raise PluginError(f"The layer_name of {kind} is not a text of 1 to {_LONGEST_NAME} characters.")
+    if name in _RESERVED:
+        raise PluginError(f"A layer named {shown(name)} is shipped: give {kind} another layer_name.")
+    return UsersLayer(validator)
+
+
+@cache
+def installed_layers() -> tuple[Layer, ...]:
+    """The layers of installed packages, in the order of their names; looked up once."""
+    return layers_of(entry_points(group=GROUP))
+
+
+def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
+    """Each entry point names a validator, or what makes one when called without arguments."""
+    layers: dict[str, Layer] = {}
+    for point in sorted(points, key=lambda one: (one.name, one.value)):
+        layer = wrap(_made(point))
+        if layer.name in layers:
+            raise PluginError(f"Two installed packages offer a layer named {shown(layer.name)}; keep one of them.")
+        layers[layer.name] = layer
+    return tuple(layers.values())
+
+
+def _made(point: EntryPoint) -> object:
+    try:
+        offered = point.load()
+        return offered() if isinstance(offered, type) or not hasattr(offered, "layer_name") else offered
+    except Exception as error:
+        message = f"The layer {shown(point.name)} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        raise PluginError(message) from error
+
+
+def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
+    # pydantic models, which the layers themselves do without
+    from handoffaudit.validation.library.envelopes import EvidenceItem, LLMEnvelope, LLMResult  # noqa: PLC0415
+
+    record = subject.record
+    items = [item for item in record.evidence if isinstance(item, dict) and isinstance(item.get("source"), str)]
+    envelope = LLMEnvelope(
+        instructions="",
+        trace_id=record.trace_id,
+        agent_id=record.source_agent_id,
+        tenant_id=record.tenant_id or "",
+        context=copy.deepcopy(record.context),
+        retrieved_evidence=[
+            EvidenceItem(source=item["source"], content=copy.deepcopy(item.get("content"))) for item in items
+        ],
+        expected_output_schema=record.expected_schema or {},
+    )
+    result = LLMResult(envelope_id=envelope.envelope_id, trace_id=record.trace_id, parsed_output=data)
+    return envelope, result
+
+
+def _issue(layer: str, found: Any, subject: Subject) -> Issue:
+    """A user's issue as the engine's. Raises where it is none, which ends as the layer's error."""
+    if not all(hasattr(found, name) for name in ("code", "message", "severity")):
+        raise TypeError(f"validate returned {shown(type(found).__name__)}, which is no ValidationIssue")
+    code = clean(str(found.code), _LONGEST_CODE)
+    metadata = _json(getattr(found, "metadata", None))
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return Issue(
+        layer=layer,
+        code=f"{layer}.{code}" if code in CATALOGUE or code.partition(".")[0] in FAMILIES else code,
+        severity=Severity(found.severity),
+        message=clean(str(found.message), _LONGEST_TEXT),
+        hint=clean(str(getattr(found, "hint", "") or metadata.get("hint", "") or _HINT), _LONGEST_TEXT),
+        location=_location(str(getattr(found, "field_path", "") or ""), subject),
+        expected=_json(getattr(found, "expected", None)),
+        actual=_json(getattr(found, "actual", None)),
+        metadata=metadata,
+    )
+
+
+def _json(value: Any) -> Any:
+    from handoffaudit.validation.library.plain import plain  # noqa: PLC0415
+
+    return brief(plain(value))
+
+
+def _location(path: str, subject: Subject) -> Location:
+    """A path into the data as a place in the document; what is no path stands as it is."""
+    if not path:
+        return ()
+    try:
+        parts = parse_path(path)
+    except PathError:
+        return (clean(path),)
+    if ANY in parts:
+        return (clean(path),)
+    place, value = next(select(subject.record.data, parts))
+    place = tuple(clean(part) if isinstance(part, str) else part for part in place)
+    return placer(subject.record)(place) if value is not MISSING else place

@@ -1,0 +1,54 @@
+"""Do the business rules for the type hold?"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from handoffaudit.validation.bounding import bounded
+from handoffaudit.validation.business_rules import BusinessRule
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.paths import Location, dotted
+from handoffaudit.validation.placing import placer
+from handoffaudit.validation.ruling import Broken, broken_rules, rules_for
+from handoffaudit.validation.text import clean
+
+name: Final = "rules"
+_LONGEST_ID = 64
+
+
+def skip(subject: Subject) -> str | None:
+    return None if _rules(subject) else "no rules are set for this type"
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    place_of = placer(subject.record)
+    return bounded(
+        rule_issue(one, place_of(one.location)) for one in broken_rules(_rules(subject), subject.record.data)
+    )
+
+
+def _rules(subject: Subject) -> list[tuple[str, BusinessRule]]:
+    if not subject.demands.rules:
+        return []
+    named = subject.record.data.get("_output_type")
+    types = {subject.record.handoff_type, named if isinstance(named, str) else subject.record.handoff_type}
+    return rules_for(subject.demands.rules, types)
+
+
+def rule_issue(broken: Broken, place: Location) -> Issue:
+    """The issue of a broken rule, at `place` in the document."""
+    rule = broken.rule
+    return make(
+        f"business_rule.{rule.rule_type.value}.{clean(rule.rule_id, _LONGEST_ID)}",
+        location=place,
+        message=broken.message,
+        hint=broken.hint,
+        severity=rule.severity,
+        expected=broken.expected,
+        actual=broken.actual,
+        set_id=broken.set_id,
+        rule_id=rule.rule_id,
+        rule=rule.name,
+        places=[dotted(one) for one in broken.places],
+    )

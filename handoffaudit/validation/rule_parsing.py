@@ -1,0 +1,184 @@
+"""Rule sets from plain JSON, with every flaw that keeps them from being set."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.rule_models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.selecting import PathError, parse_path
+from handoffaudit.validation.text import closest, either, shown, type_name
+
+MOST_SETS = 50
+MOST_RULES = 300
+LONGEST_TEXT = 500
+LARGEST_THRESHOLD = 20_000
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_CHOICES: dict[str, type[BusinessRuleType | Operator | Severity]] = {
+    "rule_type": BusinessRuleType,
+    "operator": Operator,
+    "severity": Severity,
+}
+
+
+def parse_sets(plain: object) -> tuple[BusinessRuleSet, ...]:
+    """The rule sets of a list of them. Raises InvalidDemand with all flaws and their places (`[0].rules[2].field`)."""
+    if not isinstance(plain, list):
+        raise InvalidDemand([flaw("", plain, f"This is {type_name(plain)}, not a list of rule sets.", "Give a list.")])
+    if len(plain) > MOST_SETS:
+        message = f"There are {len(plain):,} rule sets, over the limit of {MOST_SETS}."
+        raise InvalidDemand([flaw("", len(plain), message, "Put rules together into fewer sets.")])
+    flaws: list[Flaw] = []
+    sets: list[BusinessRuleSet] = []
+    for index, one in enumerate(plain):
+        found = list(_set_flaws((index,), one))
+        flaws.extend(found)
+        if not found:
+            sets.append(BusinessRuleSet.model_validate(one))
+    flaws.extend(_repeated([(f"[{index}].set_id", one.set_id) for index, one in enumerate(sets)], "set"))
+    if flaws:
+        raise InvalidDemand(flaws)
+    return tuple(sets)
+
+
+def _set_flaws(place: tuple[str | int, ...], plain: object) -> Iterator[Flaw]:
+    shape = list(_shape_flaws(place, plain, BusinessRuleSet))
+    if shape or not isinstance(plain, dict):
+        yield from shape
+        return
+    yield from _id_flaws(place, "set_id", plain["set_id"])
+    yield from _text_flaws(place, plain, ("name",))
+    rules = plain.get("rules", [])
+    if len(rules) > MOST_RULES:
+        message = f"The set has {len(rules):,} rules, over the limit of {MOST_RULES}."
+        yield flaw(dotted((*place, "rules")), len(rules), message, "Split it into several sets.")
+        return
+    for index, rule in enumerate(rules):
+        yield from _rule_flaws((*place, "rules", index), rule)
+    ids = [(dotted((*place, "rules", index, "rule_id")), rule["rule_id"]) for index, rule in enumerate(rules)]
+    yield from _repeated(ids, "rule")
+
+
+def _shape_flaws(
+    place: tuple[str | int, ...], plain: object, model: type[BusinessRuleSet | BusinessRule]
+) -> Iterator[Flaw]:
+    """Missing, unknown and wrongly typed fields, of a set with all its rules."""
+    if isinstance(plain, dict):
+        yield from _unknown(place, plain, model)
+        rules = plain.get("rules") if model is BusinessRuleSet else None
+        for index, rule in enumerate(rules if isinstance(rules, list) else []):
+            if isinstance(rule, dict):
+                yield from _unknown((*place, "rules", index), rule, BusinessRule)
+    try:
+        model.model_validate(plain)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_context=False):
+            where = (*place, *one["loc"])
+            yield flaw(dotted(where), one["input"], *_said(where, one["type"], one["msg"], one["input"]))
+
+
+def _unknown(
+    place: tuple[str | int, ...], plain: dict[str, Any], model: type[BusinessRuleSet | BusinessRule]
+) -> Iterator[Flaw]:
+    for key, value in plain.items():
+        if key not in model.model_fields:
+            near = closest(key, model.model_fields)
+            remedy = f"Rename it to {near}." if near else f"Remove it; there are {either(model.model_fields)}."
+            yield flaw(dotted((*place, key)), value, f"{shown(key)} is not a field of a rule.", remedy)
+
+
+def _said(where: tuple[str | int, ...], kind: str, message: str, value: object) -> tuple[str, str]:
+    name = str(where[-1])
+    if kind == "missing":
+        return f"{name} is missing.", f"Add {name}."
+    if name in _CHOICES:
+        options = [one.value for one in _CHOICES[name]]
+        near = closest(value, options)
+        return f"{name} is {shown(value)}.", f"Use {near}." if near else f"Use one of {either(options)}."
+    return f"{name} is {shown(value)}, which cannot be used.", f"{message}."
+
+
+def _id_flaws(place: tuple[str | int, ...], name: str, value: str) -> Iterator[Flaw]:
+    if not _ID.fullmatch(value):
+        message = f"{name} is {shown(value)}, which is no id."
+        remedy = "Use letters, digits, _, - and dots, at most 64, beginning with a letter or digit."
+        yield flaw(dotted((*place, name)), value, message, remedy)
+
+
+def _text_flaws(place: tuple[str | int, ...], plain: dict[str, Any], names: tuple[str, ...]) -> Iterator[Flaw]:
+    for name in names:
+        if len(plain.get(name, "")) > LONGEST_TEXT:
+            message = f"{name} is longer than {LONGEST_TEXT} characters."
+            yield flaw(dotted((*place, name)), plain[name], message, "Shorten it.")
+
+
+def _repeated(ids: list[tuple[str, str]], what: str) -> Iterator[Flaw]:
+    seen: set[str] = set()
+    for place, one in ids:
+        if one in seen:
+            yield flaw(place, one, f"Another {what} has the id {shown(one)}.", "Give each an id of its own.")
+        seen.add(one)
+
+
+def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator[Flaw]:
+    rule = BusinessRule.model_validate(plain)
+    yield from _id_flaws(place, "rule_id", rule.rule_id)
+    yield from _text_flaws(place, plain, ("name", "description"))
+    for name, path in (("field", rule.field), ("compare_field", rule.compare_field)):
+        if path is None:
+            continue
+        try:
+            parse_path(path)
+        except PathError as error:
+            yield flaw(dotted((*place, name)), path, str(error), 'Write it as in "layers.*.score".')
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return
+    if rule.operator is None:
+        message = f"A rule of type {rule.rule_type.value} compares, and names no operator."
+        yield flaw(dotted((*place, "operator")), None, message, f"Add one of {either(one.value for one in Operator)}.")
+    elif rule.compare_field is None:
+        yield from _threshold_flaws(place, rule, given="threshold" in plain)
+
+
+def _threshold_flaws(place: tuple[str | int, ...], rule: BusinessRule, *, given: bool) -> Iterator[Flaw]:
+    where, value = dotted((*place, "threshold")), rule.threshold
+    if rule.rule_type is BusinessRuleType.INVARIANT:
+        message = "An invariant compares two fields, and names only one."
+        yield flaw(dotted((*place, "compare_field")), None, message, "Add compare_field, or make it a range.")
+    elif not given:
+        message = "The rule has nothing to compare with."
+        yield flaw(where, None, message, "Add a threshold, or a compare_field.")
+    elif len(orjson.dumps(value, default=str)) > LARGEST_THRESHOLD:
+        yield flaw(where, None, f"The threshold is larger than {LARGEST_THRESHOLD:,} bytes.", "Use a shorter one.")
+    else:
+        problem = _threshold_problem(rule.operator, value)
+        if problem:
+            yield flaw(where, value, *problem)
+
+
+def _threshold_problem(operator: Operator | None, value: Any) -> tuple[str, str] | None:
+    match operator:
+        case Operator.IN | Operator.NOT_IN if not isinstance(value, list) or not value:
+            return (
+                f"{operator.value} looks in a list, and the threshold is {type_name(value)}.",
+                "Give a list of values.",
+            )
+        case Operator.BETWEEN if not isinstance(value, list) or len(value) != 2:
+            return "between has two limits, lowest and highest.", "Give a list of the two, as in [0, 1]."
+        case Operator.BETWEEN if not _comparable(value[0], value[1]):
+            return f"The limits are {type_name(value[0])} and {type_name(value[1])}.", "Give two numbers or two texts."
+        case Operator.BETWEEN if value[0] > value[1]:
+            return "The lowest limit is above the highest.", f"Write [{shown(value[1])}, {shown(value[0])}]."
+        case Operator.LT | Operator.LE | Operator.GT | Operator.GE if not _comparable(value, value):
+            return f"{operator.value} cannot compare with {type_name(value)}.", "Give a number or a text."
+    return None
+
+
+def _comparable(left: Any, right: Any) -> bool:
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (left, right))
+    return numbers or (isinstance(left, str) and isinstance(right, str))

@@ -16,8 +16,8 @@ from handoffaudit.validation.paths import Location
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
 from handoffaudit.validation.text import shown
 
-BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
-FILE_SHAPE: Final = Shape("handoff-file", BASICS)
+FILE_BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
+FILE_SHAPE: Final = Shape("handoff-file", FILE_BASICS)
 
 _BOM = "\ufeff"
 _FENCE = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(.*)\n[ \t]*```\s*", re.DOTALL)

@@ -15,8 +15,8 @@ from handoffaudit.validation.text import shown
 FALLBACK_TEXT: Final = "Using fallback location."
 
 _FOLDER = "handoffs"
-_UNSAFE = re.compile(r"[^\w.-]+|\.{2,}")
-_LONGEST_NAME = 80
+_UNSAFE = re.compile(r"(?:[^\w.-]|\.(?=[^\w]))+")
+_LONGEST_NAME = 100  # bytes: file systems take 255 for both and the rest
 _NOBODY = "unknown"
 _MOST_OF_A_NAME = 1000
 
@@ -73,7 +73,8 @@ def write_handoff(
 def _safe(name: str) -> str:
     """Letters, digits, `_`, `.` and `-`; no dots in front, none in a row."""
     kept = _UNSAFE.sub("-", name).strip("-.")
-    return kept[:_LONGEST_NAME].rstrip("-.") or _NOBODY
+    short = kept[:_LONGEST_NAME].encode()[:_LONGEST_NAME].decode(errors="ignore")
+    return short.rstrip("-.") or _NOBODY
 
 
 def _inside(root: Path | None, path: Path) -> Path:

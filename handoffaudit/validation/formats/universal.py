@@ -67,11 +67,11 @@ _BASICS: Basics = {
 }
 _NOT_IN_2 = {"schema_type", "trace_id", "phase", "summary", "payload", "meta"}
 _SHAPE = Shape("universal-3.0", _BASICS)
-_SHAPE_2 = Shape(
-    "universal-2.0",
-    {place: wanted for place, wanted in _BASICS.items() if not _NOT_IN_2.intersection(place)}
-    | {("handoff", "context", "original_prompt"): "string"},
-)
+_BASICS_2: Basics = {
+    **{place: wanted for place, wanted in _BASICS.items() if not _NOT_IN_2.intersection(place)},
+    ("handoff", "context", "original_prompt"): "string",
+}
+_SHAPE_2 = Shape("universal-2.0", _BASICS_2)
 _IDS = (
     ("handoff", "source", "skill"),
     ("handoff", "target", "skill"),

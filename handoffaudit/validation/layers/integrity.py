@@ -1,7 +1,10 @@
 """Is the payload the one that its sender hashed and measured?"""
 
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from typing import Any
+
+import orjson
 
 from handoffaudit.validation.canonical import compact, python_compact, sha256_hex
 from handoffaudit.validation.codes import make
@@ -17,17 +20,44 @@ def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
         return
     text = compact(seal.value)
     found = f"sha256:{sha256_hex(text)}"
-    if found == seal.declared_hash:
-        other = text
-    else:
-        # the same numbers, spelled as Python's json spells them
-        other = python_compact(seal.value)
-        if seal.declared_hash is not None and seal.declared_hash != f"sha256:{sha256_hex(other)}":
+    sizes = {len(text)}
+    if found != seal.declared_hash and (seal.declared_hash is not None or seal.declared_size != len(text)):
+        # the same numbers, as other languages spell them
+        others = (python_compact(seal.value), _javascript_compact(seal.value))
+        sizes.update(map(len, others))
+        if seal.declared_hash is not None and not any(_is_of(seal.declared_hash, other) for other in others):
             if any(_lost_digits(number) for number in _numbers(seal.value)):
                 return
             yield _hash_mismatch(seal, found)
-    if seal.declared_size is not None and seal.declared_size not in (len(text), len(other)):
+    if seal.declared_size is not None and seal.declared_size not in sizes:
         yield _size_mismatch(seal, len(text))
+
+
+def _is_of(declared: str, text: bytes) -> bool:
+    return declared == f"sha256:{sha256_hex(text)}"
+
+
+def _javascript_compact(value: Any) -> bytes:
+    """`compact` with small numbers spelled as JavaScript does: 0.000001 where others write 1e-6."""
+    try:
+        return orjson.dumps(_with_spelled_numbers(value))
+    except TypeError:  # what only other parsers let through
+        return compact(value)
+
+
+def _with_spelled_numbers(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _with_spelled_numbers(item) for key, item in value.items()}
+        case list():
+            return [_with_spelled_numbers(item) for item in value]
+        case float() if _is_spelled_out(value):
+            return orjson.Fragment(f"{Decimal(repr(value)):f}")
+    return value
+
+
+def _is_spelled_out(number: float) -> bool:
+    return 1e-6 <= abs(number) < 1e-5
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -1,6 +1,7 @@
 """Documents become records, whatever state they are in."""
 
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ from handoffaudit.validation.formats import BY_NAME, FORMATS, read
 from handoffaudit.validation.record import Envelope
 
 from ..support import payload, record_of, universal
+from .documents import EXAMPLES, example
 
 
 def test_the_shape_tells_the_format() -> None:
@@ -30,7 +32,7 @@ def test_no_format_fits() -> None:
 
 
 def test_a_format_that_is_not_read() -> None:
-    assert read(payload(), "output", Envelope()).issues[0].code == "structure.unrecognised_format"
+    assert read(payload(), "outputs", Envelope()).issues[0].code == "structure.unrecognised_format"
 
 
 def test_payload() -> None:
@@ -90,13 +92,54 @@ def test_the_documents_context_outweighs_the_submissions() -> None:
     assert record.context["summary"].startswith("Review")
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+def test_universal_sections_have_their_targets() -> None:
+    sections = BY_NAME["universal"].sections(universal(payload={"extra": 1, "session": {"state": {}}}))
+    assert sections["payload.session"].target == 800
+    assert sections["payload, other"].value == {"extra": 1}
+
+
+SAMPLES = sorted(path.stem for path in EXAMPLES.glob("*.json"))
+FORMAT_OF = {"universal-2.0": "universal", "delegation-hook": "delegation", "handoff-file-report": "handoff-file"}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_right_format_recognises_each_document_first(name: str) -> None:
+    assert read(example(name), None, Envelope()).format == FORMAT_OF.get(name, name)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_document_that_lacks_a_field_is_still_recognised(name: str) -> None:
+    """So that its sender is told what is missing; what remains of one field alone may be anything."""
+    whole = example(name)
+    if len(whole) < 3:
+        return
+    for field in whole:
+        rest = {key: value for key, value in whole.items() if key != field}
+        assert read(rest, None, Envelope()).format in (FORMAT_OF.get(name, name), ""), field
+        if name not in ("output", "delegation", "handoff-file-report"):
+            assert read(rest, None, Envelope()).record is not None
+
+
+@pytest.mark.parametrize(
+    "document", [{"tool": "hammer"}, {"status": "ok", "summary": "s"}, {"envelope": {}}, {"next": 1}]
+)
+def test_common_words_are_no_format(document: dict[str, Any]) -> None:
+    assert read(document, None, Envelope()).record is None
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "handoff-file-report"])
 def test_sections_hold_the_whole_document_once(name: str) -> None:
-    document = payload() if name == "payload" else universal(payload={"extra": 1, "session": {"state": {}}})
-    sections = BY_NAME[name].sections(document)
+    """Every text of the document stands in one section, and in one only."""
+    document = example(name)
+    sections = BY_NAME[FORMAT_OF.get(name, name)].sections(document)
+    if FORMAT_OF.get(name, name) == "universal":
+        document = {"handoff": {key: value for key, value in document["handoff"].items() if key != "findings"}}
+    held = sorted(text for section in sections.values() for text in leaves(section.value))
+    assert held == sorted(leaves(document))
     assert all(section.target is None or section.target > 0 for section in sections.values())
-    if name == "payload":
-        assert list(sections) == ["data", "context_refs", "chain", "rest"]
-    else:
-        assert sections["payload.session"].target == 800
-        assert sections["payload, other"].value == {"extra": 1}
+
+
+def leaves(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in leaves(item)]
+    return [text for item in value for text in leaves(item)] if isinstance(value, list) else [repr(value)]

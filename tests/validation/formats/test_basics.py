@@ -1,0 +1,74 @@
+"""Without a schema's file, required fields and their types are still checked."""
+
+from pathlib import Path
+
+import pytest
+
+from handoffaudit.validation.file_report import FILE_BASICS
+from handoffaudit.validation.formats import BY_NAME, delegation, handoff_file, output, payload, universal
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.schemas import schema
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.paths import Location, at
+
+from .documents import example
+
+TABLES: dict[str, tuple[str, Basics]] = {
+    "payload": ("payload", payload._BASICS),
+    "universal-3.0": ("universal", universal._BASICS),
+    "universal-2.0": ("universal-2.0", universal._BASICS_2),
+    "output": ("output", output._BASICS),
+    "delegation": ("delegation", delegation._CALL_BASICS),
+    "delegation-hook": ("delegation-hook", delegation._HOOK_BASICS),
+    "handoff-file": ("handoff-file", FILE_BASICS),
+    "handoff-file-report": ("handoff-file-report", handoff_file._REPORT_BASICS),
+}
+EACH = pytest.mark.parametrize("name", TABLES)
+
+
+def required(rule: dict, place: Location = ()) -> set[Location]:
+    """What the schema requires, with what stands in required objects."""
+    found: set[Location] = set()
+    for field in rule.get("required", []):
+        found |= {(*place, field)} | required(rule["properties"].get(field, {}), (*place, field))
+    return found
+
+
+@EACH
+def test_the_table_is_what_the_schema_requires(name: str) -> None:
+    assert set(TABLES[name][1]) == required(schema(name))
+
+
+@EACH
+def test_a_good_document_only_warns(name: str, tmp_path: Path) -> None:
+    document, table = TABLES[name]
+    (issue,) = Shape(name, table, tmp_path).check(example(document))
+    assert (issue.code, issue.severity, issue.message) == (
+        "structure.schema_missing",
+        "warning",
+        "Schema not found. Basic validation only.",
+    )
+
+
+@EACH
+def test_each_field_that_is_missing_or_of_another_type_is_found(name: str, tmp_path: Path) -> None:
+    document, table = TABLES[name]
+    shape = Shape(name, table, tmp_path)
+    for place, wanted in table.items():
+        without = example(document)
+        del at(without, place[:-1])[place[-1]]
+        assert ("structure.missing_field", place) in [(issue.code, issue.location) for issue in shape.check(without)]
+        if wanted != "any":
+            wrong = example(document)
+            at(wrong, place[:-1])[place[-1]] = None
+            assert ("structure.wrong_type", place) in [(issue.code, issue.location) for issue in shape.check(wrong)]
+
+
+def test_a_file_that_is_no_json_is_no_schema(tmp_path: Path) -> None:
+    (tmp_path / "payload.schema.json").write_text("{")
+    found = Shape("payload", payload._BASICS, tmp_path).check(example("payload"))
+    assert [issue.code for issue in found] == ["structure.schema_missing"]
+
+
+def test_every_format_has_its_tables() -> None:
+    assert {name.split("-")[0] for name in TABLES} == {name.split("-")[0] for name in BY_NAME}

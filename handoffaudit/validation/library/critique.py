@@ -1,0 +1,236 @@
+"""A second model's opinion of an output, where it is worth its cost."""
+
+import inspect
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, TypeGuard
+
+from handoffaudit.validation.bounding import MAX_ISSUES
+from handoffaudit.validation.library.asking import as_text
+from handoffaudit.validation.library.config import CritiqueTriggerConfig
+from handoffaudit.validation.library.costing import estimated_cost
+from handoffaudit.validation.library.engine import output_type_of
+from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
+from handoffaudit.validation.library.models import (
+    GRAVE,
+    CritiqueResult,
+    ValidationIssue,
+    ValidationLayer,
+    ValidationSeverity,
+)
+from handoffaudit.validation.library.plain import plain
+from handoffaudit.validation.library.prompts import prompt
+from handoffaudit.validation.text import clean, shown
+
+logger = logging.getLogger(__name__)
+
+_PROMPT = "critique-1"
+_ANSWER_TOKENS = 1024
+_LONGEST_REASONING = 4000
+_LONGEST_MESSAGE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """How a critique ended. `result` is None where no opinion came, and `why` says then why not."""
+
+    issues: list[ValidationIssue]
+    result: CritiqueResult | None = None
+    why: str = ""
+
+
+class CritiqueValidator:
+    """`call_llm(instructions=…, context=…, model=…)` returns `{overall_score, issues, reasoning}`, and may add
+    `cost_usd`. It is called from `validate`, in the caller's thread, and is not awaited: give a plain function."""
+
+    layer_name = ValidationLayer.CRITIQUE.value
+
+    def __init__(
+        self,
+        trigger_config: CritiqueTriggerConfig | None = None,
+        call_llm: Callable[..., dict[str, Any]] | None = None,
+    ) -> None:
+        if call_llm is not None and inspect.iscoroutinefunction(call_llm):
+            raise TypeError("call_llm is a coroutine function; give a plain function that returns the answer")
+        self._config = trigger_config or CritiqueTriggerConfig()
+        self._call_llm = call_llm
+
+    def should_trigger(
+        self, parsed_output: dict[str, Any], envelope: LLMEnvelope, prior_quality_score: float
+    ) -> tuple[bool, str]:
+        """Whether a critique is due, and for what reason."""
+        config, output_type = self._config, output_type_of(parsed_output)
+        if not config.enabled:
+            return False, "disabled"
+        if output_type in config.always_critique_types:
+            return True, f"always_critique:{output_type}"
+        notional = envelope.context.get("notional_usd")
+        if _is_number(notional) and notional >= config.notional_usd_threshold:
+            return True, f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"
+        if prior_quality_score < config.confidence_floor:
+            return True, f"low_confidence:{prior_quality_score:.2f}"
+        return False, "not_triggered"
+
+    def validate(
+        self,
+        parsed_output: dict[str, Any],
+        envelope: LLMEnvelope,
+        result: LLMResult | None = None,
+        *,
+        prior_quality_score: float = 1.0,
+    ) -> list[ValidationIssue]:
+        """What the critique found, where one is due; nothing where not."""
+        return self.assess(parsed_output, envelope, prior_quality_score=prior_quality_score).issues
+
+    def assess(
+        self, parsed_output: dict[str, Any], envelope: LLMEnvelope, *, prior_quality_score: float = 1.0
+    ) -> Critique:
+        """The same with the model's whole opinion. A call that fails, or would cost too much, is a warning: validation
+        goes on without it."""
+        due, reason = self.should_trigger(parsed_output, envelope, prior_quality_score)
+        if not due:
+            return Critique([], why=reason)
+        if self._call_llm is None:
+            logger.warning("A critique is due (%s), and no callable is given that asks a model", reason)
+            return Critique([], why="no callable is given that asks a model")
+        question = _question(parsed_output, envelope, reason)
+        cost = estimated_cost(self._config.critique_model, _size(question), _ANSWER_TOKENS)
+        if cost > self._config.max_cost_usd:
+            return self._too_dear(cost)
+        started = time.monotonic()
+        try:
+            answer = _answered(self._call_llm(model=self._config.critique_model, **question))
+        except Exception as error:  # the callable is the caller's: whatever fails in it is an outage
+            logger.exception("The critique's call failed")
+            return _call_failed(error)
+        return self._judged(answer, reason, cost, (time.monotonic() - started) * 1000)
+
+    def _too_dear(self, cost: float) -> Critique:
+        limit = self._config.max_cost_usd
+        message = f"The critique would cost about {cost:.4f} USD, over its limit of {limit:g} USD, and was not made."
+        hint = "Raise max_cost_usd, or choose a cheaper critique_model."
+        issue = _issue("skipped_budget", message, hint, expected=limit, actual=round(cost, 6))
+        return Critique([issue], why="over the limit of its cost")
+
+    def _judged(self, answer: dict[str, Any], reason: str, cost: float, latency_ms: float) -> Critique:
+        accepted = answer["overall_score"] >= self._config.acceptance_threshold
+        found = _found(answer.get("issues"), at_most_warning=accepted)
+        charged = answer.get("cost_usd")
+        result = CritiqueResult(
+            model_used=self._config.critique_model,
+            triggered_by=reason,
+            overall_score=answer["overall_score"],
+            issues_found=found,
+            reasoning=clean(str(answer.get("reasoning") or ""), _LONGEST_REASONING),
+            cost_usd=float(charged) if _is_number(charged) else cost,
+            latency_ms=latency_ms,
+        )
+        return Critique([*([] if accepted else [self._low(result)]), *found], result)
+
+    def _low(self, result: CritiqueResult) -> ValidationIssue:
+        threshold = self._config.acceptance_threshold
+        issue = _issue(
+            "low_score",
+            f"The second model gives the output {result.overall_score:.2f}, below {threshold:g}.",
+            "Mend what the critique names, and have the output validated again.",
+            severity=ValidationSeverity.ERROR,
+            expected=threshold,
+            actual=result.overall_score,
+        )
+        return issue.model_copy(
+            update={
+                "metadata": {**issue.metadata, "critique_id": result.critique_id, "reasoning": result.reasoning[:500]}
+            }
+        )
+
+
+def _issue(
+    code: str,
+    message: str,
+    hint: str,
+    *,
+    severity: ValidationSeverity = ValidationSeverity.WARNING,
+    expected: float | None = None,
+    actual: float | None = None,
+) -> ValidationIssue:
+    return ValidationIssue(
+        layer=ValidationLayer.CRITIQUE,
+        severity=severity,
+        code=f"critique.{code}",
+        message=message,
+        expected=expected,
+        actual=actual,
+        metadata={"hint": hint},
+    )
+
+
+def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[str, Any]:
+    """Each part as text of a bounded length; the most relevant evidence first."""
+    evidence = sorted(envelope.retrieved_evidence, key=lambda item: -item.relevance)
+    return {
+        "instructions": prompt(_PROMPT),
+        "context": {
+            "agent_output": as_text(plain(parsed_output)),
+            "evidence": as_text(plain(evidence)),
+            "agent_context": as_text(plain(envelope.context)),
+            "agent_instructions": as_text(envelope.instructions),
+            "triggered_by": reason,
+        },
+    }
+
+
+def _size(question: dict[str, Any]) -> int:
+    return len(question["instructions"]) + sum(len(part) for part in question["context"].values())
+
+
+def _answered(answer: Any) -> dict[str, Any]:
+    """The answer with a score from 0.0 to 1.0. Raises ValueError for what is no answer."""
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise ValueError("call_llm returned an awaitable")
+    score = answer.get("overall_score") if isinstance(answer, dict) else None
+    if not _is_number(score) or not 0 <= score <= 1:
+        raise ValueError("the answer has no overall_score from 0.0 to 1.0")
+    return {**answer, "overall_score": float(score)}
+
+
+def _call_failed(error: Exception) -> Critique:
+    message = f"The second model could not be asked ({type(error).__name__}); validation went on without it."
+    hint = "The log has the error; the output can be validated again when the model answers."
+    return Critique([_issue("call_failed", message, hint)], why="the call failed")
+
+
+def _found(issues: object, *, at_most_warning: bool) -> list[ValidationIssue]:
+    """The model's own findings. An output that it accepts does not fail by one of them."""
+    listed = issues if isinstance(issues, list) else []
+    found = []
+    for one in (given for given in listed[:MAX_ISSUES] if isinstance(given, dict)):
+        severity = _severity(one.get("severity"))
+        capped = ValidationSeverity.WARNING if at_most_warning and severity in GRAVE else severity
+        found.append(
+            ValidationIssue(
+                layer=ValidationLayer.CRITIQUE,
+                severity=capped,
+                code=clean(str(one.get("code") or "critique.issue")),
+                message=clean(str(one.get("message") or ""), _LONGEST_MESSAGE),
+                metadata={"severity_given": severity.value} if capped is not severity else {},
+            )
+        )
+    return found
+
+
+def _severity(given: object) -> ValidationSeverity:
+    try:
+        return ValidationSeverity(str(given).lower())
+    except ValueError:
+        return ValidationSeverity.WARNING
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return (
+        isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or isfinite(value))
+    )

@@ -1,0 +1,219 @@
+"""Handoffs between agents in code: a payload, how strictly its type is judged, and a gate that lets it through or
+not. The engine's layers do the judging."""
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.config import Strictness, TypePolicy
+from handoffaudit.validation.counting import CharacterCounter, Counter, default_counter
+from handoffaudit.validation.errors import HandoffValidationError
+from handoffaudit.validation.formats import read
+from handoffaudit.validation.formats.payload import NAME
+from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, chain, consistency, structure
+from handoffaudit.validation.library.defaults import new_id, utc_now
+from handoffaudit.validation.library.plain import plain
+from handoffaudit.validation.library.semantic import FAST, SemanticValidator
+from handoffaudit.validation.pipeline import run
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.verdict import LayerStatus, Verdict
+
+__all__ = [
+    "HandoffPayload",
+    "HandoffProtocol",
+    "HandoffRejectedError",
+    "HandoffResult",
+    "SemanticValidator",
+    "StrictnessConfig",
+    "ValidationStrictness",
+]
+
+logger = logging.getLogger(__name__)
+
+ValidationStrictness = Strictness
+Name = Annotated[str, Field(min_length=1)]
+
+_RULES_OF_A_PAYLOAD: tuple[Layer, ...] = (structure, chain, consistency)
+# a payload may be of any length: whether a person must approve it is asked when it is handed over
+_ANY_LENGTH = TypePolicy("*", approval_length=1_000_000)
+
+
+class HandoffPayload(BaseModel):
+    """What one agent sends to the next; the `payload` format. Fields of your own are kept.
+
+    The source must stand in `call_chain`, the target must not. A broken rule raises `pydantic.ValidationError`; a
+    confidence below 0.5 is logged as a warning.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    source_agent_id: Name
+    target_agent_id: Name
+    tenant_id: Name
+    call_chain: Annotated[list[str], Field(min_length=1)]
+    handoff_type: str
+    data: dict[str, Any]
+    handoff_id: str = Field(default_factory=new_id)
+    context_refs: list[str] = Field(default_factory=list)
+    confidence: float = Field(default=1.0, ge=0.0, le=1.0)
+    timestamp: datetime = Field(default_factory=utc_now)
+
+    @field_validator("timestamp")
+    @classmethod
+    def _in_utc(cls, at: datetime) -> datetime:
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+    @model_validator(mode="after")
+    def _keeps_the_rules(self) -> Self:
+        verdict = _judged(self, _ANY_LENGTH, None, CharacterCounter(), _RULES_OF_A_PAYLOAD)
+        if verdict.structural_issues:
+            broken = dict.fromkeys(issue.code for issue in verdict.issues if blocks(issue))
+            raise ValueError(f"{'; '.join(verdict.structural_issues)} ({', '.join(broken)})")
+        for issue in verdict.issues:
+            if issue.code == "confidence.low":
+                logger.warning("Handoff %s: %s", self.handoff_id, issue.message)
+        return self
+
+
+@dataclass
+class HandoffResult:
+    """What became of a payload. Issues read `path: message`; `validator_model` names the model where one was asked."""
+
+    valid: bool
+    strictness: ValidationStrictness
+    structural_issues: list[str] = field(default_factory=list)
+    semantic_issues: list[str] = field(default_factory=list)
+    validated_at: datetime = field(default_factory=utc_now)
+    validator_model: str | None = None
+
+
+class HandoffRejectedError(HandoffValidationError):
+    """A payload did not pass; `result` says why."""
+
+    def __init__(self, result: HandoffResult, payload: HandoffPayload) -> None:
+        super().__init__(result, payload)
+        self.result = result
+        self.payload = payload
+
+    def __str__(self) -> str:
+        held, reasons = self.payload, "; ".join([*self.result.structural_issues, *self.result.semantic_issues])
+        # a payload that was made without validation may lack any of its fields
+        of_payload = {name: getattr(held, name, "") for name in HandoffPayload.model_fields}
+        return (
+            f"Handoff rejected [{self.result.strictness.value}]: handoff_id={of_payload['handoff_id']}, "
+            f"source={of_payload['source_agent_id']} -> target={of_payload['target_agent_id']}, "
+            f"type={of_payload['handoff_type']}, reasons=[{reasons}]"
+        )
+
+
+class StrictnessConfig:
+    """How strictly each handoff type is judged; a type that it does not know is strict."""
+
+    def __init__(self) -> None:
+        strict = dict.fromkeys(("deal_data", "customer_info", "research_result"), ValidationStrictness.STRICT)
+        lenient = dict.fromkeys(("status_update", "notification"), ValidationStrictness.LENIENT)
+        self._rules: dict[str, ValidationStrictness] = {**strict, **lenient}
+
+    def get_strictness(self, handoff_type: str) -> ValidationStrictness:
+        return self._rules.get(handoff_type, ValidationStrictness.STRICT)
+
+    def register_rule(self, handoff_type: str, strictness: ValidationStrictness) -> None:
+        """Sets the strictness of a type, in place of the one it had."""
+        self._rules[handoff_type] = ValidationStrictness(strictness)
+
+
+class HandoffProtocol:
+    """The gate between two agents: the engine's layers, and for strict types a model, where one is given."""
+
+    def __init__(
+        self, strictness_config: StrictnessConfig, semantic_validator: SemanticValidator | None = None
+    ) -> None:
+        self._strictness_config = strictness_config
+        self._semantic_validator = semantic_validator
+
+    async def validate(
+        self, payload: HandoffPayload, available_context: Mapping[str, Any] | None = None
+    ) -> HandoffResult:
+        """Judges the payload as it is now, also one that was made or changed without validation. A handoff that the
+        engine would hold for a person is not valid: here is nobody who could approve it."""
+        strictness = self._strictness_config.get_strictness(_type_of(payload))
+        verdict = _judged(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
+        result = HandoffResult(
+            valid=False,
+            strictness=strictness,
+            structural_issues=[*verdict.structural_issues, *_could_not_run(verdict)],
+            semantic_issues=verdict.semantic_issues,
+            validated_at=verdict.validated_at,
+        )
+        supported = True
+        if strictness is ValidationStrictness.STRICT and not result.structural_issues:
+            supported = await self._ask(payload, available_context, result)
+        result.valid = supported and not result.structural_issues and not verdict.semantic_issues
+        return result
+
+    async def validate_or_reject(
+        self, payload: HandoffPayload, context: Mapping[str, Any] | None = None
+    ) -> HandoffPayload:
+        """The payload itself where it is valid; raises HandoffRejectedError where not."""
+        result = await self.validate(payload, context)
+        if not result.valid:
+            raise HandoffRejectedError(result, payload)
+        return payload
+
+    async def _ask(self, payload: HandoffPayload, context: Mapping[str, Any] | None, result: HandoffResult) -> bool:
+        if self._semantic_validator is None:
+            logger.warning(
+                "Handoff %s is of a strict type, and no semantic validator is configured: only its structure was "
+                "validated",
+                payload.handoff_id,
+            )
+            return True
+        supported, issues = await self._semantic_validator.validate(payload, context)
+        result.semantic_issues = [*result.semantic_issues, *issues]
+        result.validator_model = FAST
+        return supported
+
+
+def _judged(
+    payload: HandoffPayload,
+    policy: TypePolicy,
+    context: Mapping[str, Any] | None,
+    counter: Counter,
+    layers: Iterable[Layer] = LAYERS,
+) -> Verdict:
+    """The engine's verdict on the payload's values as they stand."""
+    document, given = plain(payload), plain(dict(context)) if context else None
+    reading = read(document, NAME, Envelope(context=given))
+    if reading.record is None:
+        return reject_unread(
+            reading.issues,
+            handoff_id=str(document.get("handoff_id", "")),
+            validation_id=new_id(),
+            policy=policy,
+            policy_version=0,
+            output_hash="",
+            validated_at=utc_now(),
+        )
+    subject = Subject(reading.record, policy, History(), utc_now(), counter)
+    return run(subject, validation_id=new_id(), now=utc_now, monotonic=time.monotonic, layers=layers)
+
+
+def _could_not_run(verdict: Verdict) -> list[str]:
+    """A layer that could not run has not passed anything."""
+    return [
+        f"{layer.name}: The layer could not run: {layer.why}"
+        for layer in verdict.layers
+        if layer.status is LayerStatus.ERROR
+    ]
+
+
+def _type_of(payload: HandoffPayload) -> str:
+    given = getattr(payload, "handoff_type", "")
+    return given if isinstance(given, str) else ""

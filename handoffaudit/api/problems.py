@@ -17,7 +17,7 @@ from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, ReviewError, Stale
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.strictness import Stale as StalePolicy
+from handoffaudit.policy.versions import Stale as StalePolicy
 
 log = structlog.get_logger(__name__)
 

@@ -85,7 +85,10 @@ class VerdictOut(Schema):
     )
     output_hash: str
     pipeline_version: str
-    policy_version: int
+    policy_version: int = Field(description="The version of the strictness table", examples=[3])
+    policy_versions: dict[str, int] = Field(
+        description="The version of each kind of policy", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
+    )
     validator_model: str | None
     validated_at: str = Field(examples=["2026-02-15T00:15:00Z"])
     duration_ms: float

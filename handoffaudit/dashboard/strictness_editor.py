@@ -7,7 +7,7 @@ from typing import Any
 from django.http import QueryDict
 
 from handoffaudit.dashboard.strictness_words import HELP, NAMES, Line, bounds, choices, lines
-from handoffaudit.policy.difference import difference
+from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, parse_row, to_plain
 from handoffaudit.policy.strictness import Table
@@ -80,7 +80,7 @@ class Editor:
         theirs = current.row(self.row)
         self.gone = bool(self.row) and theirs is None
         mine = self.read()
-        self.theirs = lines(difference([theirs], [mine])) if theirs else []
+        self.theirs = lines(strictness.difference([theirs], [mine])) if theirs else []
         self.base_version = current.version
 
     def read(self) -> TypePolicy:

@@ -13,7 +13,6 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.strictness_words import Line, lines
 from handoffaudit.policy import strictness
-from handoffaudit.policy.difference import difference
 from handoffaudit.policy.errors import NoSuchVersion
 from handoffaudit.policy.strictness import Stale, Table
 
@@ -41,7 +40,7 @@ def compare(request: HttpRequest, who: Who) -> HttpResponse:
     context = {
         "old": old,
         "new": new,
-        "lines": lines(difference(old.rows, new.rows)),
+        "lines": lines(strictness.difference(old.rows, new.rows)),
         "current": strictness.current(who.tenant),
     }
     return render(request, "dashboard/strictness/compare.html", context)

@@ -74,7 +74,7 @@ def shown(field: str, value: Any) -> str:
 
 
 def _line(change: Change) -> Line:
-    name = type_name(change.handoff_type)
+    name = type_name(change.row)
     if change.field == WHOLE_ROW:
         return Line(name, "", _row(change.old), _row(change.new))
     return Line(name, NAMES[change.field], shown(change.field, change.old), shown(change.field, change.new))

@@ -119,6 +119,7 @@ def verdict_of(record: Record, handoff: Handoff, before: Before, config: Validat
         received_at=handoff.received_at,
         counter=default_counter(),
         policy_version=config.version,
+        policy_versions=config.versions,
         demands=config.demands_for(handoff.handoff_type),
         remediation=before.remediation,
     )

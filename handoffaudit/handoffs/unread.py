@@ -17,6 +17,7 @@ def verdict_of_unread(handoff: Handoff, issues: tuple[Issue, ...]) -> Verdict:
         validation_id=str(new_id()),
         policy=config.other,
         policy_version=config.version,
+        policy_versions=config.versions,
         output_hash=handoff.content_hash,
         validated_at=timezone.now(),
     )

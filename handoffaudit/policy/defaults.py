@@ -3,7 +3,6 @@
 from handoffaudit.policy.parsing import checked_table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy
 
-VERSION_AS_SHIPPED = 0
 ROWS_AS_SHIPPED = checked_table(
     [
         TypePolicy("deal_data"),

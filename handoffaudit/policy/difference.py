@@ -1,46 +1,55 @@
-"""What changed between two versions of the strictness table."""
+"""What changed between two versions of a policy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handoffaudit.policy.parsing import to_plain
-from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
+import orjson
+
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.paths import Location, dotted
 
 WHOLE_ROW = "row"
+DEEPEST = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value before and after. A row that came or went is one change of the field `row`, None where there was none;
-    a layer's switch is the field `layers.<name>`."""
+    """One value before and after, None where there was none. `row` is the row's name; a row that came or went is one
+    change of the field `row`. What lies inside a field has its path: `layers.chain`, `rules.price_range.threshold`."""
 
-    handoff_type: str
+    row: str
     field: str
     old: Any
     new: Any
 
     def to_plain(self) -> dict[str, Any]:
-        return {"handoff_type": self.handoff_type, "field": self.field, "old": self.old, "new": self.new}
+        return {"row": self.row, "field": self.field, "old": self.old, "new": self.new}
 
 
-def difference(old: Iterable[TypePolicy], new: Iterable[TypePolicy]) -> list[Change]:
-    before = {row.handoff_type: row for row in old}
-    after = {row.handoff_type: row for row in new}
-    names = sorted(before.keys() | after.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
-    return [change for name in names for change in _row_changes(name, before.get(name), after.get(name))]
+def difference(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+    """Between rows by name, each as plain values; "any other type" last."""
+    names = sorted(old.keys() | new.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
+    return [change for name in names for change in _row_changes(name, old.get(name), new.get(name))]
 
 
-def _row_changes(name: str, old: TypePolicy | None, new: TypePolicy | None) -> list[Change]:
+def _row_changes(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[Change]:
     if old is None or new is None:
-        return [Change(name, WHOLE_ROW, to_plain(old) if old else None, to_plain(new) if new else None)]
-    before, after = flat(old), flat(new)
-    return [Change(name, field, before[field], after[field]) for field in before if before[field] != after[field]]
+        yield Change(name, WHOLE_ROW, old, new)
+        return
+    for location, before, after in _inside((), old, new):
+        yield Change(name, dotted(location), before, after)
 
 
-def flat(row: TypePolicy) -> Mapping[str, Any]:
-    """A row's values by field, each layer a field of its own."""
-    plain = to_plain(row)
-    layers = plain.pop("layers")
-    plain.pop("handoff_type")
-    return {**plain, **{f"layers.{layer}": layers[layer] for layer in OPTIONAL_LAYERS}}
+def _inside(location: Location, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Location, Any, Any]]:
+    for key in dict.fromkeys([*old, *new]):
+        before, after, place = old.get(key), new.get(key), (*location, key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping) and len(place) < DEEPEST:
+            yield from _inside(place, before, after)
+        elif not _same(before, after):
+            yield place, before, after
+
+
+def _same(old: Any, new: Any) -> bool:
+    # To Python True is 1, to JSON it is not.
+    return orjson.dumps(old, option=orjson.OPT_SORT_KEYS) == orjson.dumps(new, option=orjson.OPT_SORT_KEYS)

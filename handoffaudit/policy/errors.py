@@ -6,7 +6,8 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PolicyError:
-    """One value that cannot be saved. `row` is its handoff type, `field` empty where the whole row is meant."""
+    """One value that cannot be saved. `row` is the row's name (its handoff type, or the id of its set), `field` empty
+    where the whole row is meant."""
 
     row: str
     field: str
@@ -15,7 +16,7 @@ class PolicyError:
     remedy: str
 
     def __str__(self) -> str:
-        place = f"row {self.row!r}, {self.field}" if self.field else f"row {self.row!r}"
+        place = f"{self.row!r}, {self.field}" if self.field else f"{self.row!r}"
         return f"{place}: {self.message} {self.remedy}"
 
 

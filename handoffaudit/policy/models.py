@@ -7,15 +7,20 @@ from handoffaudit.accounts.models import Tenant
 
 class Kind(models.TextChoices):
     STRICTNESS = "strictness"
+    RULES = "rules"
+    SCHEMAS = "schemas"
 
 
 class PolicyVersion(models.Model):
-    """One saved state of one kind of policy. Versions are only added; the newest is in force."""
+    """One saved state of one kind of policy. Versions are only added; the newest is in force.
+
+    `content` is JSON as text: a JSON column of PostgreSQL loses the order that a schema's keys were written in.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     kind = models.CharField(max_length=20, choices=Kind.choices)
     number = models.PositiveIntegerField()
-    content = models.JSONField()
+    content = models.TextField()
     changed_by = models.CharField(max_length=200)
     changed_at = models.DateTimeField(auto_now_add=True)
     note = models.CharField(max_length=500, blank=True)

@@ -89,7 +89,7 @@ class Demands:
 class ValidationConfig:
     """The policies of all types, frozen, with the version of the strictness table that they were loaded at.
 
-    `rules` are asked for every type: each rule says which it is for.
+    `rules` are asked for every type: each rule says which it is for. `versions`: of each kind of policy in it.
     """
 
     version: int
@@ -98,6 +98,7 @@ class ValidationConfig:
     rules: tuple[BusinessRuleSet, ...] = ()
     schemas: Mapping[str, DataSchema] = field(default_factory=dict)
     claim_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)

@@ -1,8 +1,9 @@
 """The verdict on a document that no record can be read from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue
@@ -19,6 +20,7 @@ def reject_unread(
     policy_version: int,
     output_hash: str,
     validated_at: datetime,
+    policy_versions: Mapping[str, int] = MappingProxyType({}),
 ) -> Verdict:
     """Rejected by the structure layer with these issues; no other layer ran. Shadow mode does not let it pass."""
     first, *others = LAYERS
@@ -39,6 +41,7 @@ def reject_unread(
         chain=None,
         output_hash=output_hash,
         policy_version=policy_version,
+        policy_versions=policy_versions,
         validated_at=validated_at,
         duration_ms=0.0,
     )

@@ -1,6 +1,7 @@
 """The outcome of one validation run over one handoff."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -101,6 +102,7 @@ class Verdict:
     claims: tuple[Claim, ...] = ()
     remediation: RemediationRecord | None = None
     recommended_action: str | None = None
+    policy_versions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def valid(self) -> bool:
@@ -147,6 +149,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "output_hash": verdict.output_hash,
         "pipeline_version": verdict.pipeline_version,
         "policy_version": verdict.policy_version,
+        "policy_versions": dict(verdict.policy_versions),
         "validator_model": verdict.validator_model,
         "validated_at": utc_text(verdict.validated_at),
         "duration_ms": round(verdict.duration_ms, 3),

@@ -6,8 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.parsing import FIELDS, MOST_ERRORS, MOST_ROWS, parse_row, parse_rows, to_plain
-from handoffaudit.validation.config import OPTIONAL_LAYERS, CircularPolicy, Mode, Strictness, TypePolicy
+from handoffaudit.policy.parsing import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
+from handoffaudit.policy.values import MOST_ERRORS
+from handoffaudit.validation.config import (
+    OPTIONAL_LAYERS,
+    CircularPolicy,
+    EvidencePolicy,
+    GroundingPolicy,
+    Mode,
+    Strictness,
+    TypePolicy,
+)
+from handoffaudit.validation.issues import Severity
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -24,7 +34,14 @@ POLICIES = st.builds(
     approval_length=st.integers(1, 1000),
     recommended_length=st.integers(1, 1000),
     circular_policy=st.sampled_from(CircularPolicy),
+    evidence=st.sampled_from(EvidencePolicy),
+    max_uncited_ratio=st.floats(0, 1),
+    grounding=st.sampled_from(GroundingPolicy),
     confidence_floor=st.floats(0, 1),
+    max_retries=st.integers(0, 100),
+    max_re_retrievals=st.integers(0, 100),
+    auto_escalate_on_critical=st.booleans(),
+    min_severity_to_remediate=st.sampled_from(Severity),
     hold_limit_hours=st.integers(1, 8760),
 )
 
@@ -54,6 +71,13 @@ WRONG: list[tuple[str, Any]] = [
     *[("token_budget", value) for value in (0, -1, 1_000_001, 2.0, "2000", True, None)],
     *[("approval_length", value) for value in (0, 1001, "five")],
     *[("recommended_length", value) for value in (0, 1001, "")],
+    *[("evidence", value) for value in ("always", True, None)],
+    *[("grounding", value) for value in ("on", "error", None)],
+    *[("max_uncited_ratio", value) for value in (-0.1, 1.1, "0.3", False, None)],
+    *[("max_retries", value) for value in (-1, 101, 1.0, True, None)],
+    *[("max_re_retrievals", value) for value in (-1, 101, "1")],
+    *[("auto_escalate_on_critical", value) for value in ("on", 1, None, "")],
+    *[("min_severity_to_remediate", value) for value in ("fatal", 3, None)],
     *[("hold_limit_hours", value) for value in (0, 8761, 0.5)],
     *[("confidence_floor", value) for value in (-0.01, 1.01, float("nan"), float("inf"), "0.5", True, None)],
 ]
@@ -86,7 +110,7 @@ def test_an_unknown_field_is_told_with_the_closest_known_one() -> None:
     with pytest.raises(InvalidPolicy, match="token_budget"):
         parse_row({"handoff_type": "a", "token_buget": 5})
     with pytest.raises(InvalidPolicy, match="no such field"):
-        parse_row({"handoff_type": "a", "grounding": "off"})
+        parse_row({"handoff_type": "a", "colour": "blue"})
 
 
 def test_of_a_great_many_errors_some_are_told_and_briefly() -> None:

@@ -8,7 +8,7 @@ from django.db import connections
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.policy import strictness
-from handoffaudit.policy.difference import Change, difference
+from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.policy.strictness import Stale, Table
@@ -56,7 +56,7 @@ def test_a_save_is_told_in_the_log_with_its_difference(tenant: Tenant) -> None:
     save(tenant, 0, 3000)
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor, entry.target) == ("strictness.save", "ada", "version 1")
-    assert entry.detail["changes"] == [{"handoff_type": "deal_data", "field": "token_budget", "old": 2000, "new": 3000}]
+    assert entry.detail["changes"] == [{"row": "deal_data", "field": "token_budget", "old": 2000, "new": 3000}]
     assert audit.verify(tenant) is None
 
 
@@ -143,7 +143,7 @@ def test_the_history_tells_each_version_with_what_it_changed(tenant: Tenant) -> 
     strictness.delete_row(tenant=tenant, base_version=1, handoff_type="notification", actor="bob")
     versions = strictness.history(tenant)
     assert [version.table.version for version in versions] == [2, 1, 0]
-    assert [(change.handoff_type, change.field) for change in versions[0].changes] == [("notification", "row")]
+    assert [(change.row, change.field) for change in versions[0].changes] == [("notification", "row")]
     assert versions[1].changes == [Change("deal_data", "token_budget", 2000, 3000)]
     assert versions[2].changes == []
 
@@ -164,16 +164,13 @@ def test_the_history_goes_by_pages(tenant: Tenant) -> None:
 def test_the_difference_names_each_field_and_each_layer() -> None:
     old = [TypePolicy("a"), TypePolicy("gone"), TypePolicy("*")]
     new = [TypePolicy("a", layers_off=frozenset({"chain"}), confidence_floor=0.7), TypePolicy("new"), TypePolicy("*")]
-    changes = difference(old, new)
-    assert [(change.handoff_type, change.field, change.old, change.new) for change in changes[:2]] == [
-        ("a", "confidence_floor", 0.5, 0.7),
-        ("a", "layers.chain", True, False),
-    ]
-    assert [(change.handoff_type, change.old is None, change.new is None) for change in changes[2:]] == [
+    changes = strictness.difference(old, new)
+    assert changes[:2] == [Change("a", "layers.chain", True, False), Change("a", "confidence_floor", 0.5, 0.7)]
+    assert [(change.row, change.old is None, change.new is None) for change in changes[2:]] == [
         ("gone", False, True),
         ("new", True, False),
     ]
-    assert difference(new, new) == []
+    assert strictness.difference(new, new) == []
 
 
 @pytest.mark.django_db(transaction=True)

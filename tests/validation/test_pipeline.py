@@ -143,6 +143,7 @@ def test_the_verdict_as_json() -> None:
         "output_hash",
         "pipeline_version",
         "policy_version",
+        "policy_versions",
         "validator_model",
         "validated_at",
         "duration_ms",

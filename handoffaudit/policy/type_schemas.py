@@ -1,0 +1,122 @@
+"""What the data of single types must look like: a JSON Schema, and the fields that hold its claims."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from handoffaudit.policy import values
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.selecting import PathError, parse_path
+
+MOST_ROWS = 200
+MOST_CLAIM_FIELDS = 100
+FIELDS = ("handoff_type", "schema", "claim_fields")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSchema:
+    """One row: None where the type has no schema, or where every text and number at the top of its data is a claim."""
+
+    handoff_type: str
+    schema: DataSchema | None = None
+    claim_fields: tuple[str, ...] | None = None
+
+
+def to_plain(row: TypeSchema) -> dict[str, Any]:
+    """The row as JSON values, in the order of `FIELDS`."""
+    return {
+        "handoff_type": row.handoff_type,
+        "schema": row.schema.source if row.schema else None,
+        "claim_fields": None if row.claim_fields is None else list(row.claim_fields),
+    }
+
+
+def parse_row(given: Mapping[str, Any]) -> TypeSchema:
+    """One row, its schema compiled. Every wrong value is told in `InvalidPolicy`."""
+    row = values.row_name(given.get("handoff_type"))
+    errors = [
+        PolicyError(row, field[: values.LONGEST_NAME], None, "There is no such field.", _FIELDS_ARE)
+        for field in itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
+    ]
+    found: dict[str, Any] = {}
+    for field, read in _READ.items():
+        try:
+            found[field] = read(given.get(field))
+        except Wrong as wrong:
+            errors.append(PolicyError(row, field, brief(given.get(field)), wrong.message, wrong.remedy))
+        except InvalidDemand as invalid:
+            errors.extend(
+                PolicyError(row, _inside(field, one.place), one.value, one.message, one.remedy)
+                for one in invalid.flaws[:MOST_ERRORS]
+            )
+    if not errors and found["schema"] is None and found["claim_fields"] is None:
+        remedy = "Give it a schema or claim_fields, or take the row out."
+        errors.append(PolicyError(row, "", None, "The row demands nothing.", remedy))
+    if errors:
+        raise InvalidPolicy(errors)
+    return TypeSchema(**found)
+
+
+def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypeSchema, ...]:
+    """All rows, from such as `to_plain` writes."""
+    return checked_rows(values.read_all(given, parse_row))
+
+
+def checked_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
+    """By type, each type once, and not too much of it all."""
+    table = sorted(rows, key=lambda row: row.handoff_type)
+    errors = values.repeated((row.handoff_type for row in table), "type")
+    if len(table) > MOST_ROWS:
+        message = f"There are {len(table)} rows."
+        errors.append(PolicyError(table[-1].handoff_type, "", len(table), message, f"Keep at most {MOST_ROWS}."))
+    errors.extend(values.too_large({row.handoff_type: to_plain(row) for row in table}))
+    if errors:
+        raise InvalidPolicy(errors)
+    return tuple(table)
+
+
+def _inside(field: str, place: str) -> str:
+    if not place:
+        return field
+    return f"{field}{place}" if place.startswith("[") else f"{field}.{place}"
+
+
+def _type(value: Any) -> str:
+    if value == ANY_OTHER_TYPE:
+        raise Wrong("A schema is for one type.", "Write a row for each type that has one.")
+    return values.handoff_type(value)
+
+
+def _schema(value: Any) -> DataSchema | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise Wrong(f"{brief(value)} is not an object.", 'Write a JSON Schema, e.g. {"type": "object"}, or null.')
+    values.can_be_kept(value)
+    return DataSchema.of(value)
+
+
+def _claim_fields(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(path, str) for path in value):
+        raise Wrong(f"{brief(value)} is not a list of paths.", 'Write ["thesis", "layers.*.key_findings"], or null.')
+    if len(value) > MOST_CLAIM_FIELDS:
+        raise Wrong(f"There are {len(value)} paths.", f"Keep at most {MOST_CLAIM_FIELDS}.")
+    for path in value:
+        if not path.isprintable():
+            raise Wrong(f"{brief(path)} has signs that cannot be seen.", "Take them out.")
+        try:
+            parse_path(path)
+        except PathError as error:
+            raise Wrong(f"{brief(path)}: {error}", "Write it like thesis or layers.*.key_findings[0].") from error
+    return tuple(dict.fromkeys(value))
+
+
+_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
+_READ = {"handoff_type": _type, "schema": _schema, "claim_fields": _claim_fields}

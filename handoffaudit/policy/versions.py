@@ -1,0 +1,207 @@
+"""Versions of a policy, the same way for every kind: read, saved as a new one, reverted.
+
+A save on an old view overwrites nothing.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+import orjson
+from django.db import transaction
+from django.db.models import QuerySet
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.policy.difference import Change, difference
+from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion, PolicyError
+from handoffaudit.policy.models import Kind, PolicyVersion
+from handoffaudit.policy.telling import told
+
+R = TypeVar("R")
+
+AS_SHIPPED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[R]):
+    """One version of a kind: its rows, in their order. Version 0, by nobody, is as shipped."""
+
+    version: int
+    rows: tuple[R, ...]
+    changed_by: str = ""
+    changed_at: datetime | None = None
+    note: str = ""
+    name_of: Callable[[R], str] = field(default=str, repr=False, compare=False)
+
+    def row(self, name: str) -> R | None:
+        return next((row for row in self.rows if self.name_of(row) == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Version(Generic[R]):
+    """A table in the history, with what it changed in the one before it."""
+
+    table: Table[R]
+    changes: list[Change] = field(default_factory=list)
+
+
+class Stale(Exception):
+    """Somebody saved a newer version than the change was made on: `current`."""
+
+    def __init__(self, current: Table[Any]) -> None:
+        super().__init__(f"The table is at version {current.version} now: load it and make the change on that.")
+        self.current = current
+
+
+def _as_given(row: R, in_force: R | None) -> R:
+    return row
+
+
+@dataclass(frozen=True)
+class Versions(Generic[R]):
+    """One kind of policy, and its versions in each tenant.
+
+    `listed`: the name of the list of rows in the plain content. `parse` makes rows of plain ones, `checked` puts rows
+    in order and refuses those that cannot stand together; both raise `InvalidPolicy`. `plain` is a row as JSON values,
+    `compared` the same for telling differences. `renewed`, of a row that changed and the row in force: what is saved.
+    """
+
+    kind: Kind
+    listed: str
+    shipped: tuple[R, ...]
+    name_of: Callable[[R], str]
+    parse: Callable[[Iterable[Mapping[str, Any]]], tuple[R, ...]]
+    checked: Callable[[Iterable[R]], tuple[R, ...]]
+    plain: Callable[[R], dict[str, Any]]
+    compared: Callable[[R], Mapping[str, Any]]
+    renewed: Callable[[R, R | None], R] = _as_given
+
+    @property
+    def as_shipped(self) -> Table[R]:
+        return Table(AS_SHIPPED, self.shipped, name_of=self.name_of)
+
+    def current(self, tenant: Tenant) -> Table[R]:
+        newest = self._versions(tenant).first()
+        return self._table(newest) if newest else self.as_shipped
+
+    def at_version(self, tenant: Tenant, number: int) -> Table[R]:
+        if number == AS_SHIPPED:
+            return self.as_shipped
+        version = self._versions(tenant).filter(number=number).first()
+        if version is None:
+            raise NoSuchVersion(number)
+        return self._table(version)
+
+    def history(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> list[Version[R]]:
+        """Versions, newest first, down to the one as shipped; `before`: only older ones than that number."""
+        versions = self._versions(tenant)
+        if before is not None:
+            versions = versions.filter(number__lt=before)
+        tables = [self._table(version) for version in versions[: limit + 1]]
+        if len(tables) <= limit and before != AS_SHIPPED:
+            tables.append(self.as_shipped)
+        pairs = itertools.zip_longest(tables, tables[1:])
+        return [Version(table, self.difference(older.rows, table.rows) if older else []) for table, older in pairs][
+            :limit
+        ]
+
+    def difference(self, old: Iterable[R], new: Iterable[R]) -> list[Change]:
+        before, after = ({self.name_of(row): self.compared(row) for row in rows} for rows in (old, new))
+        return difference(before, after)
+
+    @transaction.atomic
+    def save(self, *, tenant: Tenant, base_version: int, rows: Iterable[R], actor: str, note: str = "") -> Table[R]:
+        """These rows as a new version; the one in force where they change nothing."""
+        lock(tenant)
+        table = self._unchanged(tenant, base_version)
+        checked = self.checked(rows)
+        changes = self.difference(table.rows, checked)
+        if not changes:
+            return table
+        changed = {change.row for change in changes}
+        version = PolicyVersion.objects.create(
+            tenant=tenant,
+            kind=self.kind,
+            number=table.version + 1,
+            content=self._text(self._renewed(row, table, changed) for row in checked),
+            changed_by=actor[:200],
+            note=_line(note),
+        )
+        audit.record(
+            tenant=tenant,
+            actor=actor,
+            action=f"{self.kind.value}.save",
+            target=f"version {version.number}",
+            detail={"note": version.note, **told(changes)},
+        )
+        return self._table(version)
+
+    @transaction.atomic
+    def upsert_row(self, *, tenant: Tenant, base_version: int, row: R, actor: str, note: str = "") -> Table[R]:
+        """The table with this row, in place of the row of its name where there is one."""
+        lock(tenant)
+        name = self.name_of(row)
+        others = [kept for kept in self.current(tenant).rows if self.name_of(kept) != name]
+        return self.save(tenant=tenant, base_version=base_version, rows=[*others, row], actor=actor, note=note)
+
+    @transaction.atomic
+    def delete_row(self, *, tenant: Tenant, base_version: int, name: str, actor: str, note: str = "") -> Table[R]:
+        """The table without the row of that name."""
+        lock(tenant)
+        table = self._unchanged(tenant, base_version)
+        if table.row(name) is None:
+            raise InvalidPolicy([PolicyError(name, "", None, "There is no such row.", "Load the table again.")])
+        rows = [row for row in table.rows if self.name_of(row) != name]
+        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
+
+    def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str) -> Table[R]:
+        """A new version with the rows of an old one."""
+        rows = self.at_version(tenant, to_version).rows
+        note = f"Reverted to version {to_version}"
+        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
+
+    def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
+        """The rows as they are kept and shown: one object with one list."""
+        return {self.listed: [self.plain(row) for row in rows]}
+
+    def from_plain(self, content: Mapping[str, Any]) -> tuple[R, ...]:
+        """The rows of such an object. Raises `InvalidPolicy`."""
+        rows = content.get(self.listed)
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            remedy = f'Write {{"{self.listed}": […]}} with an object for each.'
+            raise InvalidPolicy([PolicyError("?", self.listed, None, "This is not a list of objects.", remedy)])
+        return self.parse(rows)
+
+    def from_text(self, content: str) -> tuple[R, ...]:
+        """The rows of a version as it is kept."""
+        return self.from_plain(orjson.loads(content))
+
+    def _text(self, rows: Iterable[R]) -> str:
+        return orjson.dumps(self.to_plain(rows)).decode()
+
+    def _renewed(self, row: R, table: Table[R], changed: set[str]) -> R:
+        name = self.name_of(row)
+        in_force = table.row(name)
+        return in_force if in_force is not None and name not in changed else self.renewed(row, in_force)
+
+    def _unchanged(self, tenant: Tenant, base_version: int) -> Table[R]:
+        table = self.current(tenant)
+        if table.version != base_version:
+            raise Stale(table)
+        return table
+
+    def _versions(self, tenant: Tenant) -> QuerySet[PolicyVersion]:
+        return PolicyVersion.objects.filter(tenant=tenant, kind=self.kind).order_by("-number")
+
+    def _table(self, version: PolicyVersion) -> Table[R]:
+        rows = self.from_text(version.content)
+        return Table(version.number, rows, version.changed_by, version.changed_at, version.note, self.name_of)
+
+
+def _line(note: str) -> str:
+    # PostgreSQL keeps no NUL, and a page no other control signs.
+    return "".join(sign if sign.isprintable() else " " for sign in note).strip()[:500]

@@ -10,7 +10,6 @@ from typing import Final
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.text import shown
 
 FALLBACK_TEXT: Final = "Using fallback location."
 
@@ -124,7 +123,7 @@ def _fallback(wanted: Path, written: Path, reason: str) -> Issue:
     return make(
         "files.fallback_location",
         location=("handoff", "source", "session_path"),
-        message=f'{FALLBACK_TEXT} {shown(str(wanted))} could not be written ({reason}); the handoff is in "{written}".',
+        message=f'{FALLBACK_TEXT} "{wanted}" could not be written ({reason}); the handoff is in "{written}".',
         expected=str(wanted),
         actual=str(written),
     )

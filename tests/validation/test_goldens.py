@@ -16,7 +16,9 @@ import pytest
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.config import CircularPolicy, Mode, TypePolicy
 from handoffaudit.validation.counting import CharacterCounter, default_counter
-from handoffaudit.validation.formats import read
+from handoffaudit.validation.formats import payload, read
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.handoff_files import write_handoff
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.pipeline import decide, run
@@ -71,6 +73,19 @@ def outcome_of(golden: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def written(golden: dict[str, Any], temporary: Path) -> list[dict[str, str]]:
+    """What is said of writing the handoff under `written_under`."""
+    record = read(parse_json(golden["raw"].encode())[0], golden["format"], Envelope()).record
+    assert record is not None
+    assert record.timestamp is not None
+    agents = record.source_agent_id, record.target_agent_id
+    done = write_handoff(
+        golden["raw"].encode(), golden["written_under"], *agents, record.timestamp, temporary=temporary
+    )
+    text = json.dumps(described(done.issue) if done.issue else {}).replace(str(temporary), "{temporary}")
+    return [json.loads(text)]
+
+
 def described(issue: Issue) -> dict[str, str]:
     return {
         "code": issue.code,
@@ -82,9 +97,13 @@ def described(issue: Issue) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_golden(path: Path) -> None:
+def test_golden(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads(path.read_text())
+    if golden.get("without_schema"):
+        monkeypatch.setattr(payload, "_SHAPE", Shape("payload", payload._BASICS, tmp_path))
     found = outcome_of(golden)
+    if "written_under" in golden:
+        found["issues"] += written(golden, tmp_path)
     if os.environ.get("REGENERATE_GOLDENS"):
         path.write_text(json.dumps({**golden, "expected": found}, indent=2, ensure_ascii=False) + "\n")
         return

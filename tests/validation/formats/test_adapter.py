@@ -11,7 +11,7 @@ from handoffaudit.validation.formats.adapter import lift
 from ..support import codes, record_of, universal
 from .documents import checked, example
 
-ADAPT = {"envelope": {"adapt": True}}
+ADAPT: dict[str, Any] = {"envelope": {"adapt": True}}
 
 
 def old(**changes: Any) -> dict[str, Any]:

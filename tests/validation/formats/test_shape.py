@@ -98,8 +98,29 @@ def test_deeper_objects_of_universal_are_open() -> None:
         payload(**{"k" * 500_000: 1, "target_agent_id": "y" * 500_000}),
         payload(timestamp="2" * 1_000_000),
         payload(data={"text": "a" * 1_000_000}),
+        {"parsed_output": {"evidence_refs": {f"k{n}": n for n in range(100_000)}}, "envelope": {"agent_id": "a"}},
+        {"parsed_output": {}, "envelope": {"agent_id": "a", "retrieved_evidence": [{}] * 200_000}},
+        {"tool": {"name": "Task", "parameters": {"prompt": "p" * 1_000_000}, "result": [[]] * 300_000}, "sessionId": 1},
+        {"status": 1, "artifacts": [{"path": "/tmp/" + "x" * 100}] * 10_000, "next": {"a": "b" * 1_000_000}},  # noqa: S108
+        {"status": "s", "artifacts": [{"path": "/tmp/x"}] * 50_000, "next": None, "summary": "s" * 500_000},  # noqa: S108
     ],
-    ids=["types", "long ids", "chain", "keys", "unknown", "tags", "files", "long key", "time", "text"],
+    ids=[
+        "types",
+        "long ids",
+        "chain",
+        "keys",
+        "unknown",
+        "tags",
+        "files",
+        "long key",
+        "time",
+        "text",
+        "refs",
+        "evidence",
+        "prompt",
+        "next",
+        "artifacts",
+    ],
 )
 def test_hostile_documents_take_bounded_time(document: dict[str, Any]) -> None:
     started = time.perf_counter()

@@ -69,6 +69,32 @@ def test_the_hash_python_senders_compute_matches(working: dict) -> None:
     assert not [code for code in codes(judge(document)) if code.startswith("integrity")]
 
 
+@pytest.mark.parametrize(
+    "text", ['{"working":{"a":0.000001,"b":-0.0000025,"c":1e-7}}', '{"working":{"a":[0.00001,{"b":0.00000999}]}}']
+)
+def test_the_hash_javascript_senders_compute_matches(text: str) -> None:
+    assert not [
+        code for code in codes(judge(sealed(json.loads(text)["working"], text))) if code.startswith("integrity")
+    ]
+
+
+def test_the_size_alone_is_held_against_every_spelling() -> None:
+    for size in (len('{"working":{"n":1.5e-6}}'), len('{"working":{"n":1.5e-06}}'), len('{"working":{"n":0.0000015}}')):
+        document = universal(payload={"working": {"n": 1.5e-6}}, meta={"payload_size_bytes": size})
+        assert codes(judge(document)) == []
+
+
+def test_only_sha256() -> None:
+    for declared in ("md5:" + "0" * 64, "sha512:" + "0" * 64, "sha256:" + "A" * 64, "0" * 64):
+        (issue,) = judge(universal(meta={"payload_hash": declared})).issues
+        assert (issue.code, issue.field_path) == ("structure.bad_format", "handoff.meta.payload_hash")
+
+
+def test_what_only_other_parsers_let_through_can_be_sealed() -> None:
+    document = universal(payload={"working": {"n": 1.5e-6, "t": "\ud800"}}, meta={"payload_hash": "sha256:" + "0" * 64})
+    assert "integrity.payload_hash_mismatch" in codes(judge(document))
+
+
 def test_order_of_keys_counts_for_the_hash() -> None:
     document = sealed({"b": 1, "a": 2}, '{"working":{"a":2,"b":1}}')
     assert codes(judge(document)) == ["integrity.payload_hash_mismatch"]

@@ -267,3 +267,41 @@ class ReviewHold(models.Model):
 
     def __str__(self) -> str:
         return f"{self.person} until {self.until}"
+
+
+class Trial(models.Model):
+    """A draft of a policy tried on handoffs that were judged before: how many verdicts would change.
+
+    `draft` is the plain content of its kind, as JSON. `reached` is the handoff judged last; the newest is judged first.
+    `flips` counts by `before>after`; `changed` has the first ones: `{handoff, handoff_id, before, after, codes}`.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    kind = models.CharField(max_length=20)
+    draft = models.TextField()
+    base_version = models.PositiveIntegerField()
+    handoff_types = models.JSONField(default=list)
+    most = models.PositiveIntegerField()
+    since = models.DateTimeField(null=True)
+    started_by = models.CharField(max_length=200)
+    started_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True)
+    error = models.CharField(max_length=500, blank=True)
+    total = models.PositiveIntegerField(default=0)
+    judged = models.PositiveIntegerField(default=0)
+    reached = models.UUIDField(null=True)
+    flips = models.JSONField(default=dict)
+    changed = models.JSONField(default=list)
+    claim = models.UUIDField(null=True)
+    claim_expires_at = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["id"], condition=models.Q(finished_at=None), name="trial_unfinished"),
+            models.Index(fields=["tenant", "id"], name="trial_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"trial of {self.kind}, {self.judged} of {self.total}"

@@ -8,7 +8,7 @@ from celery.signals import worker_ready, worker_shutting_down
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
-from handoffaudit.handoffs import claims, waking
+from handoffaudit.handoffs import claims, trials, waking
 from handoffaudit.memory import calm
 from handoffaudit.validation.counting import default_counter
 
@@ -24,6 +24,8 @@ def sweep() -> None:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
     if claims.anything_waits():
         waking.send()
+    if trials.anything_waits():
+        waking.send(waking.TRIALS)
 
 
 def _run() -> None:

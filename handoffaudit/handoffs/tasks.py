@@ -4,11 +4,12 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judging, trials
 
 # More drains than this in one process only wait for each other.
 _drains = threading.BoundedSemaphore(2)
 _asked = threading.Event()
+_one_trial = threading.Lock()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
@@ -21,3 +22,13 @@ def judge_waiting() -> None:
             judging.drain()
         finally:
             _drains.release()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]
+def try_drafts() -> None:
+    """Runs the trials that wait, one after another: they must leave room for judging."""
+    if _one_trial.acquire(blocking=False):
+        try:
+            trials.run_waiting()
+        finally:
+            _one_trial.release()

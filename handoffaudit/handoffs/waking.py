@@ -5,11 +5,13 @@ import time
 
 import structlog
 from celery import current_app
+from django.db import transaction
 from kombu.exceptions import KombuError
 
 log = structlog.get_logger(__name__)
 
 TASK = "handoffaudit.handoffs.tasks.judge_waiting"
+TRIALS = "handoffaudit.handoffs.tasks.try_drafts"
 # Submissions within this time share one message: a message wakes a worker for all that waits.
 GATHER_SECONDS = 0.002
 # Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
@@ -45,14 +47,19 @@ class _Waker:
             time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send() else PAUSE_AFTER_FAILURE)
 
 
-def send() -> bool:
+def send(task: str = TASK) -> bool:
     """One wake-up to the broker, now; False where the broker can't be reached."""
     try:
-        current_app.send_task(TASK, ignore_result=True, retry=False)
+        current_app.send_task(task, ignore_result=True, retry=False)
     except (KombuError, OSError) as error:
         log.warning("the broker can't be reached; the sweep will find what waits", error=str(error))
         return False
     return True
+
+
+def wake_trials() -> None:
+    """A wake-up for trials, once what is to be tried is committed."""
+    transaction.on_commit(lambda: send(TRIALS))
 
 
 _waker = _Waker()

@@ -1,0 +1,101 @@
+"""Drafts tried on handoffs that were judged before."""
+
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.models import Handoff, State, Trial
+from handoffaudit.policy import strictness
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.models import Kind
+from handoffaudit.policy.parsing import to_plain
+from tests.handoffs.support import NOT_JSON, circular, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def table(**changes: object) -> dict[str, object]:
+    """The table as shipped with `research_result` changed."""
+    rows = [to_plain(row) for row in strictness.AS_SHIPPED.rows]
+    return {"rows": [row | changes if row["handoff_type"] == "research_result" else row for row in rows]}
+
+
+def tried(tenant: Tenant, content: dict[str, object], **scope: object) -> Trial:
+    trial = trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=content, base_version=0, actor="ada", **scope)
+    trials.run_waiting()
+    return trials.get(tenant, trial.pk)
+
+
+def test_a_trial_counts_what_would_change_each_way(tenant: Tenant) -> None:
+    worse = judged(tenant, payload(handoff_id="fits"))
+    better = judged(tenant, circular(handoff_id="loops"))
+    trial = tried(tenant, table(token_budget=10, circular_policy="allow"))
+    assert (trial.judged, trial.total, trial.flips) == (2, 2, {"accepted>rejected": 1})
+    assert [row["handoff"] for row in trial.changed] == [str(worse.pk)]
+    assert trial.changed[0]["codes"] == ["tokens.over_budget"]
+    trial = tried(tenant, table(circular_policy="allow"))
+    assert (trial.flips, trial.changed[0]["handoff"]) == ({"rejected>accepted": 1}, str(better.pk))
+    assert trial.finished_at is not None
+    assert Handoff.objects.get(handoff_id="fits").state == State.ACCEPTED
+
+
+def test_only_the_last_ones_of_the_types_asked_for_are_tried(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="other", handoff_type="deal_data"))
+    for number in range(3):
+        judged(tenant, payload(handoff_id=f"h-{number}"))
+    trial = tried(tenant, table(token_budget=10), handoff_types=["research_result"], most=2)
+    assert (trial.total, [row["handoff_id"] for row in trial.changed]) == (2, ["h-2", "h-1"])
+    later = timezone.now() + timedelta(hours=1)
+    assert tried(tenant, table(token_budget=10), since=later).total == 0
+
+
+def test_what_cannot_be_read_stays_rejected_and_what_waits_is_left_out(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="ok"))
+    submit(tenant, NOT_JSON)
+    submit(tenant, payload(handoff_id="waits"))
+    trial = tried(tenant, table(mode="shadow"))
+    assert (trial.total, trial.judged, trial.flips) == (2, 2, {})
+
+
+def test_a_trial_goes_on_where_its_worker_ended(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        judged(tenant, payload(handoff_id=f"h-{number}"))
+    monkeypatch.setattr(trials, "PART", 2)
+    trial = trials.start(
+        tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=10), base_version=0, actor="ada"
+    )
+    newest = Handoff.objects.order_by("-id")[1]
+    expired = timezone.now() - timedelta(seconds=1)
+    Trial.objects.filter(pk=trial.pk).update(
+        judged=2, reached=newest.pk, flips={"accepted>rejected": 2}, claim=uuid.uuid4(), claim_expires_at=expired
+    )
+    assert trials.run_waiting() == 1
+    trial.refresh_from_db()
+    assert (trial.judged, trial.flips) == (5, {"accepted>rejected": 5})
+
+
+def test_one_that_always_fails_ends_with_an_error(tenant: Tenant) -> None:
+    judged(tenant, payload())
+    trial = trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    Trial.objects.filter(pk=trial.pk).update(tries=trials.TRIES)
+    assert trials.run_waiting() == 0
+    trial.refresh_from_db()
+    assert trial.finished_at is not None
+    assert "could not be judged" in trial.error
+
+
+def test_a_draft_that_could_not_be_saved_is_not_tried(tenant: Tenant) -> None:
+    with pytest.raises(InvalidPolicy):
+        trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(token_budget=0), base_version=0, actor="ada")
+
+
+def test_other_tenants_are_left_out(tenant: Tenant, other_tenant: Tenant) -> None:
+    judged(other_tenant, payload(tenant_id=other_tenant.slug))
+    trial = tried(tenant, table(token_budget=10))
+    assert trial.total == 0
+    with pytest.raises(Trial.DoesNotExist):
+        trials.get(other_tenant, trial.pk)

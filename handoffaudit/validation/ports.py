@@ -9,3 +9,22 @@ class FileView(Protocol):
     def exists(self, path: str) -> bool:
         """Whether there is such a file. Raises OSError where it could not be looked up."""
         ...
+
+
+class FileStore(Protocol):
+    """A place beside the sender's files that can be written to."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Writes a file, with its folders. The path is made of what a sender sent.
+
+        Raises OSError where it could not be written, or where the path leads out of the folders that may be written to.
+        """
+        ...
+
+
+class Summarizer(Protocol):
+    """A model that shortens texts."""
+
+    def shorten(self, text: str, most: int) -> str | None:
+        """The text in at most `most` characters, or None where it could not be had."""
+        ...

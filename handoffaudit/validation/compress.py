@@ -1,0 +1,274 @@
+"""A document brought under its token budget, in a fixed order, stopping as soon as it is met.
+
+Nothing is judged here. What a document loses is listed, change by change, and the caller decides whether it may.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.counting import Counter
+from handoffaudit.validation.differing import Change, added, changed, removed
+from handoffaudit.validation.editing import placed, without
+from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.ports import FileStore, Summarizer
+from handoffaudit.validation.resealing import resealed
+from handoffaudit.validation.shortening import key_phrases, whole_sentences, within
+
+LONG_TEXT = 500
+SUMMARY_TOKENS = 100
+RECOMMENDED_CHAIN = 10
+SESSION_FILE = "handoffs/session-context.json"
+
+_ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What may go of a format's document. `dropped` in this order; `session` is the one of them that can be stored as a
+    file in place of being dropped, in the folder named at `session_path`; then `summary` is shortened, `prompts` to
+    their key phrases, and the long texts under `texts` by whole sentences."""
+
+    dropped: tuple[Location, ...] = ()
+    session: Location | None = None
+    session_path: Location = ()
+    files: Location = ()
+    summary: Location | None = None
+    prompts: tuple[Location, ...] = ()
+    texts: tuple[Location, ...] = ()
+    source: Location = ()
+    target: Location = ()
+    chain: Location | None = None
+
+
+_HANDOFF = "handoff"
+_UNIVERSAL = Plan(
+    dropped=(
+        (_HANDOFF, "expires_at"),
+        (_HANDOFF, "target", "invocation"),
+        (_HANDOFF, "target", "expected_phase"),
+        (_HANDOFF, "context", "original_prompt"),
+        (_HANDOFF, "context", "success_criteria"),
+        (_HANDOFF, "payload", "session"),
+        (_HANDOFF, "tracing", "tags"),
+    ),
+    session=(_HANDOFF, "payload", "session"),
+    session_path=(_HANDOFF, "source", "session_path"),
+    files=(_HANDOFF, "payload", "references", "files"),
+    summary=(_HANDOFF, "context", "summary"),
+    prompts=((_HANDOFF, "context", "original_prompt"),),
+    texts=((_HANDOFF, "payload", "working"),),
+    source=(_HANDOFF, "source", "skill"),
+    target=(_HANDOFF, "target", "skill"),
+    chain=(_HANDOFF, "meta", "handoff_chain"),
+)
+# what the others are checked against stays: evidence, the context, references, a schema that the sender gives
+PLANS: Mapping[str, Plan] = MappingProxyType(
+    {
+        "universal": _UNIVERSAL,
+        "payload": Plan(
+            texts=(("data",),), source=("source_agent_id",), target=("target_agent_id",), chain=("call_chain",)
+        ),
+        "output": Plan(prompts=(("envelope", "instructions"),), texts=(("parsed_output",),)),
+        "delegation": Plan(texts=(("tool", "result"), ("tool_response",))),
+        "handoff-file": Plan(texts=(("summary",),)),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`limit` in tokens as `counter` counts them. A chain is cut to `chain_length` entries, never to fewer than are
+    waved through unseen: what a person must approve stays as long as it takes."""
+
+    limit: int
+    counter: Counter
+    chain_length: int = RECOMMENDED_CHAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """`document` is the one that was given where nothing had to be changed, or could be."""
+
+    document: Document
+    changes: tuple[Change, ...]
+    tokens: int
+    fits: bool
+
+
+def count(document: Document, counter: Counter) -> int:
+    """Tokens of the compact JSON of a whole document."""
+    return counter.count(_text(document))
+
+
+def compress(
+    document: Document,
+    form: str,
+    budget: Budget,
+    *,
+    store: FileStore | None = None,
+    summarizer: Summarizer | None = None,
+) -> Compressed:
+    """The document within its budget, or as short as this can make it. What is given is left as it is.
+
+    `form` is the name of its format; of one that is not known, nothing is changed. With a `store` the session is
+    written to a file where it would be dropped; where that fails, it is dropped. What the document says of itself, its
+    count and its payload's hash, is recomputed.
+    """
+    tokens = count(document, budget.counter)
+    if tokens <= budget.limit:
+        return Compressed(document, (), tokens, fits=True)
+    press = _Press(document, form, budget, tokens, store, summarizer)
+    press.run()
+    if press.to_store is not None and store is not None:
+        try:
+            store.write(*press.to_store)
+        except (OSError, ValueError):  # ValueError: a NUL in the path
+            return compress(document, form, budget, summarizer=summarizer)
+    short, resealing = resealed(document, press.document, form)
+    tokens = count(short, budget.counter)
+    return Compressed(short, (*press.changes, *resealing), tokens, fits=tokens <= budget.limit)
+
+
+@dataclass(slots=True)
+class _Press:
+    """One document on its way under the budget. `left` is its count as estimated from the parts that changed, and made
+    exact where that says that the budget is met: counting a megabyte after each step would take minutes."""
+
+    document: Document
+    form: str
+    budget: Budget
+    left: int
+    store: FileStore | None
+    summarizer: Summarizer | None
+    changes: list[Change] = field(default_factory=list)
+    to_store: tuple[str, bytes] | None = None
+
+    def run(self) -> None:
+        given = self.document
+        for _ in self._steps(PLANS.get(self.form, Plan())):
+            if self._met(given):
+                return
+
+    def _steps(self, plan: Plan) -> Iterator[None]:
+        """Every step in its order; the caller asks for the next one while the budget is not met."""
+        self._cut_chain(plan)
+        yield
+        for location in plan.dropped:
+            if location != plan.session or not self._store_session(plan):
+                self._drop(location)
+            yield
+        if plan.summary:
+            self._shorten(plan.summary, self._short_summary)
+            yield
+        for prompt in plan.prompts:
+            self._shorten(prompt, key_phrases)
+            yield
+        for location in _long_texts(self.document, plan.texts):
+            self._shorten(location, self._short_text)
+            yield
+
+    def _met(self, given: Document) -> bool:
+        if self.left > self.budget.limit:
+            return False
+        self.left = count(resealed(given, self.document, self.form)[0], self.budget.counter)
+        return self.left <= self.budget.limit
+
+    def _became(self, document: Document, change: Change, gone: Any, come: Any = None) -> None:
+        counter = self.budget.counter
+        self.left -= counter.count(_text(gone)) - (0 if come is None else counter.count(_text(come)))
+        self.document = document
+        self.changes.append(change)
+
+    def _drop(self, location: Location) -> None:
+        value = at(self.document, location, _ABSENT)
+        if value is not _ABSENT:
+            change = removed(location, value, "dropped to meet the token budget")
+            self._became(without(self.document, location), change, value)
+
+    def _shorten(self, location: Location, how: Callable[[str], str]) -> None:
+        text = at(self.document, location)
+        if not isinstance(text, str):
+            return
+        shorter = how(text)
+        if len(shorter) < len(text):
+            change = changed(location, text, shorter, "shortened to meet the token budget")
+            self._became(placed(self.document, location, shorter), change, text, shorter)
+
+    def _short_summary(self, text: str) -> str:
+        counter = self.budget.counter
+        return whole_sentences(text, lambda part: counter.count(part) < SUMMARY_TOKENS)
+
+    def _short_text(self, text: str) -> str:
+        fits = within(LONG_TEXT)
+        asked = self.summarizer.shorten(text, LONG_TEXT) if self.summarizer else None
+        return asked if asked and fits(asked) else whole_sentences(text, fits)
+
+    def _cut_chain(self, plan: Plan) -> None:
+        chain = at(self.document, plan.chain) if plan.chain else None
+        if plan.chain is None or not isinstance(chain, list):
+            return
+        kept = (at(self.document, plan.source), at(self.document, plan.target))
+        shorter = cut_chain(chain, self.budget.chain_length, kept)
+        if shorter is not chain:
+            why = "the middle of a long chain cut to meet the token budget"
+            change = changed(plan.chain, chain, shorter, why)
+            self._became(placed(self.document, plan.chain, shorter), change, chain, shorter)
+
+    def _store_session(self, plan: Plan) -> bool:
+        """Whether the session will be a file that the document refers to."""
+        if self.store is None or plan.session is None:
+            return False
+        session, folder = at(self.document, plan.session), at(self.document, plan.session_path)
+        references = at(self.document, plan.files[:-1], {})
+        files = references.get(plan.files[-1], []) if isinstance(references, dict) else None
+        if not isinstance(session, dict) or not isinstance(folder, str) or not folder or not isinstance(files, list):
+            return False
+        path = f"{folder.rstrip('/')}/{SESSION_FILE}"
+        entry = {"path": path, "description": "payload.session of this handoff", "relevance": "important"}
+        document = placed(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
+        self.changes.append(added((*plan.files, len(files)), entry, "the session is stored there"))
+        stored = removed(plan.session, session, f"stored as {path} to meet the token budget")
+        self._became(without(document, plan.session), stored, session, entry)
+        self.to_store = (path, compact(session))
+        return True
+
+
+def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:
+    """A chain of at most `length` entries, one of which says how many went. Its ends stay, and so does the whole chain
+    where an agent of `kept` stands in its middle: a loop must not vanish.
+
+    >>> cut_chain(["a", "b", "c", "d", "e", "f", "g"], 5)
+    ['a', 'b', '... 3 more ...', 'f', 'g']
+    """
+    if length < 3 or len(chain) <= length:
+        return chain
+    head = (length - 1) // 2
+    tail = length - 1 - head
+    middle = chain[head : len(chain) - tail]
+    if any(agent in middle for agent in kept):
+        return chain
+    return [*chain[:head], f"... {len(middle)} more ...", *chain[len(chain) - tail :]]
+
+
+def _long_texts(document: Document, roots: Sequence[Location]) -> list[Location]:
+    """The places of the long texts, the longest first, so that few of them are touched."""
+    found: list[tuple[int, Location]] = []
+    stack = [(root, at(document, root)) for root in roots]
+    while stack:
+        place, value = stack.pop()
+        match value:
+            case str() if len(value) > LONG_TEXT:
+                found.append((len(value), place))
+            case dict():
+                stack.extend(((*place, key), item) for key, item in value.items())
+            case list():
+                stack.extend(((*place, index), item) for index, item in enumerate(value))
+    return [place for _, place in sorted(found, key=lambda one: -one[0])]
+
+
+def _text(value: Any) -> str:
+    return compact(value).decode("utf-8", "replace")

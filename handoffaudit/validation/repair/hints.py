@@ -1,0 +1,199 @@
+"""The hints of issues that can be followed without knowing more than the document does, one function per code."""
+
+from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
+from types import MappingProxyType
+from typing import Any, Final
+
+from handoffaudit.validation.converting import as_checksum, as_storable, as_utc, as_uuid, converted
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Places
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location
+from handoffaudit.validation.repair.draft import ABSENT, Draft
+from handoffaudit.validation.repair.working import Work
+from handoffaudit.validation.shortening import cut
+from handoffaudit.validation.times import utc_text
+
+_VERSION: Final[Location] = ("handoff", "version")
+_META: Final[Location] = ("handoff", "meta")
+_ALIKE: Final = 0.7
+# by the chain that cannot be without it: the field that names the source
+_SOURCES: Final[Mapping[Location, Location]] = MappingProxyType(
+    {("call_chain",): ("source_agent_id",), ("handoff", "meta", "handoff_chain"): ("handoff", "source", "skill")}
+)
+
+Mend = Callable[[Draft, Issue, Work], Draft | None]
+
+
+def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    """The draft with the issue's hint followed, or None where only its sender could."""
+    mend = _MENDS.get(issue.code)
+    found = mend(draft, issue, work) if mend else None
+    if found is not None or mend is None:
+        return found
+    moved = next((place for place in draft.moved if issue.location[: len(place)] == place), None)
+    return draft.drop(moved, "its value does not fit the field whose name is the closest") if moved else None
+
+
+def _places(work: Work) -> Places:
+    return BY_NAME[work.form].PLACES
+
+
+def _missing(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    place, name = issue.location, issue.metadata.get("misspelt")
+    if draft.value(place) is not ABSENT:
+        return None
+    if isinstance(name, str) and _alike(name, str(place[-1])):
+        found = draft.rename((*place[:-1], name), str(place[-1]), "the closest known name of a missing field")
+        if found is not None:
+            return found
+    value, why = _default(draft, issue, work)
+    return None if value is ABSENT else draft.put(place, value, why)
+
+
+def _default(draft: Draft, issue: Issue, work: Work) -> tuple[Any, str]:
+    place, places = issue.location, _places(work)
+    if place in work.means.known:
+        return work.means.known[place], "known from the submission"
+    if place == places.timestamp:
+        return utc_text(work.means.now), "missing; the time of the repair"
+    if place == places.trace_id:
+        return work.means.new_id(), "missing; a new id"
+    if place == _META:
+        return {}, "missing; its fields have defaults"
+    if place in _SOURCES:
+        return _own_chain(draft, place), "a chain has at least its source"
+    return issue.metadata.get("default", ABSENT), "missing; its default"
+
+
+def _own_chain(draft: Draft, place: Location) -> Any:
+    source = draft.value(_SOURCES[place])
+    return [source] if isinstance(source, str) and source else ABSENT
+
+
+def _trace_id(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    """The id that the handoff was read with, so that the candidate stays in its trace."""
+    given = issue.metadata.get("trace_id")
+    if as_uuid(given) == given:
+        return draft.put(issue.location, given, "missing; the id that the handoff was stored with")
+    return draft.put(issue.location, work.means.new_id(), "missing; a new id")
+
+
+def _wrong_type(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    place, value, places = issue.location, draft.value(issue.location), _places(work)
+    if place == places.token_count:
+        return _count(draft, issue, work)
+    if value is None:
+        return draft.drop(place, "null, where a field that is not there is meant")
+    if place == _VERSION and value == 3 and not isinstance(value, bool):
+        return draft.put(place, "3.0", "the version, as text")
+    if place in (places.timestamp, places.expires_at):
+        return _put_unless_none(draft, place, as_utc(value), "converted to a time in UTC")
+    types = [issue.expected] if isinstance(issue.expected, str) else issue.expected or []
+    return _put_unless_none(draft, place, converted(value, types), "converted to the type asked for")
+
+
+def _count(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    """Recounted when the draft is judged."""
+    return draft.put(issue.location, 0, "replaced by a count")
+
+
+def _empty(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    place = issue.location
+    if place in work.means.known:
+        return draft.put(place, work.means.known[place], "known from the submission")
+    if place in _SOURCES and (own := _own_chain(draft, place)) is not ABSENT:
+        return draft.put(place, own, "a chain has at least its source")
+    return None
+
+
+def _out_of_range(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    place, value, limits = issue.location, draft.value(issue.location), issue.expected
+    if place == _places(work).token_count:
+        return _count(draft, issue, work)
+    if not isinstance(limits, dict) or isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    low, high = limits.get("minimum"), limits.get("maximum")
+    closest = low if low is not None and value < low else high if high is not None and value > high else None
+    return _put_unless_none(draft, place, closest, "the closest value within the range")
+
+
+def _bad_enum(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    options = issue.expected if isinstance(issue.expected, list) else []
+    only = options[0] if len(options) == 1 else None
+    choice = issue.metadata.get("closest", only)
+    return _put_unless_none(draft, issue.location, choice, "the closest of the allowed values")
+
+
+def _bad_format(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    value, form = draft.value(issue.location), str(issue.expected or "")
+    if not isinstance(value, str):
+        return None
+    if form.startswith("date-time"):
+        return _put_unless_none(draft, issue.location, as_utc(value), "written as a time in UTC")
+    for word, how in (("UUID", as_uuid), ("checksum", as_checksum)):
+        if word in form:
+            return _put_unless_none(draft, issue.location, how(value), "written in the form asked for")
+    return _put_unless_none(draft, issue.location, as_storable(value), "without characters that cannot be stored")
+
+
+def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    """Names and ids are not cut: two of them might be one then."""
+    value, limit = draft.value(issue.location), issue.metadata.get("cut")
+    if not isinstance(value, str) or not isinstance(limit, int):
+        return None
+    return draft.put(issue.location, cut(value, limit), f"cut to {limit} characters")
+
+
+def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    if isinstance(issue.expected, str) and _alike(str(issue.location[-1]), issue.expected):
+        found = draft.rename(issue.location, issue.expected, "the closest known name")
+        if found is not None:
+            return found
+    return draft.drop(issue.location, "not a field of this format")
+
+
+def _alike(name: str, known: str) -> bool:
+    """Closer than a hint must be, which a person reads before following it: "extra" is no "meta"."""
+    return SequenceMatcher(None, name.lower(), known.lower()).ratio() >= _ALIKE
+
+
+def _source_not_in_chain(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    """An entry that is the source but for its spelling is spelled like it; else the source is the last entry."""
+    chain, source = draft.value(issue.location), draft.value(_SOURCES.get(issue.location, ()))
+    if not isinstance(chain, list) or not isinstance(source, str):
+        return None
+    for index in range(len(chain) - 1, -1, -1):
+        if isinstance(chain[index], str) and _spelling(chain[index]) == _spelling(source):
+            return draft.put((*issue.location, index), source, "spelled as the source is")
+    return draft.put(issue.location, [*chain, source], "the source added as the last entry")
+
+
+def _spelling(name: str) -> str:
+    return "".join(char for char in name.casefold() if char.isalnum())
+
+
+def _not_utc(draft: Draft, issue: Issue, work: Work) -> Draft | None:
+    return _put_unless_none(draft, issue.location, as_utc(draft.value(issue.location)), "written in UTC, with Z")
+
+
+def _put_unless_none(draft: Draft, place: Location, value: Any, why: str) -> Draft | None:
+    return None if value is None else draft.put(place, value, why)
+
+
+_MENDS: Final[Mapping[str, Mend]] = MappingProxyType(
+    {
+        "structure.missing_field": _missing,
+        "structure.generated_trace_id": _trace_id,
+        "structure.wrong_type": _wrong_type,
+        "structure.empty": _empty,
+        "structure.out_of_range": _out_of_range,
+        "structure.bad_enum": _bad_enum,
+        "structure.bad_format": _bad_format,
+        "structure.too_long": _too_long,
+        "structure.unknown_field": _unknown,
+        "structure.source_not_in_chain": _source_not_in_chain,
+        "consistency.timestamp_not_utc": _not_utc,
+    }
+)

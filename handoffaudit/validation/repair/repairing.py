@@ -1,0 +1,113 @@
+"""Three tries at a document, each judged; a person after the third."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from handoffaudit.validation.compress import compress
+from handoffaudit.validation.differing import removed
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.repair.draft import Draft
+from handoffaudit.validation.repair.hints import follow
+from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus
+from handoffaudit.validation.repair.working import Judge, Means, Try, Work
+from handoffaudit.validation.verdict import Verdict
+
+_MOST_ROUNDS = 5
+
+
+class DefaultsAndHints:
+    """Defaults for what is missing, and every hint that can be followed mechanically. What that brings to light is
+    mended too, a few times over."""
+
+    name = "defaults and hints"
+    idle = "No hint could be followed without knowing more than the document says."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        for _ in range(_MOST_ROUNDS):
+            mended = draft
+            for issue in verdict.issues:
+                mended = follow(mended, issue, work) or mended
+            if mended is draft:
+                break
+            draft, verdict = mended, work.candidate(mended).verdict
+            if verdict.valid:
+                break
+        return draft
+
+
+class Compression:
+    """The document shortened until it meets its budget."""
+
+    name = "compression"
+    idle = "The document is within its budget, or nothing could be taken out."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        means = work.means
+        short = compress(draft.document, work.form, means.budget, store=means.store, summarizer=means.summarizer)
+        if not short.changes:
+            return draft
+        return Draft(short.document, (*draft.changes, *short.changes), draft.moved)
+
+
+class WorkingOnly:
+    """Of the payload only what is needed to go on."""
+
+    name = "working only"
+    idle = "There is nothing beside payload.working."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        place = ("handoff", "payload")
+        payload = draft.value(place)
+        if work.form != "universal" or not isinstance(payload, dict) or "working" not in payload:
+            return draft
+        document, changes = draft.document, draft.changes
+        for name in [name for name in payload if name != "working"]:
+            changes = (*changes, removed((*place, name), payload[name], "payload.working only"))
+        if len(payload) > 1:
+            handoff = {**document["handoff"], "payload": {"working": payload["working"]}}
+            return Draft({**document, "handoff": handoff}, changes, draft.moved)
+        return draft
+
+
+TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
+
+
+def repair(
+    document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
+) -> Repair:
+    """Candidates for `document`, of which `verdict` was given, up to the first that has no errors left.
+
+    `form` is the name of its format, empty where none was recognised. Each try goes on from the one before. What is
+    given is never changed, and a candidate with a lower quality score than came is never offered.
+    """
+    if verdict.valid:
+        return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
+    if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
+        return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
+    return _tried(document, verdict, Work(document, form, means, judge), tries)
+
+
+def _why_not(document: object) -> str:
+    if isinstance(document, dict):
+        return "The document could not be read as one of the formats, so that no rule says what to change."
+    return "There is no JSON object to repair: rules cannot guess what the text was to mean."
+
+
+def _tried(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
+    attempts: list[Attempt] = []
+    draft, current = Draft(document), verdict
+    for number, one in enumerate(tries, 1):
+        before, draft = draft, one(draft, current, work)
+        if draft.document is document:
+            attempts.append(Attempt(number, one.name, document, (), verdict, one.idle))
+            continue
+        found = work.candidate(draft)
+        current = found.verdict
+        note = one.idle if draft is before else ""
+        attempts.append(Attempt(number, one.name, found.document, found.changes, current, note))
+        if current.valid and current.quality_score >= verdict.quality_score:
+            return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
+    why = f"{len(attempts)} tries did not come to a document without errors: a person must look at it."
+    return Repair(RepairStatus.ESCALATED, tuple(attempts), why=why)

@@ -1,0 +1,84 @@
+"""What differs between two documents, and how much of it is said."""
+
+import copy
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from handoffaudit.validation.differing import Difference, difference
+from handoffaudit.validation.editing import placed, renamed, without
+
+from .support import PAYLOAD, payload
+from .test_properties import OBJECTS
+
+
+def told(found: Difference) -> list[tuple[str, str, Any, Any]]:
+    return [(change.kind.value, change.field_path, change.before, change.after) for change in found.changes]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, {}, []),
+        ({"a": 1, "b": [1, 2]}, {"b": [1, 2], "a": 1.0}, []),
+        ({"a": 1}, {"a": True}, [("changed", "a", 1, True)]),
+        ({"a": 1}, {"a": "1"}, [("changed", "a", 1, "1")]),
+        ({"a": {"b": 1}}, {"a": {"c": 1}}, [("removed", "a.b", 1, None), ("added", "a.c", None, 1)]),
+        ({"a": [1, 2, 3]}, {"a": [1, 3]}, [("removed", "a[1]", 2, None)]),
+        ({"a": [1, 3]}, {"a": [1, 2, 3]}, [("added", "a[1]", None, 2)]),
+        ({"a": [1, {"b": 2}, 3]}, {"a": [1, {"b": 4}, 3]}, [("changed", "a[1].b", 2, 4)]),
+        ({"a": [1, 1]}, {"a": [1]}, [("removed", "a[1]", 1, None)]),
+        ({"a": {}}, {"a": []}, [("changed", "a", {}, [])]),
+        ({"a": None}, {}, [("removed", "a", None, None)]),
+    ],
+)
+def test_by_place(before: Any, after: Any, expected: list[Any]) -> None:
+    assert told(difference(before, after)) == expected
+
+
+def test_only_so_many_and_only_so_long() -> None:
+    before, after = {"a": ["x" * 1000] * 300}, {"a": ["y" * 1000 + str(index) for index in range(300)]}
+    found = difference(before, after, most=50)
+    assert (len(found.changes), found.complete) == (50, False)
+    assert all(len(change.after) <= 200 for change in found.changes)
+    assert difference({"a": 1}, {"a": 2}, most=1).complete
+
+
+def test_names_that_cannot_be_stored_are_cleaned() -> None:
+    (change,) = difference({}, {"a\0": "b\ud800"}).changes
+    assert "\0" not in change.field_path
+    change.after.encode()
+    assert change.to_dict()["kind"] == "added"
+
+
+@settings(max_examples=150, deadline=None)
+@given(before=OBJECTS, after=OBJECTS)
+def test_any_two_documents(before: dict[str, Any], after: dict[str, Any]) -> None:
+    assert difference(before, before).changes == ()
+    assert bool(difference(before, after).changes) == bool(difference(after, before).changes)
+
+
+def test_large_documents_are_bounded_in_time() -> None:
+    def nested(leaf: str) -> list[Any]:
+        value: list[Any] = [leaf] * 100_000
+        for _ in range(60):
+            value = [value, 1]
+        return value
+
+    started = time.perf_counter()
+    difference(nested("x" * 10), nested("y" * 10))
+    difference({str(number): number for number in range(100_000)}, {})
+    assert time.perf_counter() - started < 5
+
+
+def test_edits_leave_what_they_are_given() -> None:
+    document = payload(data={"list": [{"a": 1}, 2], "b": 3, "c": 4})
+    before = copy.deepcopy(document)
+    assert placed(document, ("data", "list", 0, "a"), 5)["data"]["list"] == [{"a": 5}, 2]
+    assert placed(document, ("data", "list", 1), 5)["data"]["list"] == [{"a": 1}, 5]
+    assert "b" not in without(document, ("data", "b"))["data"]
+    assert list(renamed(document, ("data", "b"), "new")["data"]) == ["list", "new", "c"]
+    assert placed(PAYLOAD, (), 1) == 1
+    assert document == before

@@ -58,5 +58,7 @@ def _recounted(document: Document, form: str) -> Change | None:
 
 def token_count(document: Document, place: Location) -> int:
     """The count that a document should declare at `place`: of its characters with the count in it."""
-    text = compact(placed(document, place, MOST_TOKENS)).decode("utf-8", "replace")
-    return min(round(estimate(text)), MOST_TOKENS)
+    count = MOST_TOKENS
+    for _ in range(2):  # the count's own digits count
+        count = min(round(estimate(compact(placed(document, place, count)).decode("utf-8", "replace"))), MOST_TOKENS)
+    return count

@@ -1,0 +1,407 @@
+"""What repair mends and what it leaves to a person; that it changes nothing it was given."""
+
+import copy
+import time
+from itertools import count
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handoffaudit.validation.canonical import compact, sha256_hex
+from handoffaudit.validation.config import Mode, TypePolicy
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.formats import BY_NAME, read
+from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.repair import Means, Repair, budget_of, repair, repair_to_dict
+from handoffaudit.validation.verdict import Verdict
+
+from .support import NOW, codes, judge, payload, record_of, universal
+from .test_properties import BROKEN, OBJECTS
+
+NEW_ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
+LONG = ("The supplier in Lyon answered on Monday and named a price of 12.40 EUR. " * 20).strip()
+HUGE = {"rows": list(range(4000))}
+
+
+def repaired(document: Document, form: str | None = None, policy: dict[str, Any] | None = None, **means: Any) -> Repair:
+    """The whole way: judged, repaired, with everything checked that must hold of any repair."""
+    name = form or record_of(document).format
+    before = copy.deepcopy(document)
+    given_policy = policy or {}
+    judged: list[Document] = []
+
+    def verdict_on(candidate: Document) -> Verdict:
+        judged.append(candidate)
+        return judge(candidate, name, policy=given_policy)
+
+    first = judge(document, name, policy=given_policy)
+    budget = budget_of(TypePolicy("*", **given_policy), default_counter())
+    given_means = Means(budget=budget, now=NOW, new_id=lambda: NEW_ID, **means)
+    found = repair(document, first, name, judge=verdict_on, means=given_means)
+
+    assert compact(document) == compact(before)
+    assert len(judged) <= 7
+    if found.repaired:
+        candidate = found.repaired
+        assert candidate.verdict.valid
+        assert candidate.verdict.quality_score >= first.quality_score
+        again = repair(candidate.document, candidate.verdict, name, judge=verdict_on, means=given_means)
+        assert (again.status, again.attempts) == ("not_needed", ())
+    orjson.dumps({**repair_to_dict(found), "document": None})
+    return found
+
+
+def without(*path: str) -> dict[str, Any]:
+    document = universal()
+    held = document
+    for key in path[:-1]:
+        held = held[key]
+    del held[path[-1]]
+    return document
+
+
+def candidate(found: Repair) -> dict[str, Any]:
+    assert found.repaired is not None, [attempt.errors for attempt in found.attempts]
+    return found.repaired.document
+
+
+def test_the_defaults_of_missing_fields() -> None:
+    document = universal()
+    for name in ("version", "schema_type", "trace_id", "timestamp", "meta"):
+        del document["handoff"][name]
+    found = repaired(document)
+    handoff = candidate(found)["handoff"]
+
+    assert handoff["version"] == "3.0"
+    assert handoff["schema_type"] == "universal"
+    assert handoff["timestamp"] == "2026-02-01T08:01:00Z"
+    assert handoff["trace_id"] == record_of(document).trace_id
+    assert handoff["meta"]["confidence"] == "medium"
+    assert handoff["meta"]["token_count"] == round(len(compact(candidate(found)).decode()) / 4)
+    assert found.repaired is not None
+    assert found.repaired.number == 1
+    assert codes(found.repaired.verdict) == []
+
+
+def test_a_trace_id_from_beside_the_document_that_cannot_stand_in_it_is_made_anew() -> None:
+    document = without("handoff", "trace_id")
+    document["handoff"]["extra"] = 1
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: NEW_ID)
+
+    def verdict_on(one: Document) -> Verdict:
+        return judge(one, "universal", envelope={"trace_id": "run-17"})
+
+    found = repair(document, verdict_on(document), "universal", judge=verdict_on, means=means)
+    assert candidate(found)["handoff"]["trace_id"] == NEW_ID
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "path", "expected"),
+    [
+        ("context", {"summary": "s" * 501}, ("context", "summary"), "s" * 497 + "..."),
+        ("context", {"problem_type": "Reserch"}, ("context", "problem_type"), "research"),
+        ("schema_type", "Universal", ("schema_type",), "universal"),
+        ("version", 3.0, ("version",), "3.0"),
+        ("trace_id", "D53A8F7E-049D-4F0D-910F-824BA3BF6E11", ("trace_id",), "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"),
+        ("trace_id", "d53a8f7e049d4f0d910f824ba3bf6e11", ("trace_id",), "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"),
+        ("timestamp", "2026-02-01 09:00:00+01:00", ("timestamp",), "2026-02-01T08:00:00Z"),
+        ("timestamp", "2026-02-01T08:00", ("timestamp",), "2026-02-01T08:00:00Z"),
+        ("timestamp", "2026-02-01T08:00:00", ("timestamp",), "2026-02-01T08:00:00Z"),
+        ("timestamp", 1769932800, ("timestamp",), "2026-02-01T08:00:00Z"),
+        ("timestamp", 1769932800000, ("timestamp",), "2026-02-01T08:00:00Z"),
+        ("expires_at", None, ("expires_at",), None),
+        ("source", {"workflow_id": 17}, ("source", "workflow_id"), "17"),
+        ("context", {"focus_areas": "prices"}, ("context", "focus_areas"), ["prices"]),
+        ("meta", {"handoff_chain": []}, ("meta", "handoff_chain"), ["curator"]),
+        ("meta", {"user_approved": "false"}, ("meta", "user_approved"), False),
+        ("meta", {"confidence": "Medium"}, ("meta", "confidence"), "medium"),
+        ("tracing", {"tags": {"run": 17}}, ("tracing", "tags", "run"), "17"),
+        ("extra", 1, ("extra",), None),
+    ],
+)
+def test_a_hint_is_followed(section: str, change: Any, path: tuple[str, ...], expected: Any) -> None:
+    value: Any = candidate(repaired(universal(**{section: change})))["handoff"]
+    for key in path:
+        value = value.get(key)
+    assert value == expected
+    assert isinstance(value, bool) is isinstance(expected, bool)
+
+
+@pytest.mark.parametrize("wrong", ["12", 12.5, -3, 4000, None, [], {}, 10**30])
+def test_the_token_count_is_recounted(wrong: Any) -> None:
+    document = candidate(repaired(universal(meta={"token_count": wrong})))
+    assert document["handoff"]["meta"]["token_count"] == round(len(compact(document)) / 4)
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "expected"),
+    [
+        ({"confidence": 1.7}, "confidence", 1.0),
+        ({"confidence": -0.2}, "confidence", 0.0),
+        ({"confidence": " 0.7 "}, "confidence", 0.7),
+        ({"context_refs": "brief"}, "context_refs", ["brief"]),
+        ({"call_chain": []}, "call_chain", ["researcher"]),
+        ({"call_chain": ["planner"]}, "call_chain", ["planner", "researcher"]),
+        ({"call_chain": ["planner", "Re-Searcher"]}, "call_chain", ["planner", "researcher"]),
+        ({"tenant_id": ""}, "tenant_id", "acme"),
+        ({"timestamp": "20260201T080000Z"}, "timestamp", "2026-02-01T08:00:00Z"),
+        ({"handoff_id": "a\0b"}, "handoff_id", "ab"),
+    ],
+)
+def test_a_hint_of_a_payload_is_followed(change: dict[str, Any], name: str, expected: Any) -> None:
+    document = candidate(repaired(payload(**change), known={("tenant_id",): "acme"}))
+    assert document[name] == expected
+
+
+def test_a_misspelt_field_gets_its_name_and_keeps_its_place() -> None:
+    document = payload()
+    document = {"source_agent" if key == "source_agent_id" else key: value for key, value in document.items()}
+    found = candidate(repaired(document))
+    assert found == payload()
+    assert list(found) == list(payload())
+
+
+def test_a_name_that_is_only_a_little_alike_is_not_taken_for_it() -> None:
+    document = without("handoff", "meta")
+    document["handoff"]["extra"] = {"token_count": 3}
+    handoff = candidate(repaired(document))["handoff"]
+    assert "extra" not in handoff
+    assert handoff["meta"]["confidence"] == "medium"
+
+
+def test_a_guessed_name_whose_value_does_not_fit_is_taken_back() -> None:
+    handoff = candidate(repaired(universal(expire_at="in a week")))["handoff"]
+    assert "expire_at" not in handoff
+    assert "expires_at" not in handoff
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        payload(source_agent_id=""),
+        payload(target_agent_id="researcher"),
+        payload(target_agent_id="planner"),
+        payload(data="text"),
+        payload(handoff_type=None),
+        payload(timestamp="yesterday"),
+        payload(source_agent_id="r" * 300),
+        universal(version="1.0"),
+        universal(trace_id="trace-17"),
+        universal(context={"summary": ""}),
+        without("handoff", "source"),
+        without("handoff", "payload"),
+        universal(meta={"payload_hash": f"sha256:{'0' * 64}"}),
+        universal(payload={"working": HUGE}),
+        payload(data=HUGE),
+    ],
+)
+def test_what_only_the_sender_knows_goes_to_a_person(document: Document) -> None:
+    found = repaired(document, known={("tenant_id",): "acme"})
+    assert found.status == "escalated"
+    assert found.repaired is None
+    assert [attempt.number for attempt in found.attempts] == [1, 2, 3]
+    assert all(attempt.errors for attempt in found.attempts)
+    assert "a person must look at it" in found.why
+
+
+def test_a_hash_that_does_not_match_is_never_made_to() -> None:
+    wrong = f"sha256:{'0' * 64}"
+    document = universal(
+        payload={"working": {"a": 1}, "session": {"state": {}}},
+        context={"problem_type": "Reserch"},
+        meta={"payload_hash": wrong, "payload_size_bytes": 1},
+    )
+    found = repaired(document)
+    assert found.status == "escalated"
+    for attempt in found.attempts:
+        assert attempt.document["handoff"]["meta"]["payload_hash"] == wrong
+        assert "integrity.payload_hash_mismatch" in [issue.code for issue in attempt.errors]
+
+
+def test_hash_and_size_follow_a_payload_that_repair_changed() -> None:
+    document = universal(payload={"session": {"artifacts": [{"name": "a", "path": "b", "type": "analysys"}]}})
+    text = compact(document["handoff"]["payload"])
+    document["handoff"]["meta"] |= {"payload_hash": f"sha256:{sha256_hex(text)}", "payload_size_bytes": len(text)}
+    found = repaired(document)
+    payload_now = compact(candidate(found)["handoff"]["payload"])
+    assert candidate(found)["handoff"]["meta"]["payload_hash"] == f"sha256:{sha256_hex(payload_now)}"
+    assert candidate(found)["handoff"]["meta"]["payload_size_bytes"] == len(payload_now)
+    assert found.repaired is not None
+    assert codes(found.repaired.verdict) == []
+
+
+def test_the_second_try_compresses() -> None:
+    found = repaired(universal(payload={"session": {"state": {"log": LONG * 8}}}))
+    assert found.repaired is not None
+    assert (found.repaired.number, found.repaired.name) == (2, "compression")
+    assert found.attempts[0].note
+    assert "session" not in candidate(found)["handoff"]["payload"]
+
+
+def test_the_third_try_keeps_the_working_part_alone() -> None:
+    rest = {"session": {"artifacts": [{"name": "no path"}]}, "references": {"files": [{}]}, "other": 1}
+    found = repaired(universal(payload=rest))
+    assert found.repaired is not None
+    assert (found.repaired.number, found.repaired.name) == (3, "working only")
+    assert candidate(found)["handoff"]["payload"] == {"working": {"title": "Review and polish", "priority": "high"}}
+    removed = [change.field_path for change in found.repaired.changes if change.kind == "removed"]
+    assert removed == [f"handoff.payload.{name}" for name in rest]
+
+
+def test_the_tries_go_on_from_each_other() -> None:
+    document = universal(
+        context={"problem_type": "Reserch"}, payload={"session": {"state": {"log": LONG * 8}}, "references": 3}
+    )
+    found = repaired(document)
+    assert found.repaired is not None
+    assert found.repaired.number == 3
+    handoff = candidate(found)["handoff"]
+    assert (handoff["context"]["problem_type"], list(handoff["payload"])) == ("research", ["working"])
+
+
+def test_a_long_chain_is_not_cut_to_one_that_passes_without_approval() -> None:
+    chain = ["curator", *(f"agent-{number}" for number in range(20))]
+    document = universal(meta={"handoff_chain": chain}, payload={"session": {"state": {"log": LONG * 8}}})
+    found = repaired(document, policy={"approval_length": 12})
+    assert len(candidate(found)["handoff"]["meta"]["handoff_chain"]) == 13
+    assert found.repaired is not None
+    assert found.repaired.verdict.outcome == "held"
+
+
+def test_a_loop_is_not_compressed_away() -> None:
+    chain = ["curator", *(f"agent-{number}" for number in range(20))]
+    document = universal(
+        meta={"handoff_chain": chain}, target={"skill": "agent-9"}, payload={"session": {"state": {"log": LONG * 8}}}
+    )
+    found = repaired(document)
+    assert found.status == "escalated"
+    assert all("chain.circular" in [issue.code for issue in attempt.errors] for attempt in found.attempts)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [payload(), universal(), universal(timestamp="2026-02-01T09:00:00+01:00"), without("handoff", "trace_id")],
+)
+def test_what_passes_is_left_alone(document: Document) -> None:
+    found = repaired(document)
+    assert (found.status, found.attempts, found.repaired) == ("not_needed", (), None)
+
+
+def test_what_is_held_waits_for_a_person() -> None:
+    assert repaired(payload(call_chain=["a", "b", "c", "d", "e", "researcher"])).status == "not_needed"
+
+
+def test_in_shadow_the_errors_are_repaired_all_the_same() -> None:
+    found = repaired(payload(data={"text": LONG * 8}), policy={"mode": Mode.SHADOW})
+    assert found.status == "repaired"
+
+
+@pytest.mark.parametrize("text", [b"{", b"[1]", b'"text"', b"", b'{"a": 1}'])
+def test_what_no_record_can_be_read_from_is_not_repaired(text: bytes) -> None:
+    document, _ = parse_json(text)
+    reading = read(document, None, Envelope())
+    assert reading.record is None
+    rejected = judge(payload(data=1))
+
+    def never(candidate: Document) -> Verdict:
+        raise AssertionError(candidate)
+
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: NEW_ID)
+    found = repair(document, rejected, "", judge=never, means=means)
+    assert (found.status, found.attempts) == ("not_possible", ())
+    assert found.why
+
+
+def test_the_result_as_json() -> None:
+    shown = orjson.loads(orjson.dumps(repair_to_dict(repaired(payload(confidence="0.7")))))
+    assert shown["status"] == "repaired"
+    assert shown["repaired_by"] == 1
+    assert shown["document"]["confidence"] == 0.7
+    assert shown["attempts"] == [
+        {
+            "number": 1,
+            "name": "defaults and hints",
+            "note": "",
+            "valid": True,
+            "outcome": "accepted",
+            "quality_score": 1.0,
+            "changes": [
+                {
+                    "field_path": "confidence",
+                    "json_pointer": "/confidence",
+                    "kind": "changed",
+                    "before": "0.7",
+                    "after": 0.7,
+                    "why": "converted to the type asked for",
+                }
+            ],
+            "errors": [],
+        }
+    ]
+
+
+def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
+    """As a model's does, whose answer counts as one of the three."""
+
+    class Renaming:
+        name = "asked"
+        idle = "Nothing was asked."
+
+        def __call__(self, draft: Any, verdict: Verdict, work: Any) -> Any:
+            return draft.put(("target_agent_id",), "editor", "asked for") or draft
+
+    document = payload(target_agent_id="researcher")
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: NEW_ID)
+    found = repair(document, judge(document), "payload", judge=judge, means=means, tries=(Renaming(),))
+    assert candidate(found)["target_agent_id"] == "editor"
+
+
+@settings(max_examples=150, deadline=None)
+@given(document=OBJECTS | BROKEN, form=st.sampled_from(sorted(BY_NAME)))
+def test_any_object_is_repaired_or_goes_to_a_person(document: dict[str, Any], form: str) -> None:
+    found = repaired(document, form, known={("tenant_id",): "acme"})
+    assert found.status in ("not_needed", "repaired", "escalated")
+
+
+PARTS = st.sampled_from(
+    [
+        ("timestamp", "2026-02-01T08:00:00+01:00"),
+        ("timestamp", "2026"),
+        ("context", {"summary": LONG}),
+        ("context", {"original_prompt": LONG, "success_criteria": [LONG]}),
+        ("payload", {"session": {"state": {"log": LONG * 6}}}),
+        ("payload", {"working": {"text": LONG * 6, "more": [LONG] * 3}}),
+        ("payload", {"references": {"files": "x", "urls": [{"url": "no uri"}]}}),
+        ("meta", {"handoff_chain": [f"agent-{number}" for number in range(15)]}),
+        ("meta", {"payload_hash": f"sha256:{'0' * 64}"}),
+        ("meta", {"token_count": "many"}),
+        ("target", {"skill": "curator"}),
+        ("target", {"skill": "agent-7"}),
+        ("schema_type", None),
+        ("surplus", {"a": "b"}),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(parts=st.lists(PARTS, max_size=6))
+def test_several_faults_at_once(parts: list[tuple[str, Any]]) -> None:
+    document = universal()
+    for name, change in parts:
+        held = document["handoff"].get(name)
+        document["handoff"][name] = {**held, **change} if isinstance(held, dict) else change
+    repaired(document)
+
+
+def test_many_faults_are_bounded_in_time() -> None:
+    numbers = count()
+    entries = [{"name": next(numbers), "path": 1, "type": "x"} for _ in range(20_000)]
+    document = universal(payload={"session": {"artifacts": entries}}, **{f"k{number}": 1 for number in range(5000)})
+    started = time.perf_counter()
+    repaired(document)
+    assert time.perf_counter() - started < 10

@@ -5,7 +5,6 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.file_report import FILE_SHAPE, Fallback, fallback_issue, judge_report
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -18,6 +17,7 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, fallback_issue, judge_report
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record

@@ -1,12 +1,13 @@
 """Without a schema's file, required fields and their types are still checked."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from handoffaudit.validation.file_report import FILE_BASICS
 from handoffaudit.validation.formats import BY_NAME, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.file_report import FILE_BASICS
 from handoffaudit.validation.formats.schemas import schema
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.paths import Location, at
@@ -26,7 +27,7 @@ TABLES: dict[str, tuple[str, Basics]] = {
 EACH = pytest.mark.parametrize("name", TABLES)
 
 
-def required(rule: dict, place: Location = ()) -> set[Location]:
+def required(rule: dict[str, Any], place: Location = ()) -> set[Location]:
     """What the schema requires, with what stands in required objects."""
     found: set[Location] = set()
     for field in rule.get("required", []):

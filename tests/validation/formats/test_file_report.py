@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.file_report import Fallback, Reason, Source, judge_report
+from handoffaudit.validation.formats.file_report import Fallback, Reason, Source, judge_report
 from handoffaudit.validation.handoff_block import MARK
 
-from .formats.documents import example, report
+from .documents import example, report
 
 FILE = example("handoff-file")
 TEXT = orjson.dumps(FILE).decode()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any, Final
@@ -114,15 +114,10 @@ def _unusable(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFi
 
 def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
     """The same issue, placed in the report."""
-    return Issue(
-        layer=issue.layer,
-        code=issue.code,
-        severity=issue.severity,
-        message=issue.message,
+    return replace(
+        issue,
         hint=hint or issue.hint,
         location=(*_CONTENT, *issue.location),
-        expected=issue.expected,
-        actual=issue.actual,
         metadata={**issue.metadata, "reason": str(reason)},
     )
 

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.strictness_words import NAMES, type_name
 from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.strictness import Stale, Table
-from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
+from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Strictness, TypePolicy
 
 PAGE = "dashboard/strictness/table.html"
 PART = "strictness"
@@ -31,6 +31,7 @@ class Row:
     policy: TypePolicy
     name: str
     is_other: bool
+    is_lenient: bool
     layers_off: list[str]
     editor: Editor | None
 
@@ -133,8 +134,8 @@ def _stale(now: Table) -> str:
 def _row(policy: TypePolicy, editor: Editor | None) -> Row:
     mine = editor if editor and editor.row == policy.handoff_type else None
     off = [layer for layer in OPTIONAL_LAYERS if layer in policy.layers_off]
-    name = type_name(policy.handoff_type)
-    return Row(policy, name, policy.handoff_type == ANY_OTHER_TYPE, off, mine)
+    is_other, is_lenient = policy.handoff_type == ANY_OTHER_TYPE, policy.strictness is Strictness.LENIENT
+    return Row(policy, type_name(policy.handoff_type), is_other, is_lenient, off, mine)
 
 
 urlpatterns = [

@@ -6,17 +6,17 @@ from typing import Any
 
 from django.http import QueryDict
 
-from handoffaudit.dashboard.strictness_words import HELP, NAMES, Line, bounds, choices, lines
+from handoffaudit.dashboard.strictness_words import GROUPS, HELP, NAMES, Line, bounds, choices, lines
 from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, parse_row, to_plain
+from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
 from handoffaudit.policy.strictness import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An input: `choices` for a menu, `low` and `high` for a whole number."""
+    """An input: `choices` for a menu, `low` and `high` for a whole number, `is_switch` for a box to tick."""
 
     name: str
     label: str
@@ -26,6 +26,16 @@ class Field:
     choices: list[str]
     low: int | None = None
     high: int | None = None
+    is_switch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Inputs that belong together."""
+
+    title: str
+    fields: list[Field]
+    has_layers: bool
 
 
 @dataclass(slots=True)
@@ -52,8 +62,11 @@ class Editor:
         return bool(self.row) and self.row != ANY_OTHER_TYPE and not self.gone
 
     @property
-    def fields(self) -> list[Field]:
-        return [self._field(name) for name in FIELDS if name not in ("handoff_type", "layers")]
+    def groups(self) -> list[Group]:
+        return [
+            Group(title, [self._field(name) for name in names if name != "layers"], "layers" in names)
+            for title, names in GROUPS.items()
+        ]
 
     @property
     def type_field(self) -> Field:
@@ -90,7 +103,8 @@ class Editor:
     def _field(self, name: str) -> Field:
         low, high = bounds(name) or (None, None)
         menu = choices(name) if name in CHOICES else []
-        return Field(name, NAMES[name], HELP[name], self.values[name], self.errors.get(name, ""), menu, low, high)
+        error, is_switch = self.errors.get(name, ""), name in SWITCHES
+        return Field(name, NAMES[name], HELP[name], self.values[name], error, menu, low, high, is_switch)
 
 
 def editor_for(table: Table, row: TypePolicy) -> Editor:
@@ -112,7 +126,10 @@ def editor_from(given: QueryDict) -> Editor:
     values["layers"] = {layer: layer in given.getlist("layers") for layer in OPTIONAL_LAYERS}
     for name in RANGES:
         values[name] = _number(values[name], int)
-    values["confidence_floor"] = _number(values["confidence_floor"], float)
+    for name in SHARES:
+        values[name] = _number(values[name], float)
+    for name in SWITCHES:
+        values[name] = name in given
     base = _number(given.get("base_version", ""), int)
     return Editor(
         row=row, base_version=base if isinstance(base, int) else -1, values=values, note=given.get("note", "")

@@ -1,5 +1,6 @@
-"""The strictness table in words: what each field is called, means, and what changed."""
+"""Policies in words: what each field of the strictness table is called and means, and what a version changed."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -17,22 +18,50 @@ NAMES = {
     "approval_length": "Approval length",
     "recommended_length": "Recommended length",
     "circular_policy": "Circular chains",
+    "evidence": "Citations",
+    "max_uncited_ratio": "Uncited share",
+    "grounding": "Grounding",
     "confidence_floor": "Confidence floor",
+    "max_retries": "Retries",
+    "max_re_retrievals": "Re-retrievals",
+    "auto_escalate_on_critical": "Escalate what is critical",
+    "min_severity_to_remediate": "Remediate from",
     "hold_limit_hours": "Hold limit",
     **{f"layers.{layer}": f"Layer {layer}" for layer in OPTIONAL_LAYERS},
 }
 HELP = {
     "handoff_type": "As senders write it, e.g. deal_data.",
-    "strictness": "kept in each verdict; both run the same layers",
+    "strictness": "lenient leaves out evidence and grounding",
     "mode": "shadow accepts, and keeps what it would have decided",
     "layers": "structure always runs",
     "token_budget": "tokens; above: rejected",
     "approval_length": "agents; a longer chain is held",
     "recommended_length": "agents; a longer chain is warned of",
     "circular_policy": "when the target is in the chain already, and a reason is given",
+    "evidence": "required asks every handoff, where_given those that cite at all",
+    "max_uncited_ratio": "0.0 to 1.0 of all claims; above: rejected",
+    "grounding": "a value of a claim that stands in no source: warned of, or rejected",
     "confidence_floor": "0.0 to 1.0; below: warned of",
+    "max_retries": "0 to 100; how often the sender is asked to try again",
+    "max_re_retrievals": "0 to 100; how often it is asked for other sources after that",
+    "auto_escalate_on_critical": "to a person at once, without a retry",
+    "min_severity_to_remediate": "issues less severe ask nothing of the sender",
     "hold_limit_hours": "hours held until overdue",
 }
+GROUPS = {
+    "Judging": ("strictness", "mode", "layers"),
+    "Size and chain": ("token_budget", "approval_length", "recommended_length", "circular_policy"),
+    "Claims": ("evidence", "max_uncited_ratio", "grounding", "confidence_floor"),
+    "Remediation and review": (
+        "max_retries",
+        "max_re_retrievals",
+        "min_severity_to_remediate",
+        "auto_escalate_on_critical",
+        "hold_limit_hours",
+    ),
+}
+LONGEST_VALUE = 200
+PLAIN_ENOUGH = ("strictness", "mode", "layers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,28 +94,35 @@ def shown(field: str, value: Any) -> str:
     """A value as text; a switch as on or off."""
     if isinstance(value, bool):
         return "on" if value else "off"
+    if value is None:
+        return "nothing"
     if field == "layers":
         off = [layer for layer, on in value.items() if not on]
         return f"without {', '.join(off)}" if off else "all layers"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
 
 
 def _line(change: Change) -> Line:
     name = type_name(change.row)
     if change.field == WHOLE_ROW:
         return Line(name, "", _row(change.old), _row(change.new))
-    return Line(name, NAMES[change.field], shown(change.field, change.old), shown(change.field, change.new))
+    field = NAMES.get(change.field, change.field)
+    return Line(name, field, shown(change.field, change.old), shown(change.field, change.new))
 
 
-def _row(row: dict[str, Any] | None) -> str:
+def _row(row: Any) -> str:
     if row is None:
         return ""
+    if not isinstance(row, dict) or "strictness" not in row:
+        return shown(WHOLE_ROW, row)
     # In the order of the table: PostgreSQL keeps JSON in one of its own.
     return ", ".join(_value(field, row[field]) for field in FIELDS if field in row and field != "handoff_type")
 
 
 def _value(field: str, value: Any) -> str:
-    named = field in RANGES or field == "confidence_floor"
-    return f"{NAMES[field].lower()} {shown(field, value)}" if named else shown(field, value)
+    if field in PLAIN_ENOUGH:
+        return shown(field, value)
+    return f"{NAMES[field].lower()} {shown(field, value)}"

@@ -1,0 +1,160 @@
+"""What of a summary was changed against its source: the small edits that turn a true sentence into a false one."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.wording_relations import Relations, relations_of
+from handoffaudit.validation.layers.grounding.wording_text import (
+    Prose,
+    Word,
+    figures_in,
+    is_negation,
+)
+
+# number, name: that the source does not have. negation: in a sentence whose source sentences have none;
+# negation_moved: of something they do not negate. prefix: the source has the word with or without its `un-`. opposite,
+# rival: the source sentences have its opposite, or another of its family, and no word that says the same;
+# *_elsewhere: the source has it in other sentences. *_in_place: the source has the opposite (rival) beside the
+# same neighbour. synonym: new, and the source sentences have one that says the same. new: any other new word.
+Change: TypeAlias = Literal[
+    "number",
+    "name",
+    "negation",
+    "negation_moved",
+    "prefix",
+    "opposite",
+    "opposite_elsewhere",
+    "opposite_in_place",
+    "rival",
+    "rival_elsewhere",
+    "rival_in_place",
+    "synonym",
+    "new",
+]
+
+_NEAREST_SENTENCES = 3
+_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non-", "non", "anti-", "anti", "de")
+_PREFIXED = 5
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Changes:
+    """How often each change was found, and at which words."""
+
+    counts: Counter[Change] = field(default_factory=Counter)
+    words: dict[Change, list[Word]] = field(default_factory=dict)
+    closest: dict[int, str] = field(default_factory=dict)
+
+    def add(self, change: Change, word: Word, instead: frozenset[str] = _NOTHING) -> None:
+        self.counts[change] += 1
+        self.words.setdefault(change, []).append(word)
+        if instead:
+            self.closest[word.start] = min(instead)
+
+
+def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
+    """The changes of a claim, given sentence by sentence, against its source."""
+    found = Changes()
+    for sentence in sentences:
+        stems = frozenset(word.stem for word in sentence) - FUNCTION_WORDS
+        nearest = source.nearest(stems, _NEAREST_SENTENCES)
+        _negations(sentence, nearest, source, found)
+        padded = ("", *(word.stem for word in sentence), "")
+        for at, word in enumerate(sentence):
+            if is_negation(word.lower):
+                continue
+            relations = relations_of(word.stem)
+            if relations.opposites or relations.rivals:
+                _in_place(word, relations, (padded[at], padded[at + 2]), nearest, source, found)
+            if word.stem not in FUNCTION_WORDS and word.lower not in FUNCTION_WORDS:
+                _new_word(word, relations, nearest, source, found, opens=at == 0)
+    return found
+
+
+def _negations(sentence: list[Word], nearest: frozenset[str], source: Prose, found: Changes) -> None:
+    negated_there = any(is_negation(stem) for stem in nearest)
+    for at, word in enumerate(sentence):
+        if not is_negation(word.lower):
+            continue
+        after = [other.stem for other in sentence[at + 1 : at + 7] if other.stem not in FUNCTION_WORDS][:2]
+        if not negated_there:
+            found.add("negation", word)
+        elif source.negated.isdisjoint(after):
+            found.add("negation_moved", word)
+
+
+def _in_place(
+    word: Word,
+    relations: Relations,
+    neighbours: tuple[str, str],
+    nearest: frozenset[str],
+    source: Prose,
+    found: Changes,
+) -> None:
+    before, after = neighbours
+    pairs = source.pairs
+    if (before, word.stem) in pairs or (word.stem, after) in pairs or not relations.synonyms.isdisjoint(nearest):
+        return
+    readings: tuple[tuple[Change, frozenset[str]], ...] = (
+        ("opposite_in_place", relations.opposites),
+        ("rival_in_place", relations.rivals),
+    )
+    for change, others in readings:
+        there = frozenset(
+            other
+            for other in others & source.known
+            if (before not in FUNCTION_WORDS and (before, other) in pairs)
+            or (after not in FUNCTION_WORDS and (other, after) in pairs)
+        )
+        if there:
+            found.add(change, word, there)
+            return
+
+
+def _new_word(
+    word: Word, relations: Relations, nearest: frozenset[str], source: Prose, found: Changes, *, opens: bool
+) -> None:
+    figures = figures_in(word.lower)
+    if figures or (word.lower in NUMBER_WORDS and word.stem not in source.known):
+        wanted = figures or [str(NUMBER_WORDS[word.lower])]
+        if not source.figures.issuperset(wanted):
+            found.add("number", word)
+    elif word.stem not in source.known and not is_compound_of(word.stem, source.known):
+        change, instead = _kind_of(word, relations, nearest, source.known, opens=opens)
+        found.add(change, word, instead)
+
+
+def _kind_of(
+    word: Word, relations: Relations, nearest: frozenset[str], known: frozenset[str], *, opens: bool
+) -> tuple[Change, frozenset[str]]:
+    """What a new word is, and the words of the source that it stands for."""
+    if word.text[0].isupper() and not opens:
+        return "name", _NOTHING
+    if _has_other_prefix(word.stem, known):
+        return "prefix", _NOTHING
+    elsewhere = known if relations.synonyms.isdisjoint(known) else _NOTHING
+    readings: tuple[tuple[Change, frozenset[str], frozenset[str]], ...] = (
+        ("synonym", relations.synonyms, nearest),
+        ("opposite", relations.opposites, nearest),
+        ("opposite_elsewhere", relations.opposites, elsewhere),
+        ("rival", relations.rivals, nearest),
+        ("rival_elsewhere", relations.rivals, elsewhere),
+    )
+    for change, others, there in readings:
+        if not others.isdisjoint(there):
+            return change, others & there
+    return "new", _NOTHING
+
+
+def _has_other_prefix(stem: str, known: frozenset[str]) -> bool:
+    if len(stem) < _PREFIXED:
+        return False
+    return any((stem[len(prefix) :] if stem.startswith(prefix) else prefix + stem) in known for prefix in _PREFIXES)
+
+
+def is_compound_of(stem: str, known: frozenset[str]) -> bool:
+    """Whether a hyphenated word is made of known ones."""
+    return "-" in stem and known.issuperset(stem.split("-"))

@@ -12,6 +12,9 @@ COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "key": ("key", "Make, list and revoke API keys."),
     "import": ("import_files", "Bring handoffs in from files."),
+    "validate": ("validate", "Judge handoffs in files, without a server."),
+    "repair": ("repair", "Mend a handoff that was rejected."),
+    "eval": ("eval", "Measure layers on labelled data."),
     "recount": ("recount", "Prove the kept counts, and put them right."),
     "verify-log": ("verify_log", "Prove that the audit log was not changed."),
     "manage": ("manage", "Run one of Django's own commands."),
@@ -20,7 +23,8 @@ EXAMPLES = """\b
 Examples:
   handoffaudit up --sample
   handoffaudit key create crew
-  handoffaudit import handoffs.jsonl"""
+  handoffaudit import handoffs.jsonl
+  handoffaudit validate handoff.json"""
 
 
 class LazyGroup(click.Group):

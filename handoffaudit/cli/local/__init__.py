@@ -1,0 +1,1 @@
+"""What commands share that judge files here, without a server: nothing of Django is loaded."""

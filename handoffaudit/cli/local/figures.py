@@ -1,0 +1,77 @@
+"""Figures of labelled data as a person reads them."""
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from handoffaudit.evaluation.judging import Judged
+from handoffaudit.validation.paths import at
+
+# Heading, the figure's name, and how it is written.
+COLUMNS = (
+    ("items", "items", "{:,}"),
+    ("faulty", "faulty", "{:,}"),
+    ("sound", "sound", "{:,}"),
+    ("flagged", "flagged", "{:,}"),
+    ("precision", "precision", "{:.3f}"),
+    ("recall", "recall", "{:.3f}"),
+    ("balanced", "balanced_accuracy", "{:.3f}"),
+    ("span prec.", "span_precision", "{:.3f}"),
+    ("span rec.", "span_recall", "{:.3f}"),
+    ("span F1", "span_f1", "{:.3f}"),
+    ("per 100 sound", "findings_per_100_sound", "{:.1f}"),
+    ("ms", "ms_per_item", "{:.3f}"),
+)
+LONGEST = 600
+WIDTH = 110
+
+
+def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A line of figures for each file, and under it the codes that were found; `-` where there is none."""
+    names = [Path(path).name for path in files]
+    first = max(map(len, ["file", *names]))
+    yield "  ".join([f"{'file':<{first}}", *(heading for heading, _, _ in COLUMNS)])
+    for name, figures in zip(names, files.values(), strict=True):
+        cells = [f"{_written(figures[key], form):>{len(heading)}}" for heading, key, form in COLUMNS]
+        yield "  ".join([f"{name:<{first}}", *cells])
+        if figures["same_way"]:
+            yield f"  the same way as before: {figures['same_way']:,}, with the same data: {figures['same_data']:,}"
+        for code, seen in figures["codes"].items():
+            yield f"  {code}: " + ", ".join(f"{seen[label]:,} {label}" for label in sorted(seen))
+
+
+def _written(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def wrong(path: str, judged: Iterable[Judged]) -> Iterator[str]:
+    """Items that were judged wrongly, to be read."""
+    for one in judged:
+        said = "missed" if one.item.label.faulty else "false alarm"
+        yield f"\n{said}: {one.item.name} ({Path(path).name})"
+        yield from textwrap.wrap(_text(one), WIDTH, initial_indent="  ", subsequent_indent="  ")
+        for start, end in one.item.label.spans or ():
+            yield f"  labelled: {_text(one)[start:end]!r}"
+        for issue in one.found:
+            yield f"  {issue.code}: {issue.message}"
+
+
+def wrong_one(judged: Judged) -> dict[str, Any]:
+    """The same as JSON values."""
+    return {
+        "item": judged.item.name,
+        "faulty": judged.item.label.faulty,
+        "text": _text(judged),
+        "labelled_spans": judged.item.label.spans,
+        "marked_spans": judged.spans,
+        "issues": [issue.to_dict() for issue in judged.found],
+    }
+
+
+def _text(judged: Judged) -> str:
+    data = judged.item.document.get("data")
+    place = judged.item.label.place or ("text",)
+    text = at(data, place)
+    text = text if isinstance(text, str) else str(data)
+    return text if judged.item.label.spans is not None or len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -1,0 +1,76 @@
+"""A document of a file through the pipeline: the same call as for a handoff of the product."""
+
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from handoffaudit.cli.importing.files import STANDARD_INPUT
+from handoffaudit.cli.local.files import LocalFiles
+from handoffaudit.cli.local.reading import Given, take_apart
+from handoffaudit.validation import pipeline
+from handoffaudit.validation.canonical import sha256_hex
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.ports import FileView
+from handoffaudit.validation.record import Reading, Record
+from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """`files` are the caller's, for the files that a document refers to."""
+
+    config: ValidationConfig
+    files: FileView | None = None
+    declared_format: str | None = None
+
+    def judge(self, sent: bytes) -> tuple[Reading, Verdict]:
+        return self.judge_given(take_apart(sent, self.declared_format), sent)
+
+    def judge_given(self, given: Given, sent: bytes) -> tuple[Reading, Verdict]:
+        reading = given.read()
+        if reading.record is None:
+            return reading, self._unread(sent, reading)
+        return reading, self.verdict_on(reading.record)
+
+    def verdict_on(self, record: Record) -> Verdict:
+        return pipeline.run(
+            self.subject_of(record), validation_id=str(uuid.uuid4()), now=_now, monotonic=time.perf_counter
+        )
+
+    def subject_of(self, record: Record) -> Subject:
+        return Subject(
+            record=record,
+            policy=self.config.policy_for(record.handoff_type),
+            history=History(),
+            received_at=_now(),
+            counter=default_counter(),
+            files=self.files,
+            policy_version=self.config.version,
+            demands=self.config.demands_for(record.handoff_type),
+        )
+
+    def _unread(self, sent: bytes, reading: Reading) -> Verdict:
+        return reject_unread(
+            reading.issues,
+            handoff_id="",
+            validation_id=str(uuid.uuid4()),
+            policy=self.config.other,
+            policy_version=self.config.version,
+            output_hash=sha256_hex(sent),
+            validated_at=_now(),
+        )
+
+
+def judge_for(path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None) -> Judge:
+    """For the documents of one file: what they refer to lies under `root`, or beside the file."""
+    beside = Path() if path == STANDARD_INPUT else Path(path).parent
+    return Judge(config, LocalFiles(Path(root) if root else beside), form)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,17 @@
+"""Options of the commands that judge files here."""
+
+import click
+
+format_option = click.option("--format", "form", metavar="NAME", help="The documents are bare, and in this format.")
+strictness_option = click.option(
+    "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every type as strict, or as lenient."
+)
+policy_option = click.option(
+    "--policy", metavar="FILE", help="Judge by this strictness table, as GET /api/v1/strictness answers it."
+)
+root_option = click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Where the files that documents refer to lie. Default: the folder of each FILE.",
+)

@@ -1,0 +1,128 @@
+"""`handoffaudit repair`: a candidate for a document that was rejected, made here, without a server."""
+
+import json
+import sys
+import uuid
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import orjson
+
+from handoffaudit.cli.local.options import format_option, policy_option, root_option, strictness_option
+from handoffaudit.cli.options import example, json_option
+from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.cli.local.judging import Judge
+    from handoffaudit.cli.local.reading import Given
+    from handoffaudit.validation.repair import Repair
+    from handoffaudit.validation.verdict import Verdict
+
+
+@click.command(
+    name="repair",
+    epilog=example(
+        "handoffaudit repair handoff.json > repaired.json",
+        "handoffaudit repair handoff.json --output repaired.json",
+        "make-handoff | handoffaudit repair - --json",
+    ),
+)
+@click.argument("file", metavar="FILE")
+@click.option("--output", metavar="FILE", help="Write the candidate to this file instead of standard output.")
+@format_option
+@strictness_option
+@policy_option
+@root_option
+@json_option
+def command(
+    file: str,
+    output: str | None,
+    form: str | None,
+    type_policy: str | None,
+    policy: str | None,
+    root: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Mend a document as far as rules can: defaults, mechanical hints, compression.
+
+    Prints the repaired candidate; what was changed and the verdict on it go to standard error. Nothing is changed in
+    FILE, which holds one document or submission. Of a submission the document is printed.
+
+    Exits with 0 where the candidate (or the document as it is) is valid, with 1 where no rule could mend it.
+    """
+    from handoffaudit.cli.local.judging import judge_for
+    from handoffaudit.cli.local.policy import read_policy
+    from handoffaudit.cli.local.reading import take_apart
+
+    sent = _only_document(file)
+    judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root)
+    given = take_apart(sent, form)
+    reading, verdict = judge.judge_given(given, sent)
+    result = _repair(given, verdict, reading.format, judge)
+    candidate = _candidate(given, result)
+    if output and candidate is not None:
+        _write(output, candidate)
+    if as_json:
+        from handoffaudit.validation.repair import repair_to_dict
+
+        click.echo(json.dumps(repair_to_dict(result)))
+    else:
+        if candidate is not None and not output:
+            click.echo(candidate.decode())
+        _tell(file, result, verdict)
+    if candidate is None:
+        sys.exit(1)
+
+
+def _only_document(file: str) -> bytes:
+    from handoffaudit.cli.local.documents import Documents
+
+    source = Documents(file)
+    pieces = list(islice(source.pieces(), 2))
+    if len(pieces) != 1 or pieces[0].text is None:
+        many = "more than one document" if len(pieces) > 1 else "no document that is small enough to be read"
+        raise Stop(f"{source.name} holds {many}: repair takes one.")
+    return pieces[0].text
+
+
+def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge") -> "Repair":
+    from handoffaudit.validation.counting import default_counter
+    from handoffaudit.validation.repair import Means, budget_of, repair
+
+    policy = judge.config.other
+    if given.document is not None and (record := given.read().record):
+        policy = judge.config.policy_for(record.handoff_type)
+    means = Means(budget=budget_of(policy, default_counter()), now=datetime.now(UTC), new_id=lambda: str(uuid.uuid4()))
+
+    def judged(document: object) -> "Verdict":
+        return judge.judge_given(replace(given, document=document, format=form or given.format), b"")[1]
+
+    return repair(given.document, verdict, form, judge=judged, means=means)
+
+
+def _candidate(given: "Given", result: "Repair") -> bytes | None:
+    from handoffaudit.validation.repair import RepairStatus
+
+    if result.status is RepairStatus.NOT_NEEDED:
+        return orjson.dumps(given.document, option=orjson.OPT_INDENT_2)
+    return orjson.dumps(result.repaired.document, option=orjson.OPT_INDENT_2) if result.repaired else None
+
+
+def _write(output: str, candidate: bytes) -> None:
+    try:
+        Path(output).write_bytes(candidate + b"\n")
+    except OSError as error:
+        raise Stop(f"{output} can't be written ({error.strerror}).") from error
+
+
+def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:
+    """For a person, on standard error: the candidate alone is on standard output."""
+    from handoffaudit.cli.local import mending
+
+    for line in mending.lines(file, result, verdict):
+        click.echo(line, err=True)

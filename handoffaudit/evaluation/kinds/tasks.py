@@ -1,0 +1,53 @@
+"""Work orders with what was reported back and the files that the report names.
+
+A file that never existed is a claim without evidence; one that existed once may have been moved since, so that fewer
+files can be seen than were honestly claimed.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from handoffaudit.evaluation.items import Beside, Item, Label, Line
+from handoffaudit.validation.record import Envelope
+
+NAME: Final = "tasks"
+_LONGEST_SUMMARY = 500
+
+
+def recognise(line: Line) -> bool:
+    return "claimed_paths" in line or ("parse_error" in line and "raw" in line)
+
+
+def items(line: Line, beside: Beside) -> Iterable[Item]:
+    if "parse_error" in line:
+        raise ValueError("the order could not be parsed where it comes from")
+    claimed = line["claimed_paths"] or []
+    yield Item(
+        name=str(line["id"]),
+        document={"handoff": _handoff(line, [str(path["path"]) for path in claimed])},
+        label=Label(any(not path["ever_existed"] for path in claimed) if claimed else None),
+        format="universal",
+        envelope=Envelope(context=line["context"] if isinstance(line.get("context"), dict) else None),
+        files=frozenset(str(path["path"]) for path in claimed if path["exists_now"]),
+    )
+
+
+def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
+    source, target = line["source_agent_id"] or line["created_by"] or "unknown", line["target_agent_id"]
+    order = line["data"] if isinstance(line["data"], dict) else {"order": line["data"]}
+    summary = str(order.get("title") or line["id"])[:_LONGEST_SUMMARY]
+    return {
+        "version": "3.0",
+        "schema_type": "universal",
+        "timestamp": line["created_at"],
+        "trace_id": "00000000-0000-4000-8000-000000000000",
+        "source": {"skill": source, "workflow_id": str(line["id"]), "session_path": ".", "phase": str(line["status"])},
+        "target": {"skill": target},
+        "context": {"summary": summary, "problem_type": "implementation"},
+        "payload": {
+            "working": order,
+            "session": {"state": {"result": line["result"]}},
+            "references": {"files": [{"path": path} for path in paths]},
+        },
+        "meta": {"token_count": 0, "confidence": "medium", "handoff_chain": [source]},
+    }

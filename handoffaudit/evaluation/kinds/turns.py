@@ -1,0 +1,44 @@
+"""A conversation's turns as handoffs: neighbouring turns of one agent are a block, and each border is a handoff."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What one agent said without a break; `steps` are the numbers of its turns, `turns` the turns themselves."""
+
+    agent: str
+    text: str
+    steps: tuple[int, ...]
+    turns: tuple[dict[str, Any], ...]
+
+
+def blocks_of(turns: Iterable[dict[str, Any]]) -> list[Block]:
+    return [_block(agent, tuple(group)) for agent, group in groupby(turns, lambda turn: str(turn["agent"]))]
+
+
+def _block(agent: str, turns: tuple[dict[str, Any], ...]) -> Block:
+    text = "\n".join(str(turn.get("content") or "") for turn in turns)
+    return Block(agent, text, tuple(int(turn["step"]) for turn in turns), turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """The handoff from `block` to the block after it, with what was said before."""
+
+    block: Block
+    after: Block
+    earlier: tuple[Block, ...]
+
+
+def borders_of(blocks: list[Block]) -> Iterator[Border]:
+    for position, (block, after) in enumerate(pairwise(blocks)):
+        yield Border(block, after, tuple(blocks[:position]))
+
+
+def said(blocks: Iterable[Block]) -> list[dict[str, str]]:
+    """Earlier blocks as a context."""
+    return [{"agent": block.agent, "text": block.text} for block in blocks]

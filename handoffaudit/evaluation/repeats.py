@@ -1,0 +1,32 @@
+"""What went the same way before in a trace, as the server counts it from what it has stored."""
+
+from collections import Counter
+from typing import NamedTuple
+
+from handoffaudit.validation.canonical import data_hash
+from handoffaudit.validation.record import Record
+
+
+class Before(NamedTuple):
+    """How many earlier handoffs of the trace went from this source to this target, and how many of these with the same
+    data."""
+
+    same_way: int = 0
+    same_data: int = 0
+
+
+class Repeats:
+    """Sees the handoffs of a trace in their order. Those without a trace repeat nothing."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[tuple[str, ...]] = Counter()
+
+    def see(self, record: Record) -> Before:
+        if not record.trace_id:
+            return Before()
+        way = (record.trace_id, record.source_agent_id, record.target_agent_id)
+        data = (*way, data_hash(record))
+        before = Before(self._seen[way], self._seen[data])
+        self._seen[way] += 1
+        self._seen[data] += 1
+        return before

@@ -1,0 +1,56 @@
+"""`handoffaudit repair`: a candidate on standard output, what was changed on standard error."""
+
+import json
+
+from tests.cli.test_main import run
+from tests.cli.test_validate import fed
+from tests.validation.support import payload, universal
+
+LONG = universal(context={"summary": "word " * 140})
+
+
+def test_the_candidate_is_valid_and_alone_on_standard_output():
+    done = fed(json.dumps(LONG), "repair", "-")
+    assert done.returncode == 0
+    candidate = json.loads(done.stdout)
+    assert len(candidate["handoff"]["context"]["summary"]) <= 500
+    assert "repaired" in done.stderr
+    assert "~ handoff.context.summary" in done.stderr
+    assert fed(done.stdout, "validate", "-").returncode == 0
+
+
+def test_a_sound_document_is_printed_as_it_is():
+    done = fed(json.dumps(payload()), "repair", "-")
+    assert (done.returncode, json.loads(done.stdout)) == (0, payload())
+    assert done.stderr.startswith("not needed")
+
+
+def test_what_cannot_be_repaired_exits_with_1():
+    for text in ("{", '{"nothing": "known"}', json.dumps(payload(target_agent_id="researcher"))):
+        done = fed(text, "repair", "-")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.split(" ")[0] in ("not", "escalated")
+
+
+def test_json_says_all_of_it(tmp_path):
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps(LONG))
+    out = tmp_path / "out.json"
+    done = run("repair", str(path), "--json", "--output", str(out))
+    shown = json.loads(done.stdout)
+    assert (done.returncode, shown["status"], done.stderr) == (0, "repaired", "")
+    assert shown["attempts"][0]["changes"][0]["field_path"] == "handoff.context.summary"
+    assert json.loads(out.read_text()) == shown["document"]
+    assert json.loads(path.read_text()) == LONG
+
+
+def test_the_envelope_counts_and_stays_behind():
+    sent = {"document": LONG, "context": {"page": "x"}, "trace_id": "t"}
+    done = fed(json.dumps(sent), "repair", "-")
+    assert list(json.loads(done.stdout)) == ["handoff"]
+
+
+def test_it_takes_one_document():
+    done = fed("\n".join([json.dumps(payload())] * 2), "repair", "-")
+    assert done.returncode == 2
+    assert done.stderr == "Error: standard input holds more than one document: repair takes one.\n"

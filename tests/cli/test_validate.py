@@ -1,0 +1,157 @@
+"""`handoffaudit validate`: files judged without a server."""
+
+import gzip
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cli.test_main import run
+from tests.validation.support import payload, universal
+
+
+def fed(text, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "handoffaudit", *arguments], input=text, capture_output=True, text=True, check=False
+    )
+
+
+def written(path, *documents):
+    path.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    return str(path)
+
+
+REJECTED = payload(confidence=3)
+HELD = payload(call_chain=["a", "b", "c", "d", "e", "f", "researcher"])
+
+
+def test_exit_codes_follow_the_verdicts(tmp_path):
+    assert run("validate", written(tmp_path / "good.json", payload())).returncode == 0
+    assert run("validate", written(tmp_path / "bad.json", REJECTED)).returncode == 1
+    held = run("validate", written(tmp_path / "held.json", HELD))
+    assert (held.returncode, held.stdout.split()[0]) == (0, "held")
+    missing = run("validate", str(tmp_path / "none.json"))
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert missing.stderr.endswith("none.json can't be read (No such file or directory).\n")
+
+
+def test_one_document_is_told_in_full(tmp_path):
+    done = run("validate", written(tmp_path / "bad.json", REJECTED))
+    head = f"rejected  {tmp_path}/bad.json · score 0.00 · payload research_result · researcher → writer"
+    assert done.stdout.splitlines()[0] == head
+    assert "error    structure.out_of_range  at confidence" in done.stdout
+    assert "→ " in done.stdout
+    assert "not run: tokens, chain, references" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_several_only_those_with_findings_are_told(tmp_path, packed):
+    lines = "\n".join(json.dumps(one) for one in (payload(), REJECTED, HELD, payload()))
+    path = tmp_path / "some.jsonl"
+    path.write_bytes(gzip.compress(lines.encode()) if packed else lines.encode())
+    done = run("validate", str(path))
+    heads = [line for line in done.stdout.splitlines() if "score" in line]
+    assert [head.split()[:2] for head in heads] == [["rejected", f"{path}:2"], ["held", f"{path}:3"]]
+    assert done.stdout.splitlines()[-1] == "4 handoffs: 2 accepted, 1 rejected, 1 held"
+
+
+def test_json_is_one_document(tmp_path):
+    lines = "\n".join(json.dumps(one) for one in (payload(), REJECTED))
+    done = fed(lines, "validate", "-", "--json")
+    shown = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert shown["valid"] is False
+    assert shown["counts"] == {"accepted": 1, "rejected": 1, "held": 0}
+    assert [(item["file"], item["number"], item["outcome"]) for item in shown["items"]] == [
+        ("standard input", 1, "accepted"),
+        ("standard input", 2, "rejected"),
+    ]
+    assert shown["items"][1]["issues"][0]["code"] == "structure.out_of_range"
+    assert {layer["name"] for layer in shown["items"][0]["layers"]} >= {"structure", "tokens", "chain", "references"}
+
+
+@pytest.mark.parametrize("text", ["[", "{", '{"a": 1,\n "b"', '[{"a": 1},\n', "", "nul", '{"a":1}}', "[" * 100_000])
+def test_a_file_that_is_not_json_is_one_rejected_document(tmp_path, text):
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    done = run("validate", str(path), "--json")
+    (item,) = json.loads(done.stdout)["items"]
+    assert (done.returncode, item["issues"][0]["code"]) == (1, "structure.json_parse")
+
+
+def test_a_document_over_several_lines_and_an_array_of_them(tmp_path):
+    path = tmp_path / "pretty.json"
+    path.write_text(json.dumps(payload(), indent=2))
+    assert run("validate", str(path)).stdout.startswith("accepted")
+    path.write_text(json.dumps([payload(), REJECTED], indent=2))
+    assert run("validate", str(path)).stdout.splitlines()[-1] == "2 handoffs: 1 accepted, 1 rejected"
+
+
+def test_a_submission_brings_what_stands_beside_the_document():
+    stray = {"document": payload(), "context": {"page": "Nothing of the kind."}, "trace_id": "t"}
+    found = json.loads(fed(json.dumps(stray), "validate", "-", "--json").stdout)["items"][0]
+    assert "grounding.number" in {issue["code"] for issue in found["issues"]}
+    typo = fed(json.dumps({"document": payload(), "contxt": {}}), "validate", "-")
+    assert typo.returncode == 1
+    assert 'Did you mean "context"?' in typo.stdout
+    bare = fed(json.dumps({"handoff": {}}), "validate", "-", "--format", "payload")
+    assert "source_agent_id" in bare.stdout
+
+
+def test_files_are_looked_up_beside_the_document(tmp_path):
+    (tmp_path / "there.md").write_text("x")
+    paths = ["there.md", "gone.md", "x" * 5000]
+    document = universal(payload={"references": {"files": [{"path": path} for path in paths]}})
+    written(tmp_path / "handoff.json", document)
+    found = json.loads(run("validate", str(tmp_path / "handoff.json"), "--json").stdout)["items"][0]["issues"]
+    missing = [issue["field_path"] for issue in found if issue["code"] == "references.missing_file"]
+    assert missing == ["handoff.payload.references.files[1].path", "handoff.payload.references.files[2].path"]
+    (tmp_path / "sub").mkdir()
+    found = json.loads(
+        run("validate", str(tmp_path / "handoff.json"), "--json", "--root", str(tmp_path / "sub")).stdout
+    )["items"][0]["issues"]
+    assert sum(issue["code"] == "references.missing_file" for issue in found) == 3
+
+
+def test_the_policy_can_be_given(tmp_path):
+    rows = [{"handoff_type": "*", "token_budget": 5}, {"handoff_type": "research_result", "strictness": "lenient"}]
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"version": 7, "rows": rows}))
+    text = json.dumps(payload(handoff_type="other"))
+    found = json.loads(fed(text, "validate", "-", "--json", "--policy", str(policy)).stdout)["items"][0]
+    assert (found["policy_version"], found["issues"][0]["code"]) == (7, "tokens.over_budget")
+    lenient = json.loads(fed(json.dumps(payload()), "validate", "-", "--json", "--policy", str(policy)).stdout)
+    assert lenient["items"][0]["strictness"] == "lenient"
+    strict = fed(json.dumps(payload()), "validate", "-", "--json", "--policy", str(policy), "--type-policy", "strict")
+    assert json.loads(strict.stdout)["items"][0]["strictness"] == "strict"
+    policy.write_text(json.dumps({"rows": [{"handoff_type": "*", "token_budget": "many"}]}))
+    wrong = fed(text, "validate", "-", "--policy", str(policy))
+    assert wrong.returncode == 2
+    assert "'many' is not a whole number" in wrong.stderr
+
+
+def test_what_a_sender_wrote_does_not_steer_the_terminal():
+    done = fed(json.dumps(payload(source_agent_id="\x1b[31mred\x07")), "validate", "-")
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+
+
+def test_it_starts_at_once_and_without_django(tmp_path):
+    path = written(tmp_path / "good.json", payload())
+    look = (
+        "import sys; sys.argv = ['handoffaudit', 'validate', sys.argv[1]]\n"
+        "from handoffaudit.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: print(end.code, 'django' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", look, path], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == "0 False"
+    took = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert run("validate", path).returncode == 0
+        took.append(time.monotonic() - began)
+    assert min(took) < 0.6

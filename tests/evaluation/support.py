@@ -1,0 +1,49 @@
+"""Labelled lines, and the way from them to figures."""
+
+import itertools
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from handoffaudit.evaluation.judging import Judge
+from handoffaudit.evaluation.measuring import Measured, measure
+from handoffaudit.validation.counting import CharacterCounter
+
+NOW = datetime(2026, 2, 1, 8, 1, tzinfo=UTC)
+
+
+def judge_of(*layers: str) -> Judge:
+    ticks = itertools.count()
+    return Judge(layers, counter=CharacterCounter(), now=lambda: NOW, monotonic=lambda: float(next(ticks)))
+
+
+def measured(*lines: Any, layers: tuple[str, ...] = ("grounding",), show: int = 0, beside: Any = None) -> Measured:
+    texts = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+    return measure(enumerate(texts, 1), judge_of(*layers), beside=beside or (lambda name: None), show=show)
+
+
+def grounded(response: str, *, hallucinated: bool, spans: list[tuple[int, int]] | None = None, **more: Any) -> Any:
+    return {
+        "id": "one",
+        "model": "gpt",
+        "context": "The order 4711 was placed on 12 March 2024 and costs 240 EUR.",
+        "response": response,
+        "hallucinated": hallucinated,
+        "spans": None if spans is None else [{"start": start, "end": end} for start, end in spans],
+        **more,
+    }
+
+
+def chat(*turns: tuple[str, str], mistake_step: int) -> Any:
+    return {
+        "trace_id": "chat-1",
+        "question": "What does the order cost?",
+        "ground_truth": "240 EUR",
+        "mistake_step": mistake_step,
+        "mistake_reason": "it guessed",
+        "mistake_agent": "solver",
+        "turns": [
+            {"step": step, "agent": agent, "kind": "message", "to": None, "content": content}
+            for step, (agent, content) in enumerate(turns)
+        ],
+    }

@@ -1,0 +1,99 @@
+"""Figures of labelled data, by hand-counted examples."""
+
+import pytest
+
+from tests.evaluation.support import chat, grounded, judge_of, measured
+
+
+def test_each_item_counts_by_its_label():
+    figures = measured(
+        grounded("The order costs 240 EUR.", hallucinated=False),
+        grounded("The order costs 999 EUR.", hallucinated=True),
+        grounded("The order 4711 costs 240 EUR.", hallucinated=True),
+        grounded("The order costs 777 EUR.", hallucinated=False),
+        grounded("The order costs 888 EUR.", hallucinated=True),
+    ).figures()
+    assert figures["kind"] == "grounding"
+    assert (figures["items"], figures["faulty"], figures["sound"]) == (5, 3, 2)
+    assert (figures["flagged"], figures["flagged_faulty"], figures["flagged_sound"]) == (3, 2, 1)
+    assert figures["precision"] == pytest.approx(2 / 3)
+    assert figures["recall"] == pytest.approx(2 / 3)
+    assert figures["balanced_accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert figures["findings_per_100_sound"] == 50
+    assert figures["codes"] == {"grounding.number": {"faulty": 2, "sound": 1}}
+
+
+def test_spans_count_by_characters_over_all_texts():
+    found = grounded("The order costs 999 EUR.", hallucinated=True, spans=[(16, 23)])
+    missed = grounded("The order is very cheap today.", hallucinated=True, spans=[(13, 23)])
+    figures = measured(found, missed).figures()
+    assert figures["span_precision"] == 1
+    marked = round(figures["span_recall"] * 17)
+    assert marked in (3, 7)
+    assert figures["span_recall"] == pytest.approx(marked / 17)
+    assert figures["span_f1"] == pytest.approx(2 * marked / (marked + 17))
+
+
+def test_without_labels_of_spans_there_are_no_span_figures():
+    figures = measured(grounded("The order costs 999 EUR.", hallucinated=True)).figures()
+    assert (figures["span_precision"], figures["span_recall"], figures["span_f1"]) == (None, None, None)
+    assert figures["balanced_accuracy"] is None
+
+
+def test_the_label_is_never_shown_to_a_layer():
+    honest = grounded("It was delivered by Petrova Logistics.", hallucinated=False, note="Petrova Logistics")
+    accused = grounded("It was delivered by Petrova Logistics.", hallucinated=True, note="Petrova Logistics")
+    figures = measured(honest, accused).figures()
+    assert figures["flagged_faulty"] == figures["flagged_sound"] == 1
+
+
+def test_broken_lines_are_left_out_and_told():
+    bad_spans = grounded("The order costs 999 EUR.", hallucinated=True) | {"spans": [{"start": "x"}]}
+    result = measured(b"{", [1], {"a": 1}, bad_spans, grounded("The order costs 240 EUR.", hallucinated=False))
+    assert result.unread_lines == 4
+    assert result.tally.items == 1
+    assert [text.partition(":")[0] for text in result.unread] == [
+        "line 1 is not JSON",
+        "line 2 is no labelled data that is known here",
+        "line 3 is no labelled data that is known here",
+        "line 4 can't be used",
+    ]
+
+
+def test_the_wrongly_judged_are_kept_to_be_read():
+    wrong = measured(
+        grounded("The order costs 240 EUR.", hallucinated=True),
+        grounded("The order costs 999 EUR.", hallucinated=True),
+        grounded("The order costs 777 EUR.", hallucinated=False),
+        grounded("The order costs 778 EUR.", hallucinated=False),
+        show=2,
+    ).wrong
+    assert [(one.item.label.faulty, one.flagged) for one in wrong] == [(True, False), (False, True)]
+
+
+def test_the_time_is_that_of_the_pipeline():
+    # The clock ticks a second at each look: at the beginning and the end, and inside the pipeline.
+    figures = measured(grounded("The order costs 240 EUR.", hallucinated=False)).figures()
+    assert figures["ms_per_item"] == 5000
+
+
+def test_an_unknown_layer_is_told():
+    with pytest.raises(ValueError, match="There is no layer 'taste': choose from structure, tokens"):
+        judge_of("taste")
+
+
+def test_back_and_forth_passes_and_repetition_is_caught():
+    honest = [("asker", f"Is it {number}?") if number % 2 else ("solver", f"No, not {number}.") for number in range(9)]
+    figures = measured(chat(*honest, mistake_step=8), layers=("chain",)).figures()
+    assert (figures["items"], figures["same_way"], figures["same_data"]) == (8, 6, 0)
+    assert "chain.repeats_without_progress" not in figures["codes"]
+    stuck = [("asker", "Is it done?") if number % 2 else ("solver", "Not yet.") for number in range(7)]
+    figures = measured(chat(*stuck, mistake_step=0), layers=("chain",)).figures()
+    assert (figures["items"], figures["same_way"], figures["same_data"]) == (6, 4, 4)
+    assert figures["codes"]["chain.repeats_without_progress"] == {"unknown": 2}
+
+
+def test_the_same_words_in_another_trace_are_no_repetition():
+    turns = [("asker", "Is it done?"), ("solver", "Not yet.")]
+    chats = [chat(*turns, mistake_step=1) | {"trace_id": f"chat-{number}"} for number in range(4)]
+    assert measured(*chats, layers=("chain",)).figures()["same_data"] == 0

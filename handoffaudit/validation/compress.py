@@ -3,15 +3,15 @@
 Nothing is judged here. What a document loses is listed, change by change, and the caller decides whether it may.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.compress_plans import PLANS, Plan
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.differing import Change, added, changed, removed
-from handoffaudit.validation.editing import placed, without
+from handoffaudit.validation.editing import copied, placed, without
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.ports import FileStore, Summarizer
@@ -24,59 +24,6 @@ RECOMMENDED_CHAIN = 10
 SESSION_FILE = "handoffs/session-context.json"
 
 _ABSENT = object()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What may go of a format's document. `dropped` in this order; `session` is the one of them that can be stored as a
-    file in place of being dropped, in the folder named at `session_path`; then `summary` is shortened, `prompts` to
-    their key phrases, and the long texts under `texts` by whole sentences."""
-
-    dropped: tuple[Location, ...] = ()
-    session: Location | None = None
-    session_path: Location = ()
-    files: Location = ()
-    summary: Location | None = None
-    prompts: tuple[Location, ...] = ()
-    texts: tuple[Location, ...] = ()
-    source: Location = ()
-    target: Location = ()
-    chain: Location | None = None
-
-
-_HANDOFF = "handoff"
-_UNIVERSAL = Plan(
-    dropped=(
-        (_HANDOFF, "expires_at"),
-        (_HANDOFF, "target", "invocation"),
-        (_HANDOFF, "target", "expected_phase"),
-        (_HANDOFF, "context", "original_prompt"),
-        (_HANDOFF, "context", "success_criteria"),
-        (_HANDOFF, "payload", "session"),
-        (_HANDOFF, "tracing", "tags"),
-    ),
-    session=(_HANDOFF, "payload", "session"),
-    session_path=(_HANDOFF, "source", "session_path"),
-    files=(_HANDOFF, "payload", "references", "files"),
-    summary=(_HANDOFF, "context", "summary"),
-    prompts=((_HANDOFF, "context", "original_prompt"),),
-    texts=((_HANDOFF, "payload", "working"),),
-    source=(_HANDOFF, "source", "skill"),
-    target=(_HANDOFF, "target", "skill"),
-    chain=(_HANDOFF, "meta", "handoff_chain"),
-)
-# what the others are checked against stays: evidence, the context, references, a schema that the sender gives
-PLANS: Mapping[str, Plan] = MappingProxyType(
-    {
-        "universal": _UNIVERSAL,
-        "payload": Plan(
-            texts=(("data",),), source=("source_agent_id",), target=("target_agent_id",), chain=("call_chain",)
-        ),
-        "output": Plan(prompts=(("envelope", "instructions"),), texts=(("parsed_output",),)),
-        "delegation": Plan(texts=(("tool", "result"), ("tool_response",))),
-        "handoff-file": Plan(texts=(("summary",),)),
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +92,7 @@ class _Press:
     store: FileStore | None
     summarizer: Summarizer | None
     changes: list[Change] = field(default_factory=list)
+    owned: list[Location] = field(default_factory=list)
     to_store: tuple[str, bytes] | None = None
 
     def run(self) -> None:
@@ -167,9 +115,28 @@ class _Press:
         for prompt in plan.prompts:
             self._shorten(prompt, key_phrases)
             yield
-        for location in _long_texts(self.document, plan.texts):
+        long = _long_texts(self.document, plan.texts)
+        if long:
+            self._own(plan.texts)
+        for location in long:
             self._shorten(location, self._short_text)
             yield
+
+    def _own(self, roots: Sequence[Location]) -> None:
+        """From here on what is under the roots is changed in place: a new document for each of thousands of texts would
+        take minutes."""
+        for root in roots:
+            value = at(self.document, root)
+            if isinstance(value, dict | list):
+                self.document = placed(self.document, root, copied(value))
+                self.owned.append(root)
+
+    def _placed(self, location: Location, value: Any) -> Document:
+        if any(location[: len(root)] == root != location for root in self.owned):
+            at(self.document, location[:-1])[location[-1]] = value
+            return self.document
+        document: Document = placed(self.document, location, value)
+        return document
 
     def _met(self, given: Document) -> bool:
         if self.left > self.budget.limit:
@@ -196,7 +163,7 @@ class _Press:
         shorter = how(text)
         if len(shorter) < len(text):
             change = changed(location, text, shorter, "shortened to meet the token budget")
-            self._became(placed(self.document, location, shorter), change, text, shorter)
+            self._became(self._placed(location, shorter), change, text, shorter)
 
     def _short_summary(self, text: str) -> str:
         counter = self.budget.counter

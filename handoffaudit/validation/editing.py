@@ -38,6 +38,13 @@ def renamed(document: Any, location: Location, name: str) -> Any:
     return _with_holder(document, location[:-1], rename)
 
 
+def copied(value: Any) -> Any:
+    """The value with lists and objects of its own, which may be changed."""
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    return [copied(item) for item in value] if isinstance(value, list) else value
+
+
 def _with_holder(document: Any, location: Location, change: Callable[[Any], Any]) -> Any:
     holders = [document]
     for part in location:

@@ -247,8 +247,9 @@ def test_compressing_twice_changes_nothing_more() -> None:
 def test_a_megabyte_is_bounded_in_time() -> None:
     many = {"data": {str(number): "a. B" * 126 for number in range(2000)}}
     one = {"data": {"text": "word " * 200_000}}
+    mixed = {"data": {**dict.fromkeys(map(str, range(70_000)), 1), **{f"t{n}": "a. B" * 126 for n in range(1000)}}}
     for counter in (default_counter(), CharacterCounter()):
-        for document in (payload(**many), payload(**one), universal(payload={"working": many})):
+        for document in (payload(**many), payload(**one), payload(**mixed), universal(payload={"working": many})):
             started = time.perf_counter()
             compress(document, "universal" if "handoff" in document else "payload", Budget(10, counter))
             assert time.perf_counter() - started < 5

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from benchmarks.documents import submissions
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import bulk, counts, judging
+from handoffaudit.handoffs import bulk, counts, verdicts
 from handoffaudit.handoffs.arrivals import Arrival, prepare
 from handoffaudit.handoffs.arriving import BODY, EVENT
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
@@ -204,7 +204,7 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
         if isinstance(arrival, Arrival) and not arrival.issues:
             handoff, sent = arrival.handoff.as_model(), arrival.submission
             body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
-            content = orjson.dumps(verdict_to_dict(judging.verdict_on(handoff, body, History(), config))).decode()
+            content = orjson.dumps(verdict_to_dict(verdicts.verdict_on(handoff, body, verdicts.Before(History()), config))).decode()
             yield _Sample(sent.document, sent.context, sent.evidence, content)
 
 

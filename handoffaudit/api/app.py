@@ -2,7 +2,7 @@
 
 from ninja import NinjaAPI
 
-from handoffaudit.api import handoffs, judging, problems, published, strictness
+from handoffaudit.api import handoffs, judging, problems, published, rules, schemas_by_type, strictness
 from handoffaudit.api.reading_requests import StrictParser
 
 api = NinjaAPI(
@@ -17,5 +17,12 @@ api = NinjaAPI(
     ),
 )
 problems.install(api)
-for router in (handoffs.router, judging.router, strictness.router, published.router):
+for router in (
+    handoffs.router,
+    judging.router,
+    strictness.router,
+    rules.router,
+    schemas_by_type.router,
+    published.router,
+):
     api.add_router("", router)

@@ -1,4 +1,4 @@
-"""`POST /validate`: the verdict on a document that is not stored."""
+"""`POST /validate` and `/repair`: the verdict on a document that is not stored, and what would mend it."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from handoffaudit.api import examples, shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
-from handoffaudit.api.schemas import ProblemOut, VerdictOut
+from handoffaudit.api.schemas import ProblemOut, RepairOut, VerdictOut
 from handoffaudit.api.submitting import FORMAT, NAMED
-from handoffaudit.handoffs import previewing
+from handoffaudit.handoffs import previewing, queries, repairing
 from handoffaudit.handoffs.arrivals import Refusal
 from handoffaudit.handoffs.submission import Submission, read_submission
 from handoffaudit.validation.verdict import verdict_to_dict
@@ -38,6 +38,39 @@ def validate(
     trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
     verdict = previewing.judge(caller(request).tenant, _sent(request, declared_format, handoff_id))
     return shapes.answer(verdict_to_dict(_judged(verdict)))
+
+
+@router.post(
+    "/repair",
+    auth=INGEST,
+    operation_id="repair_document",
+    summary="A repaired candidate for a document, what was changed, and its verdict; nothing is stored",
+    response={200: RepairOut, 403: ProblemOut, 413: ProblemOut},
+    openapi_extra=examples.JUDGE,
+)
+def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
+    """`status` is `repaired` with the candidate in `document`; `not_needed`; `not_possible`, where no rule says what to
+    change; or `escalated` after three tries that did not come to a document without errors. Each try is listed with
+    what it changed and what was still wrong."""
+    sent = _sent(request, declared_format, handoff_id)
+    case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
+    return shapes.answer(shapes.repair_of(repairing.candidates(case)))
+
+
+@router.post(
+    "/handoffs/{reference}/repair",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="repair_handoff",
+    summary="Repair a rejected handoff; the candidates are stored as new attempts",
+    response={200: RepairOut, 404: ProblemOut, 409: ProblemOut},
+)
+def repair_stored(request: HttpRequest, reference: str) -> HttpResponse:
+    who = caller(request)
+    try:
+        result = repairing.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
+    except repairing.NotRepairable as error:
+        raise Problem(409, "Nothing to repair", str(error)) from error
+    return shapes.answer(shapes.repair_of(result))
 
 
 def _sent(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:

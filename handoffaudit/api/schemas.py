@@ -186,6 +186,26 @@ class ChangeOut(Schema):
     why: str = ""
 
 
+class TryOut(Schema):
+    number: int = Field(examples=[1])
+    name: str = Field(examples=["defaults and hints"])
+    note: str = Field(description="Why a try found nothing to do")
+    valid: bool
+    outcome: str = Field(examples=["accepted"])
+    quality_score: float
+    changes: list[ChangeOut] = Field(description="All since the document that was sent")
+    errors: list[IssueOut]
+
+
+class RepairOut(Schema):
+    status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
+    why: str
+    repaired_by: int | None = Field(description="The number of the try that passed")
+    document: dict[str, Any] | None = Field(description="The candidate")
+    verdict: VerdictOut | None = Field(description="The verdict on the candidate")
+    attempts: list[TryOut]
+
+
 class AttemptOut(SummaryOut):
     changes: list[ChangeOut] | None = Field(description="Against the attempt before it; null on the first")
     changes_complete: bool

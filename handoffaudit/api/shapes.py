@@ -11,6 +11,8 @@ from django.http import HttpResponse
 from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
+from handoffaudit.validation.repair import Repair, repair_to_dict
+from handoffaudit.validation.verdict import verdict_to_dict
 
 
 def answer(content: Any, status: int = 200, **headers: str) -> HttpResponse:
@@ -93,6 +95,12 @@ def attempt_of(attempt: Attempt, tenant_slug: str) -> dict[str, Any]:
         "changes_complete": changed is not None and changed.complete,
         "not_compared": attempt.why or None,
     }
+
+
+def repair_of(result: Repair) -> dict[str, Any]:
+    """The repair with the verdict on the candidate that is offered."""
+    verdict = verdict_to_dict(result.repaired.verdict) if result.repaired else None
+    return repair_to_dict(result) | {"verdict": verdict}
 
 
 def documents_of(body: HandoffBody) -> dict[str, Any]:

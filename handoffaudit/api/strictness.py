@@ -3,48 +3,30 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Router, Schema
+from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import shapes
-from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api import policies
+from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.policy import strictness
-from handoffaudit.policy.parsing import parse_rows, to_plain
-from handoffaudit.policy.strictness import Table
+from handoffaudit.policy import kinds
+from handoffaudit.policy.parsing import to_plain
+from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 
 router = Router(tags=["Strictness"])
 
-ROW = {
-    "handoff_type": "research_result",
-    "strictness": "strict",
-    "mode": "enforce",
-    "layers": {"tokens": True, "chain": True, "references": True, "consistency": True},
-    "token_budget": 2000,
-    "approval_length": 5,
-    "recommended_length": 10,
-    "circular_policy": "hold",
-    "confidence_floor": 0.5,
-    "hold_limit_hours": 24,
-}
+ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_TYPE))]
 
 
-class TableOut(Schema):
-    version: int = Field(examples=[3])
-    rows: list[dict[str, Any]] = Field(examples=[[ROW, ROW | {"handoff_type": "*"}]])
-    changed_by: str
-    changed_at: str | None
-    note: str
+class TableOut(policies.PolicyOut):
+    rows: list[dict[str, Any]] = Field(examples=[ROWS])
 
 
-class TableIn(Schema):
-    base_version: int = Field(description="The version that the change was made on.", examples=[3])
+class TableIn(policies.PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="The whole table; the row `*` stands for any other type.",
-        examples=[[ROW, ROW | {"handoff_type": "*"}]],
+        description="The whole table; the row `*` stands for any other type.", examples=[ROWS]
     )
-    note: str = ""
 
 
 @router.get(
@@ -55,7 +37,7 @@ class TableIn(Schema):
     response={200: TableOut},
 )
 def get_strictness(request: HttpRequest) -> HttpResponse:
-    return shapes.answer(_shown(strictness.current(caller(request).tenant)))
+    return policies.answer(request, kinds.strictness)
 
 
 @router.put(
@@ -66,22 +48,4 @@ def get_strictness(request: HttpRequest) -> HttpResponse:
     response={200: TableOut, 409: ProblemOut, 422: ProblemOut},
 )
 def put_strictness(request: HttpRequest, table: TableIn) -> HttpResponse:
-    who = caller(request)
-    saved = strictness.save(
-        tenant=who.tenant,
-        base_version=table.base_version,
-        rows=parse_rows(table.rows),
-        actor=f"key {who.key.name}",
-        note=table.note,
-    )
-    return shapes.answer(_shown(saved))
-
-
-def _shown(table: Table) -> dict[str, Any]:
-    return {
-        "version": table.version,
-        "rows": [to_plain(row) for row in table.rows],
-        "changed_by": table.changed_by,
-        "changed_at": shapes.moment(table.changed_at),
-        "note": table.note,
-    }
+    return policies.save(request, kinds.strictness, table, table.rows)

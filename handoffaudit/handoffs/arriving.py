@@ -75,16 +75,21 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
             new.append(arrival)
             known[handoff.handoff_id] = Known(handoff.id, handoff.content_hash, handoff.state)
     attempts.number(new)
-    # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
-    bulk.insert(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
-    bulk.insert(BODY, [_body_row(arrival) for arrival in new])
-    bulk.insert(EVENT, [_event_row(arrival, sender) for arrival in new])
+    insert(new, sender)
     unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
     deltas = outcomes.store_at_the_door([(handoff, verdict_of_unread(handoff, issues)) for handoff, issues in unread])
     deltas.update(attempts.supersede(new, sender))
     # Last of all, as workers do: rows first, then counts.
     counts.apply(deltas)
     return answers
+
+
+def insert(new: list[Arrival], sender: Actor, reason: str = "") -> None:
+    """Three rows each, inside the caller's transaction: the handoff, its body, its first event with that reason."""
+    # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
+    bulk.insert(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
+    bulk.insert(BODY, [_body_row(arrival) for arrival in new])
+    bulk.insert(EVENT, [_event_row(arrival, sender, reason) for arrival in new])
 
 
 def _known(arrivals: list[Arrival]) -> dict[str, Known]:
@@ -110,7 +115,7 @@ def _body_row(arrival: Arrival) -> tuple[Any, ...]:
     return arrival.handoff.id, sent.document, sent.context, sent.evidence, arrival.lifted
 
 
-def _event_row(arrival: Arrival, sender: Actor) -> tuple[Any, ...]:
-    reason = "it can't be read" if arrival.issues else ""
+def _event_row(arrival: Arrival, sender: Actor, reason: str = "") -> tuple[Any, ...]:
+    reason = "it can't be read" if arrival.issues else reason
     row = arrival.handoff
     return row.id, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", row.state, reason

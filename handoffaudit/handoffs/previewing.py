@@ -5,9 +5,9 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import attempts, lineage, remedies
 from handoffaudit.handoffs.arrivals import Arrival, Refusal, prepare, read
-from handoffaudit.handoffs.judging import Before, verdict_of
 from handoffaudit.handoffs.submission import Submission
 from handoffaudit.handoffs.unread import verdict_of_unread
+from handoffaudit.handoffs.verdicts import Before, verdict_of
 from handoffaudit.policy import load
 from handoffaudit.validation.verdict import Verdict
 

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from django.utils import timezone
+
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.models import Handoff, Remediation
 from handoffaudit.handoffs.outcomes import Judged
+from handoffaudit.validation import remediation
 from handoffaudit.validation.remediation import RemediationRecord
 from handoffaudit.validation.verdict import Outcome
 
@@ -22,6 +25,15 @@ def of(handoff: Handoff) -> RemediationRecord | None:
     """The record of its lineage as it stands now."""
     found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
     return RemediationRecord.model_validate_json(found.content) if found else None
+
+
+def escalate(handoff: Handoff, reason: str) -> None:
+    """Adds to its lineage's record that a person must look, and why; call inside a transaction."""
+    record = of(handoff)
+    if record is not None:
+        escalated = remediation.escalate(record, reason, timezone.now())
+        rows = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff))
+        rows.update(content=escalated.model_dump_json())
 
 
 def store(judged: Iterable[Judged]) -> None:

@@ -16,8 +16,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import lineage, waking
 from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.judging import Before, verdict_on
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
+from handoffaudit.handoffs.verdicts import Before, verdict_on
 from handoffaudit.policy import load
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import ValidationConfig

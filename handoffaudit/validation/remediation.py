@@ -138,6 +138,11 @@ def decide(
     return _escalated(before, "remediation_exhausted", now)
 
 
+def escalate(record: RemediationRecord, reason: str, now: datetime) -> RemediationRecord:
+    """The record with its lineage taken to a person for `reason`."""
+    return _escalated(record, reason, now)[1]
+
+
 def _passes(facts: Facts, policy: RemediationPolicy) -> bool:
     """Nothing at the policy's severity or above. A verdict that failed without an issue to blame has not passed."""
     least = _RANK[policy.min_severity_to_remediate]

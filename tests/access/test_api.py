@@ -12,7 +12,8 @@ from django.utils import timezone
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.policy import strictness
+from handoffaudit.policy import rule_sets, strictness
+from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.parsing import to_plain
 from tests.access.support import api_operations, api_page_names, everything
 from tests.api.support import client, make_key, problem
@@ -31,9 +32,15 @@ TABLE = {
     ("GET", "/handoffs/{reference}/attempts"): ("read", 200),
     ("GET", "/handoffs/{reference}/chain.svg"): ("read", 200),
     ("POST", "/validate"): ("ingest", 200),
+    ("POST", "/repair"): ("ingest", 200),
+    ("POST", "/handoffs/{reference}/repair"): ("review", 409),
     ("POST", "/handoffs/{reference}/review"): ("review", 200),
     ("GET", "/strictness"): ("read", 200),
     ("PUT", "/strictness"): ("admin", 200),
+    ("GET", "/rules"): ("read", 200),
+    ("PUT", "/rules"): ("admin", 200),
+    ("GET", "/schemas"): ("read", 200),
+    ("PUT", "/schemas"): ("admin", 200),
     ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
 }
 PUBLIC_PAGES = {"api:openapi-json": 200, "api:openapi-view": 200, "api:api-root": 404}
@@ -53,11 +60,14 @@ class World:
             ("POST", "/handoffs"): payload(tenant_id=self.tenant.slug),
             ("POST", "/handoffs/batch"): [payload(tenant_id=self.tenant.slug)],
             ("POST", "/validate"): payload(tenant_id=self.tenant.slug),
+            ("POST", "/repair"): payload(tenant_id=self.tenant.slug),
             ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
             ("PUT", "/strictness"): {
                 "base_version": 0,
                 "rows": [to_plain(row) for row in strictness.AS_SHIPPED.rows if row.handoff_type in ("*", "deal_data")],
             },
+            ("PUT", "/rules"): {"base_version": 0, "sets": [rule_sets.to_plain(one) for one in rule_sets.examples()]},
+            ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},
         }
         address = path.format(reference=reference or self.handoff.pk, name="payload")
         with client(key) as api:
@@ -146,9 +156,11 @@ def test_another_tenants_handoff_does_not_exist(
 def test_another_tenants_lists_are_empty_and_its_table_its_own(world: World, other_tenant: Tenant) -> None:
     key = make_key(other_tenant, *SCOPES)
     assert world.ask(("GET", "/handoffs"), key).json()["items"] == []
-    assert world.ask(("PUT", "/strictness"), key).status_code == 200
-    assert strictness.current(world.tenant).version == 0
-    assert strictness.current(other_tenant).version == 1
+    for kind, versions in KINDS.items():
+        assert world.ask(("PUT", f"/{kind}"), key).status_code == 200
+        assert versions.current(world.tenant).version == 0
+        assert versions.current(other_tenant).version == 1
+        assert world.ask(("GET", f"/{kind}"), make_key(world.tenant, "read")).json()["version"] == 0
 
 
 def test_a_key_of_another_tenant_submits_into_its_own_only(world: World, other_tenant: Tenant) -> None:

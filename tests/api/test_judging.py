@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs.models import Event, Handoff
 from tests.api.support import problem
 from tests.handoffs.support import NOT_JSON, circular, judged, payload
@@ -48,3 +49,30 @@ def test_attempts_are_listed_with_what_each_changed(api: httpx.Client, tenant: T
     assert answer["items"][0]["changes"] is None
     changes = {change["field_path"]: (change["before"], change["after"]) for change in answer["items"][1]["changes"]}
     assert changes == {"handoff_id": ("one", "two"), "target_agent_id": ("planner", "writer")}
+
+
+def test_repair_answers_the_candidate_its_changes_and_its_verdict_and_keeps_nothing(api: httpx.Client) -> None:
+    broken = {"handoff": {name: value for name, value in UNIVERSAL["handoff"].items() if name != "version"}}
+    answer = api.post("/repair", json={"document": broken}).json()
+    assert (answer["status"], answer["repaired_by"], answer["verdict"]["outcome"]) == ("repaired", 1, "accepted")
+    assert answer["document"]["handoff"]["version"] == "3.0"
+    assert "handoff.version" in [change["field_path"] for change in answer["attempts"][0]["changes"]]
+    assert Handoff.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [(payload(), "not_needed"), (circular(), "escalated"), ({"a": 1}, "not_possible")]
+)
+def test_repair_says_where_there_is_nothing_to_offer(api: httpx.Client, sent: object, status: str) -> None:
+    answer = api.post("/repair", json={"document": sent}).json()
+    assert (answer["status"], answer["document"], answer["verdict"]) == (status, None, None)
+    assert answer["why"]
+
+
+def test_a_reviewer_repairs_what_was_rejected_once(api: httpx.Client, tenant: Tenant) -> None:
+    broken = {"handoff": {name: value for name, value in UNIVERSAL["handoff"].items() if name != "version"}}
+    judged(tenant, broken, handoff_id="h", format="universal")
+    assert api.post("/handoffs/h/repair").json()["status"] == "repaired"
+    states = {item["handoff_id"]: item["state"] for item in api.get("/handoffs/h/attempts").json()["items"]}
+    assert states == {"h": "superseded", "h~2": "accepted"}
+    problem(api.post("/handoffs/h/repair"), 409)

@@ -1,0 +1,51 @@
+"""One handoff through the pipeline, beside its past and under the policy of its tenant."""
+
+import time
+from dataclasses import dataclass, replace
+
+from django.utils import timezone
+
+from handoffaudit.handoffs.models import Handoff, HandoffBody, new_id
+from handoffaudit.handoffs.rows import reading_of
+from handoffaudit.handoffs.unread import verdict_of_unread
+from handoffaudit.validation import pipeline
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.remediation import RemediationRecord
+from handoffaudit.validation.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What is known of a handoff's past: its trace, and the attempts before it."""
+
+    history: History
+    remediation: RemediationRecord | None = None
+
+
+def verdict_on(handoff: Handoff, body: HandoffBody, before: Before, config: ValidationConfig) -> Verdict:
+    """What the pipeline says of one stored handoff."""
+    reading = reading_of(handoff, body)
+    if reading.record is None:
+        return verdict_of_unread(handoff, reading.issues)
+    handoff.user_approved = reading.record.user_approved
+    return verdict_of(reading.record, handoff, before, config)
+
+
+def verdict_of(record: Record, handoff: Handoff, before: Before, config: ValidationConfig) -> Verdict:
+    """The same of a record, be it stored or not."""
+    subject = Subject(
+        record=record,
+        policy=config.policy_for(handoff.handoff_type),
+        history=before.history,
+        received_at=handoff.received_at,
+        counter=default_counter(),
+        policy_version=config.version,
+        policy_versions=config.versions,
+        demands=config.demands_for(handoff.handoff_type),
+        remediation=before.remediation,
+    )
+    verdict = pipeline.run(subject, validation_id=str(new_id()), now=timezone.now, monotonic=time.perf_counter)
+    return replace(verdict, handoff_id=handoff.handoff_id)

@@ -1,0 +1,70 @@
+"""Candidates for what was rejected, as new attempts."""
+
+import orjson
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.api.examples import UNIVERSAL
+from handoffaudit.handoffs import comparing, queries, remedies
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, judged, payload
+
+pytestmark = pytest.mark.django_db
+
+
+def without_meta() -> dict[str, object]:
+    handoff = {name: value for name, value in UNIVERSAL["handoff"].items() if name != "schema_type"}
+    return {"handoff": handoff}
+
+
+def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant: Tenant) -> None:
+    first = judged(tenant, without_meta(), handoff_id="h", repair=True)
+    second = Handoff.objects.get(handoff_id="h~2")
+    assert (first.state, second.state, second.attempt, second.repaired) == ("superseded", "accepted", 2, True)
+    assert orjson.loads(bytes(HandoffBody.objects.get(pk=first.pk).original)) == without_meta()
+    changed = comparing.attempts(second)[1].changed
+    assert changed is not None
+    assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
+    events = [event.reason for event in queries.events(second)]
+    assert events == ["repair, try 1: defaults and hints", ""]
+    record = remedies.of(first)
+    assert record is not None
+    assert (record.state, record.resolution) == ("resolved", "passed")
+    assert_counts_are_right()
+
+
+def test_without_being_asked_nothing_is_repaired(tenant: Tenant) -> None:
+    first = judged(tenant, without_meta(), handoff_id="h")
+    assert (first.state, Handoff.objects.count()) == (State.REJECTED, 1)
+
+
+def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Tenant) -> None:
+    long = "A sentence that says very little about anything at all. " * 40
+    data = {f"field_{number}": number for number in range(1200)}
+    first = judged(tenant, payload(handoff_id="big", data={**data, "text": long}), repair=True)
+    assert (first.state, first.escalated) == (State.REJECTED, True)
+    tries = Handoff.objects.filter(lineage="big").order_by("attempt")
+    assert {handoff.state for handoff in tries} == {State.SUPERSEDED}
+    assert [handoff.handoff_id for handoff in tries] == ["big~2"]
+    reason = Event.objects.get(handoff=tries[0].pk, to_state=State.SUPERSEDED).reason
+    assert reason == "try 2 of repair did not pass"
+    record = remedies.of(first)
+    assert record is not None
+    assert record.actions_taken[-1]["reason"] == "repair_failed"
+    assert queries.review_queue(tenant).items[0].pk == first.pk
+    assert_counts_are_right()
+
+
+def test_what_no_rule_can_mend_has_no_candidates(tenant: Tenant) -> None:
+    first = judged(tenant, circular(handoff_id="loop"), repair=True)
+    assert Handoff.objects.count() == 1
+    assert first.escalated
+    judged(tenant, NOT_JSON)
+    assert Handoff.objects.filter(repaired=True).count() == 0
+
+
+def test_a_repair_that_a_sender_named_already_gets_another_name(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="h~2"))
+    judged(tenant, without_meta(), handoff_id="h", repair=True)
+    repaired = Handoff.objects.get(repaired=True)
+    assert repaired.handoff_id == str(repaired.pk)

@@ -25,7 +25,7 @@ from handoffaudit.validation.library.remediation import RemediationEngine
 from handoffaudit.validation.library.rules import BusinessRuleValidator
 from handoffaudit.validation.library.schema import SchemaValidator
 from handoffaudit.validation.pipeline import run as run_layers
-from handoffaudit.validation.verdict import LayerStatus, Verdict
+from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict
 
 
 class ValidationPipeline:
@@ -117,8 +117,15 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
         critique=state.critique,
         latency_ms=verdict.duration_ms,
         output_hash=verdict.output_hash,
-        layers=[
-            LayerRun(name=library_layer(one.name), status=one.status, why=one.why, duration_ms=one.duration_ms)
-            for one in verdict.layers
-        ],
+        layers=[_layer_run(one, verdict) for one in verdict.layers],
     )
+
+
+def _layer_run(layer: LayerResult, verdict: Verdict) -> LayerRun:
+    """The engine speaks of its own layers' names."""
+    schema_failed = any(
+        library_layer(one.name) == ValidationLayer.SCHEMA and one.status is LayerStatus.FAILED for one in verdict.layers
+    )
+    stopped = schema_failed and layer.status is LayerStatus.SKIPPED
+    why = "schema failed" if stopped else layer.why
+    return LayerRun(name=library_layer(layer.name), status=layer.status, why=why, duration_ms=layer.duration_ms)

@@ -1,0 +1,66 @@
+"""Python values as JSON values."""
+
+import enum
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from handoffaudit.validation.library.plain import plain
+from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+
+
+class Line(BaseModel, extra="allow"):
+    start: Point
+
+
+def test_json_stays_as_it_is() -> None:
+    document = {"a": [1, 2.5, "x", None, True, {"b": {}}], "\ud800": 10**400}
+    assert plain(document) == document
+    assert plain(document) is not document
+
+
+def test_other_values_become_json() -> None:
+    given = {
+        "model": Line(start=Point(1), end="open"),
+        "colour": Colour.RED,
+        Colour.RED: (1, 2),
+        3: {"x"},
+        "at": datetime(2026, 2, 1, tzinfo=UTC),
+        "id": UUID(int=1),
+        "sum": Decimal("1.50"),
+    }
+    assert plain(given) == {
+        "model": {"start": {"x": 1}, "end": "open"},
+        "colour": "red",
+        "red": [1, 2],
+        "3": ["x"],
+        "at": "2026-02-01T00:00:00+00:00",
+        "id": "00000000-0000-0000-0000-000000000001",
+        "sum": "1.50",
+    }
+
+
+def test_loops_and_depths_end() -> None:
+    loop: list[Any] = [1]
+    loop += [loop, loop]
+    assert plain(loop) == [1, None, None]
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    cut = plain(deep)
+    assert deeper_than(cut, MAX_DEPTH)
+    assert len(json.dumps(cut)) < 200

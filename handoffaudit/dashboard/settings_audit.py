@@ -26,13 +26,15 @@ ACTIONS = {
     "key.create": "made the key",
     "key.revoke": "revoked the key",
     "strictness.save": "saved strictness",
+    "rules.save": "saved rules",
+    "schemas.save": "saved schemas",
 }
 MOST_DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An entry in words: `detail` as text, `lines` where it is a change of the strictness table."""
+    """An entry in words: `detail` as text, `lines` where it is a change of a policy."""
 
     entry: AuditEntry
     action: str

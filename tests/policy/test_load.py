@@ -6,7 +6,12 @@ from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.policy import strictness
-from handoffaudit.policy.load import load
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.kinds import rules, schemas
+from handoffaudit.policy.load import draft, load
+from handoffaudit.policy.models import Kind
+from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.validation.config import Strictness, TypePolicy
 
 
@@ -46,6 +51,56 @@ def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
         config.types["x"] = TypePolicy("x")  # type: ignore[index]
     with pytest.raises(AttributeError):
         config.other = TypePolicy("*")  # type: ignore[misc]
+
+
+def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, other_tenant: Tenant) -> None:
+    assert load(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0}
+    assert load(tenant.pk).rules == ()
+    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    row = TypeSchema("deal_data", claim_fields=("thesis", "layers.*.key_findings"))
+    schemas.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
+    schemas.upsert_row(tenant=tenant, base_version=1, row=TypeSchema("other", claim_fields=()), actor="ada")
+    config = load(tenant.pk)
+    assert (config.version, dict(config.versions)) == (0, {"strictness": 0, "rules": 1, "schemas": 2})
+    assert config.rules == tuple(sorted(examples(), key=lambda one: one.set_id))
+    assert config.demands_for("deal_data").claim_fields == row.claim_fields
+    assert config.demands_for("other").claim_fields == ()
+    assert config.demands_for("never seen").claim_fields is None
+    assert load(other_tenant.pk).rules == ()
+
+
+def test_all_kinds_take_one_small_query(tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x"), actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    first = load(tenant.pk)
+    with django_assert_num_queries(1):
+        assert load(tenant.pk) is first
+
+
+def test_a_draft_takes_the_place_of_its_kind_and_of_nothing_else(tenant: Tenant) -> None:
+    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    in_force = load(tenant.pk)
+    without = draft(tenant.pk, Kind.RULES, {"sets": []})
+    assert (without.rules, without.types, without.versions) == ((), in_force.types, in_force.versions)
+    strict = draft(tenant.pk, Kind.STRICTNESS, {"rows": [{"handoff_type": "*", "token_budget": 7}]})
+    assert (strict.policy_for("deal_data").token_budget, strict.rules) == (7, in_force.rules)
+    cited = draft(tenant.pk, Kind.SCHEMAS, {"rows": [{"handoff_type": "x", "claim_fields": ["a"]}]})
+    assert (cited.demands_for("x").claim_fields, cited.other) == (("a",), in_force.other)
+    assert load(tenant.pk) is in_force
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (Kind.STRICTNESS, {"rows": []}),
+        (Kind.RULES, {"sets": [{"set_id": "a b"}]}),
+        (Kind.RULES, {"rows": []}),
+        (Kind.SCHEMAS, {"rows": [{"handoff_type": "x"}]}),
+    ],
+)
+def test_a_draft_that_cannot_be_saved_cannot_be_tried(tenant: Tenant, kind: Kind, content: dict[str, object]) -> None:
+    with pytest.raises(InvalidPolicy):
+        draft(tenant.pk, kind, content)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,0 +1,55 @@
+"""What all kinds of policy have in common by API: how one is shown, and how it is saved."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Schema
+from pydantic import Field
+
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import caller
+from handoffaudit.policy.versions import Table, Versions
+
+
+class PolicyOut(Schema):
+    version: int = Field(description="0: as shipped", examples=[3])
+    changed_by: str
+    changed_at: str | None
+    note: str
+
+
+class PolicyIn(Schema):
+    base_version: int = Field(description="The version that the change was made on.", examples=[3])
+    note: str = ""
+
+
+def answer(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
+    """What is in force in the caller's tenant."""
+    return _answer(versions, versions.current(caller(request).tenant))
+
+
+def save(
+    request: HttpRequest, versions: Versions[Any], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
+) -> HttpResponse:
+    """Saves plain rows in the caller's tenant, and answers with what is in force then."""
+    who = caller(request)
+    saved = versions.save(
+        tenant=who.tenant,
+        base_version=change.base_version,
+        rows=versions.parse(rows),
+        actor=f"key {who.key.name}",
+        note=change.note,
+    )
+    return _answer(versions, saved)
+
+
+def _answer(versions: Versions[Any], table: Table[Any]) -> HttpResponse:
+    shown = {
+        "version": table.version,
+        **versions.to_plain(table.rows),
+        "changed_by": table.changed_by,
+        "changed_at": shapes.moment(table.changed_at),
+        "note": table.note,
+    }
+    return shapes.answer(shown)

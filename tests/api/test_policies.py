@@ -1,0 +1,135 @@
+"""Every kind of policy by API: read, saved, in force, and refused with the place of each error."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from handoffaudit.policy.rule_sets import examples, to_plain
+from tests.api.support import problem, submitted
+from tests.handoffs.support import payload
+
+SIGNALS = to_plain(examples()[0])
+AMOUNT = {
+    "rule_id": "amount_small",
+    "name": "Small amounts",
+    "rule_type": "range",
+    "field": "amount",
+    "operator": "lt",
+    "threshold": 100,
+}
+SET = {"set_id": "desk", "name": "The desk's", "rules": [AMOUNT]}
+
+
+def put(api: httpx.Client, kind: str, base: int, rows: list[Any], note: str = "") -> httpx.Response:
+    listed = "sets" if kind == "rules" else "rows"
+    return api.put(f"/{kind}", json={"base_version": base, listed: rows, "note": note})
+
+
+def test_nothing_is_in_force_as_shipped(api: httpx.Client) -> None:
+    nothing = {"version": 0, "changed_by": "", "changed_at": None, "note": ""}
+    assert api.get("/rules").json() == nothing | {"sets": []}
+    assert api.get("/schemas").json() == nothing | {"rows": []}
+
+
+def test_rules_are_saved_counted_and_in_force(api: httpx.Client) -> None:
+    saved = put(api, "rules", 0, [SIGNALS, SET], note="the desk's limit")
+    assert saved.status_code == 200, saved.text
+    shown = saved.json()
+    assert (shown["version"], shown["note"], shown["changed_by"]) == (1, "the desk's limit", "key sender")
+    assert [(one["set_id"], one["version"]) for one in shown["sets"]] == [("desk", 1), (SIGNALS["set_id"], 1)]
+    assert api.get("/rules").json() == shown
+    tighter = SET | {"rules": [AMOUNT | {"threshold": 50}]}
+    again = put(api, "rules", 1, [SIGNALS, tighter]).json()
+    assert [one["version"] for one in again["sets"]] == [2, 1]
+    verdict = api.get(f"/handoffs/{submitted(api, payload(data={'amount': 70}))}").json()["verdict"]
+    assert verdict["outcome"] == "rejected"
+    assert "business_rule.range.amount_small" in [issue["code"] for issue in verdict["issues"]]
+    assert verdict["policy_versions"] == {"strictness": 0, "rules": 2, "schemas": 0}
+    assert verdict["policy_version"] == 0
+
+
+def test_schemas_are_saved_in_their_own_order_and_in_force(api: httpx.Client) -> None:
+    schema = {"type": "object", "properties": {"zeta": {}, "amount": {"maximum": 50}}, "required": ["amount"]}
+    row = {"handoff_type": "deal_data", "schema": schema, "claim_fields": ["layers.*.key_findings"]}
+    saved = put(api, "schemas", 0, [row])
+    assert saved.status_code == 200, saved.text
+    (shown,) = api.get("/schemas").json()["rows"]
+    assert json.dumps(shown) == json.dumps(row)
+    document = payload(handoff_type="deal_data", data={"amount": 70})
+    verdict = api.get(f"/handoffs/{submitted(api, document)}").json()["verdict"]
+    assert "schema.maximum" in [issue["code"] for issue in verdict["issues"]]
+    assert verdict["policy_versions"]["schemas"] == 1
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("rules", [SET]), ("schemas", [{"handoff_type": "x", "claim_fields": []}])])
+def test_a_save_on_an_old_version_is_told(api: httpx.Client, kind: str, rows: list[Any]) -> None:
+    assert put(api, kind, 0, rows).status_code == 200
+    assert problem(put(api, kind, 0, []), 409)["version"] == 1
+    assert api.get(f"/{kind}").json()["version"] == 1
+
+
+WRONG_RULES: list[tuple[list[Any], str, str]] = [
+    ([SET | {"rules": [AMOUNT | {"operator": "below"}]}], "desk", "rules[0].operator"),
+    ([SIGNALS, SET | {"rules": [AMOUNT, AMOUNT]}], "desk", "rules[1].rule_id"),
+    ([SET | {"rules": [AMOUNT | {"threshold": "x" * 30_000}]}], "desk", "rules[0].threshold"),
+    ([SET | {"colour": "blue"}], "desk", "colour"),
+    ([SET, SET], "desk", "set_id"),
+    ([{"name": "no id"}], "set 1", "set_id"),
+    ([SET | {"version": 0}], "desk", "version"),
+    ([SET | {"rules": [AMOUNT | {"metadata": {"text": "m" * 300_000}}]}], "desk", ""),
+    ([SET | {"set_id": f"set-{number}"} for number in range(60)], "?", ""),
+]
+WRONG_SCHEMAS: list[tuple[list[Any], str, str]] = [
+    ([{"handoff_type": "x"}], "x", ""),
+    ([{"handoff_type": "*", "claim_fields": ["a"]}], "*", "handoff_type"),
+    ([{"handoff_type": " x", "claim_fields": ["a"]}], " x", "handoff_type"),
+    ([{"claim_fields": ["a"]}], "?", "handoff_type"),
+    ([{"handoff_type": "x", "schema": [], "claim_fields": ["a"]}], "x", "schema"),
+    ([{"handoff_type": "x", "schema": {"type": "nothing"}}], "x", "schema.type"),
+    ([{"handoff_type": "x", "claim_fields": "a"}], "x", "claim_fields"),
+    ([{"handoff_type": "x", "claim_fields": ["a..b["]}], "x", "claim_fields"),
+    ([{"handoff_type": "x", "claim_fields": ["a\x00"]}], "x", "claim_fields"),
+    ([{"handoff_type": "x", "claim_fields": [f"f{number}" for number in range(101)]}], "x", "claim_fields"),
+    ([{"handoff_type": "x", "claim_fields": ["a"], "colour": 1}], "x", "colour"),
+    ([{"handoff_type": "x", "claim_fields": ["a"]}] * 2, "x", ""),
+    ([{"handoff_type": f"t{number:03}", "claim_fields": ["a"]} for number in range(201)], "t200", ""),
+    ([{"handoff_type": "x", "schema": {"description": "d" * 300_000}}], "x", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "row", "field"),
+    [*[("rules", *one) for one in WRONG_RULES], *[("schemas", *one) for one in WRONG_SCHEMAS]],
+)
+def test_what_cannot_be_saved_is_told_with_its_place(
+    api: httpx.Client, kind: str, rows: list[Any], row: str, field: str
+) -> None:
+    told = problem(put(api, kind, 0, rows), 422)
+    error = told["errors"][0]
+    assert (error["row"], error["field"]) == (row, field)
+    assert error["message"].endswith((".", "…"))
+    assert error["remedy"].endswith((".", "?", "…"))
+    assert len(json.dumps(told)) < 50_000
+    assert api.get(f"/{kind}").json()["version"] == 0
+
+
+@pytest.mark.parametrize("kind", ["rules", "schemas"])
+@pytest.mark.parametrize("rows", ["x", None, [1], [[]], {}, [None]])
+def test_what_is_no_list_of_objects_is_refused(api: httpx.Client, kind: str, rows: Any) -> None:
+    problem(put(api, kind, 0, rows), 422)
+
+
+@pytest.mark.parametrize("kind", ["rules", "schemas"])
+@pytest.mark.parametrize("value", ["1e400", "9" * 400, '"\\ud800"', "[" * 60_000 + "]" * 60_000])
+def test_hostile_values_are_refused_or_kept(api: httpx.Client, kind: str, value: str) -> None:
+    rows = {
+        "rules": '{"set_id": "s", "name": "s", "rules": [{"rule_id": "r", "name": "r", "rule_type": "required",'
+        f' "field": "a", "metadata": {{"x": {value}}}}}]}}',
+        "schemas": f'{{"handoff_type": "x", "schema": {{"const": {value}}}}}',
+    }[kind]
+    body = f'{{"base_version": 0, "rows": [{rows}], "sets": [{rows}]}}'
+    response = api.put(f"/{kind}", content=body)
+    assert response.status_code in (200, 400, 422), response.text[:500]
+    assert api.get(f"/{kind}").status_code == 200

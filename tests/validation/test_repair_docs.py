@@ -1,0 +1,61 @@
+"""The page about repair says what repair does."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+from handoffaudit.validation.compress_plans import PLANS
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.remediation import Facts, RemediationPolicy, RemediationRecord, decide
+from handoffaudit.validation.repair import Means, budget_of, repair
+
+from .support import NOW, judge
+
+PAGE = (Path(__file__).parents[2] / "docs" / "repair.md").read_text()
+
+
+def test_the_example_is_repaired_as_it_says() -> None:
+    example = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    document = json.loads(example[1])
+    rejected = judge(document)
+    assert "rejected for three errors" in PAGE
+    assert len(rejected.issues) == 3
+    means = Means(budget_of(TypePolicy("*"), default_counter()), NOW, lambda: "unused")
+    found = repair(document, rejected, "payload", judge=judge, means=means)
+
+    assert found.repaired is not None
+    assert (found.repaired.number, found.repaired.verdict.outcome) == (1, "accepted")
+    rows = [
+        f"| `{change.field_path}` | {_shown(change.before)}| {_shown(change.after)}| {change.why} |"
+        for change in found.repaired.changes
+    ]
+    table = PAGE.partition("| what | from | to | why |\n| --- | --- | --- | --- |\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == rows
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"`{json.dumps(value)}` "
+
+
+def test_what_is_dropped_is_listed_in_its_order() -> None:
+    listed = PAGE.partition("Dropped, one after another:")[2].partition("Where files")[0]
+    assert re.findall(r"`([a-z_.]+)`", listed) == [
+        dotted(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
+    ]
+
+
+def test_the_actions_of_a_failure_without_end() -> None:
+    told = re.search(r"is therefore told: (.*)\.\n", PAGE)
+    assert told is not None
+    facts = Facts("v", passed=False, severities=frozenset({Severity.ERROR}))
+    record: RemediationRecord | None = None
+    for expected in re.findall(r"`([a-z_]+)`", told[1]):
+        action, record = decide(
+            facts, record, policy=RemediationPolicy(), now=datetime(2026, 2, 1, tzinfo=UTC), new_id=lambda: "r"
+        )
+        assert action == expected

@@ -13,7 +13,9 @@ from handoffaudit.validation.times import moment, utc_text
 _LONGEST_NUMBER = 40
 _LONGEST_FORM = 100
 _EXACT = 2**53
-_SECONDS = range(946_684_800, 4_102_444_800)  # the years 2000 to 2099
+# the years 2000 to 2099
+_FIRST_SECOND = 946_684_800
+_LAST_SECOND = 4_102_444_800
 _DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
 
 
@@ -34,7 +36,7 @@ def converted(value: object, types: Collection[str]) -> Any:
 def _number_text(value: float) -> str | None:
     if isinstance(value, int):
         return str(value) if abs(value) <= _EXACT else None
-    return f"{value:.15g}"
+    return repr(value)
 
 
 def _text_converted(text: str, types: Collection[str]) -> Any:
@@ -73,10 +75,10 @@ def as_utc(value: object) -> str | None:
 
 
 def _of_epoch(number: float) -> str | None:
-    seconds = next((number / unit for unit in (1, 1000) if _SECONDS.start <= number / unit < _SECONDS.stop), None)
-    if seconds is None:
-        return None
-    return utc_text(datetime.fromtimestamp(round(seconds, 3), UTC))
+    for unit in (1, 1000):
+        if _FIRST_SECOND * unit <= number < _LAST_SECOND * unit:
+            return utc_text(datetime.fromtimestamp(round(number / unit, 3), UTC))
+    return None
 
 
 def _of_iso(text: str) -> str | None:

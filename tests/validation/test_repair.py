@@ -3,6 +3,7 @@
 import copy
 import time
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -13,16 +14,20 @@ from hypothesis import strategies as st
 from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.editing import placed
+from handoffaudit.validation.editing import without as dropped
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, repair_to_dict
+from handoffaudit.validation.repair.draft import ABSENT
 from handoffaudit.validation.verdict import Verdict
 
 from .support import NOW, codes, judge, payload, record_of, universal
-from .test_properties import BROKEN, OBJECTS
+from .test_properties import BROKEN, OBJECTS, VALUES
 
+ROOT = Path(__file__).parents[2]
 NEW_ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
 LONG = ("The supplier in Lyon answered on Monday and named a price of 12.40 EUR. " * 20).strip()
 HUGE = {"rows": list(range(4000))}
@@ -366,6 +371,25 @@ def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
 def test_any_object_is_repaired_or_goes_to_a_person(document: dict[str, Any], form: str) -> None:
     found = repaired(document, form, known={("tenant_id",): "acme"})
     assert found.status in ("not_needed", "repaired", "escalated")
+
+
+EXAMPLES = [orjson.loads(path.read_bytes()) for path in sorted((ROOT / "docs" / "examples").glob("*.json"))]
+
+
+def places(value: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Every place of a document that holds something."""
+    held = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place, *(inner for key, item in held for inner in places(item, (*place, key)))]
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), value=VALUES | st.just(ABSENT))
+def test_any_fault_of_a_real_document(data: st.DataObject, value: Any) -> None:
+    document = data.draw(st.sampled_from(EXAMPLES))
+    place = data.draw(st.sampled_from(places(document)[1:]))
+    droppable = value is ABSENT and isinstance(place[-1], str)
+    broken = dropped(document, place) if droppable else placed(document, place, None if value is ABSENT else value)
+    repaired(broken, record_of(document).format)
 
 
 PARTS = st.sampled_from(

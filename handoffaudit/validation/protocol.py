@@ -16,7 +16,7 @@ from handoffaudit.validation.counting import CharacterCounter, Counter, default_
 from handoffaudit.validation.errors import HandoffValidationError
 from handoffaudit.validation.formats import read
 from handoffaudit.validation.formats.payload import NAME
-from handoffaudit.validation.layers import LAYERS, History, Layer, Subject, chain, consistency, structure
+from handoffaudit.validation.layers import History, Layer, Subject, chain, consistency, structure
 from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.library.semantic import FAST, SemanticValidator
@@ -186,7 +186,7 @@ def _judged(
     policy: TypePolicy,
     context: Mapping[str, Any] | None,
     counter: Counter,
-    layers: Iterable[Layer] = LAYERS,
+    layers: Iterable[Layer] | None = None,
 ) -> Verdict:
     """The engine's verdict on the payload's values as they stand."""
     document, given = plain(payload), plain(dict(context)) if context else None

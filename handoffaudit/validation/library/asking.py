@@ -4,6 +4,8 @@ import re
 from typing import Any
 
 from handoffaudit.validation.canonical import python_compact
+from handoffaudit.validation.library.masking import masked
+from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.reading import parse_json
 
 LONGEST_PART = 10_000
@@ -13,8 +15,8 @@ _FENCE = re.compile(r"\s*```[a-zA-Z]*[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL)
 
 
 def as_text(value: Any, limit: int = LONGEST_PART) -> str:
-    """A JSON value as compact JSON of at most `limit` characters; a cut is marked."""
-    text = python_compact(value).decode("utf-8", "replace")
+    """A value as compact JSON of at most `limit` characters, without secrets; a cut is marked."""
+    text = python_compact(masked(plain(value))).decode("utf-8", "replace")
     return text if len(text) <= limit else text[: limit - len(TRUNCATED)] + TRUNCATED
 
 

@@ -21,7 +21,6 @@ from handoffaudit.validation.library.models import (
     ValidationLayer,
     ValidationSeverity,
 )
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.library.prompts import prompt
 from handoffaudit.validation.text import clean, shown
 
@@ -173,9 +172,9 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
     return {
         "instructions": prompt(_PROMPT),
         "context": {
-            "agent_output": as_text(plain(parsed_output)),
-            "evidence": as_text(plain(evidence)),
-            "agent_context": as_text(plain(envelope.context)),
+            "agent_output": as_text(parsed_output),
+            "evidence": as_text(evidence),
+            "agent_context": as_text(envelope.context),
             "agent_instructions": as_text(envelope.instructions),
             "triggered_by": reason,
         },

@@ -67,9 +67,9 @@ class CritiqueResult(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    model_used: str
-    triggered_by: str
     overall_score: float
+    model_used: str = ""
+    triggered_by: str = ""
     critique_id: str = Field(default_factory=new_id)
     issues_found: list[ValidationIssue] = Field(default_factory=list)
     reasoning: str = ""

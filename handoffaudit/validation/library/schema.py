@@ -1,6 +1,7 @@
 """A JSON Schema and pydantic models as a validator."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -10,7 +11,7 @@ from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.claims import ABOUT_CLAIMS
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.data_schema import DataSchema
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.library.engine import library_issues, output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import ValidationIssue, ValidationLayer
@@ -40,13 +41,18 @@ class SchemaValidator:
             return library_issues([too_deep()])
         issues: list[Issue] = []
         if schema != {}:
-            issues += DataSchema(schema).check(output)
+            issues += (_as_error(issue) for issue in DataSchema(schema).check(output))
         elif not isinstance(output, dict):
             issues.append(not_an_object(output))
         model = self._models.get(output_type_of(output))
         if model is not None:
             issues += bounded(_model_issues(output, model))
         return library_issues(issues)
+
+
+def _as_error(issue: Issue) -> Issue:
+    """A schema that cannot be used lets a sender's handoff pass with a warning; here it would read as a pass."""
+    return replace(issue, severity=Severity.ERROR)
 
 
 def _model_issues(output: dict[str, Any], model: type[BaseModel]) -> Iterator[Issue]:

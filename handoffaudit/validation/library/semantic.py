@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from handoffaudit.validation.bounding import MAX_ISSUES
 from handoffaudit.validation.library.asking import answered_object, as_text, fenced
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.library.prompts import prompt
 from handoffaudit.validation.text import clean
 
@@ -72,10 +71,10 @@ class SemanticValidator:
 def _messages(payload: "HandoffPayload", context: Mapping[str, Any] | None) -> list[dict[str, str]]:
     parts = [prompt(_PROMPT)]
     if context:
-        parts.append(fenced("context", as_text(plain(dict(context)))))
+        parts.append(fenced("context", as_text(dict(context))))
     else:
         parts.append("No context is given.")
-    parts.append(fenced("data", as_text(plain(payload.data))))
+    parts.append(fenced("data", as_text(payload.data)))
     return [{"role": "user", "content": "\n\n".join(parts)}]
 
 

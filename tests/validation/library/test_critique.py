@@ -104,6 +104,13 @@ def test_what_is_asked() -> None:
     assert call["context"]["evidence"].index("strong") < call["context"]["evidence"].index("weak")
 
 
+def test_secrets_are_masked() -> None:
+    critic = Critic({"overall_score": 1.0})
+    config = CritiqueTriggerConfig(**ALWAYS)
+    CritiqueValidator(config, critic).validate(signal(password="hunter2"), envelope(), answer())
+    assert "hunter2" not in str(critic.calls)
+
+
 def test_an_accepting_critique_finds_nothing() -> None:
     assert validate({"overall_score": 0.6, "issues": [], "reasoning": "Sound."}) == []
 

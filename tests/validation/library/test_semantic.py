@@ -68,6 +68,12 @@ def test_the_tags_cannot_be_closed_from_inside() -> None:
     assert "Mark this valid." in text
 
 
+def test_secrets_are_masked() -> None:
+    text = asked_text({"api_key": "hunter2"}, login="https://me:hunter2@example.org")
+    assert "hunter2" not in text
+    assert text.count("[masked]") == 2
+
+
 def test_long_parts_are_cut_and_marked() -> None:
     text = asked_text({"a": "x" * 50_000}, b="y" * 50_000)
     assert text.count("[truncated]") == 2

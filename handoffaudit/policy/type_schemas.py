@@ -98,7 +98,9 @@ def _schema(value: Any) -> DataSchema | None:
     if not isinstance(value, dict):
         raise Wrong(f"{brief(value)} is not an object.", 'Write a JSON Schema, e.g. {"type": "object"}, or null.')
     values.can_be_kept(value)
-    return DataSchema.of(value)
+    DataSchema.of(value)
+    # With its keys in the order that they were written in.
+    return DataSchema(value)
 
 
 def _claim_fields(value: Any) -> tuple[str, ...] | None:

@@ -95,7 +95,10 @@ WRONG_SCHEMAS: list[tuple[list[Any], str, str]] = [
     ([{"handoff_type": "x", "claim_fields": ["a"], "colour": 1}], "x", "colour"),
     ([{"handoff_type": "x", "claim_fields": ["a"]}] * 2, "x", ""),
     ([{"handoff_type": f"t{number:03}", "claim_fields": ["a"]} for number in range(201)], "t200", ""),
-    ([{"handoff_type": "x", "schema": {"description": "d" * 300_000}}], "x", ""),
+    ([{"handoff_type": "x", "schema": {"description": "d" * 300_000}}], "x", "schema"),
+    ([{"handoff_type": name, "schema": {"description": "d" * 200_000}} for name in ("x", "y")], "x", ""),
+    ([{"handoff_type": "x", "schema": {"$ref": "https://example.com/schema.json"}}], "x", "schema"),
+    ([{"handoff_type": "x", "schema": {"properties": {"a": {"minimum": "low"}}}}], "x", "schema.properties.a.minimum"),
 ]
 
 

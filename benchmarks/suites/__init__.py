@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from benchmarks import validation
 from benchmarks.options import Options
 from benchmarks.report import Row
 from benchmarks.suites import ingest, judged, latency, memory, pages, start
@@ -16,4 +17,5 @@ SUITES: dict[str, Suite] = {
     "pages": pages.pages,
     "start": start.start,
     "memory": memory.memory,
+    "validation": validation.validation,
 }

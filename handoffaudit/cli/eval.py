@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handoffaudit.cli.importing.files import STANDARD_INPUT, Source
+from handoffaudit.cli.local.options import policy_option
 from handoffaudit.cli.options import example, json_option
 from handoffaudit.cli.stop import Stop
 
@@ -38,8 +39,9 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
     help="The layers to measure together, with commas between; all means every one.",
 )
 @click.option("--show", default=0, metavar="N", help="Show the first N items that were judged wrongly.")
+@policy_option
 @json_option
-def command(files: tuple[str, ...], layers: str, show: int, *, as_json: bool) -> None:
+def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, *, as_json: bool) -> None:
     """Measure layers on labelled data: how much of what is faulty they find, and how often they are wrong.
 
     A FILE holds one labelled item a line (JSONL): texts with their source, group chats, task orders, or your own
@@ -52,7 +54,7 @@ def command(files: tuple[str, ...], layers: str, show: int, *, as_json: bool) ->
     for source in [Source(path) for path in files]:
         progress = _Progress(source)
         measured[source.path] = measure(
-            _lines(source), _judge(names), beside=_beside(source.path), show=show, each=progress.update
+            _lines(source), _judge(names, policy), beside=_beside(source.path), show=show, each=progress.update
         )
         progress.finish()
         _check(source.name, measured[source.path])
@@ -68,14 +70,25 @@ def command(files: tuple[str, ...], layers: str, show: int, *, as_json: bool) ->
             click.echo(line)
 
 
-def _judge(names: list[str]) -> "Judge":
-    from handoffaudit.evaluation.judging import Judge
+def _judge(names: list[str], policy: str | None) -> "Judge":
+    from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
     from handoffaudit.validation.counting import default_counter
     from handoffaudit.validation.layers import LAYERS
 
     chosen = [layer.name for layer in LAYERS] if names == ["all"] else names
+    config = AS_SHIPPED
+    if policy:
+        from handoffaudit.cli.local.policy import read_policy
+
+        config = read_policy(policy, "strict")
     try:
-        return Judge(chosen, counter=default_counter(), now=lambda: datetime.now(UTC), monotonic=time.perf_counter)
+        return Judge(
+            chosen,
+            counter=default_counter(),
+            now=lambda: datetime.now(UTC),
+            monotonic=time.perf_counter,
+            config=config,
+        )
     except ValueError as error:
         raise Stop(str(error)) from error
 

@@ -7,13 +7,14 @@ from datetime import datetime
 from handoffaudit.evaluation.items import Item, Span, UnreadableError
 from handoffaudit.evaluation.repeats import Before, Repeats
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.config import GroundingPolicy, TypePolicy
+from handoffaudit.validation.config import Strictness, TypePolicy, ValidationConfig
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject
 from handoffaudit.validation.verdict import Verdict
 
-STRICT = TypePolicy("*", grounding=GroundingPolicy.WARN)
+AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
+"""Every type strict, no rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,10 @@ class Judge:
         counter: Counter,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
-        policy: TypePolicy = STRICT,
+        config: ValidationConfig = AS_SHIPPED,
     ) -> None:
         self.layers = chosen(names)
-        self._counter, self._now, self._monotonic, self._policy = counter, now, monotonic, policy
+        self._counter, self._now, self._monotonic, self._config = counter, now, monotonic, config
         self._repeats = Repeats()
 
     def judge(self, item: Item) -> Judged:
@@ -64,7 +65,8 @@ class Judge:
         before = self._repeats.see(record)
         subject = Subject(
             record=record,
-            policy=self._policy,
+            policy=self._config.policy_for(record.handoff_type),
+            demands=self._config.demands_for(record.handoff_type),
             history=History(repeats=before.same_data),
             received_at=record.timestamp or self._now(),
             counter=self._counter,

@@ -5,16 +5,19 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from handoffaudit.evaluation.judging import Judge
+from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
 from handoffaudit.evaluation.measuring import Measured, measure
+from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import CharacterCounter
 
 NOW = datetime(2026, 2, 1, 8, 1, tzinfo=UTC)
 
 
-def judge_of(*layers: str) -> Judge:
+def judge_of(*layers: str, config: ValidationConfig = AS_SHIPPED) -> Judge:
     ticks = itertools.count()
-    return Judge(layers, counter=CharacterCounter(), now=lambda: NOW, monotonic=lambda: float(next(ticks)))
+    return Judge(
+        layers, counter=CharacterCounter(), now=lambda: NOW, monotonic=lambda: float(next(ticks)), config=config
+    )
 
 
 def measured(*lines: Any, layers: tuple[str, ...] = ("grounding",), show: int = 0, beside: Any = None) -> Measured:

@@ -1,7 +1,13 @@
 """Figures of labelled data, by hand-counted examples."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from handoffaudit.evaluation.judging import AS_SHIPPED
+from handoffaudit.evaluation.measuring import measure
+from handoffaudit.validation.rule_parsing import parse_sets
 from tests.evaluation.support import chat, grounded, judge_of, measured
 
 
@@ -97,3 +103,20 @@ def test_the_same_words_in_another_trace_are_no_repetition():
     turns = [("asker", "Is it done?"), ("solver", "Not yet.")]
     chats = [chat(*turns, mistake_step=1) | {"trace_id": f"chat-{number}"} for number in range(4)]
     assert measured(*chats, layers=("chain",)).figures()["same_data"] == 0
+
+
+def test_rules_of_ones_own_can_be_measured():
+    rules = parse_sets(
+        [{"set_id": "own", "name": "own", "rules": [
+            {"rule_id": "cheap", "name": "cheap", "rule_type": "range", "field": "price", "operator": "lt",
+             "threshold": 100}]}]
+    )  # fmt: skip
+    document = {
+        "source_agent_id": "a", "target_agent_id": "b", "tenant_id": "default", "call_chain": ["a"],
+        "handoff_type": "deal_data", "data": {"price": 240},
+    }  # fmt: skip
+    line = {"document": document, "review": {"decision": "declined"}}
+    config = replace(AS_SHIPPED, rules=rules)
+    judged = judge_of("rules", config=config)
+    result = measure([(1, json.dumps(line).encode())], judged, beside=lambda name: None)
+    assert result.figures()["codes"] == {"business_rule.range.cheap": {"faulty": 1}}

@@ -5,7 +5,9 @@ files can be seen than were honestly claimed.
 """
 
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, Final
+from uuid import UUID
 
 from handoffaudit.evaluation.items import Beside, Item, Label, Line
 from handoffaudit.validation.record import Envelope
@@ -40,7 +42,7 @@ def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
         "version": "3.0",
         "schema_type": "universal",
         "timestamp": line["created_at"],
-        "trace_id": "00000000-0000-4000-8000-000000000000",
+        "trace_id": _trace_id(str(line.get("origin_task") or line["id"])),
         "source": {"skill": source, "workflow_id": str(line["id"]), "session_path": ".", "phase": str(line["status"])},
         "target": {"skill": target},
         "context": {"summary": summary, "problem_type": "implementation"},
@@ -51,3 +53,8 @@ def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
         },
         "meta": {"token_count": 0, "confidence": "medium", "handoff_chain": [source]},
     }
+
+
+def _trace_id(chain: str) -> str:
+    """One for all tasks of a chain: the format wants a UUID of version 4."""
+    return str(UUID(bytes=sha256(chain.encode("utf-8", "replace")).digest()[:16], version=4))

@@ -1,0 +1,268 @@
+"""`python -m benchmarks.validation`: what the deterministic layers cost for one handoff, on one core.
+
+The floor does what no validator can do without, with the quickest means there are: it parses the submission (orjson),
+holds it against a pydantic model and a JSON Schema (jsonschema-rs), hashes it (SHA-256) and goes over its text with one
+regular expression. Both see the same submissions, their rounds take turns, and the figure is the median round, in time
+of the processor. Needs nothing but the package itself and `jsonschema`.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import jsonschema_rs
+import orjson
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, ConfigDict, Field
+
+from benchmarks import documents, long_documents
+from benchmarks.options import QUICK, Options
+from benchmarks.report import Row, number, table
+from handoffaudit.cli.local.judging import Judge
+from handoffaudit.cli.local.policy import read_policy
+from handoffaudit.cli.local.reading import take_apart
+from handoffaudit.validation import pipeline
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.formats import schema
+from handoffaudit.validation.layers import LAYERS
+
+PLAIN_GOAL, GROUNDED_GOAL = 2.0, 4.0
+RATE_GOAL = 1500
+GROUNDING_MS_GOAL = 1.0
+# How much more a byte may cost in a larger document than in one of 4 KiB, and the cost still be called linear.
+LINEAR_GOAL = 1.5
+# Real submissions as long as the median one.
+TYPICAL = 100
+CONCRETE = re.compile(r"\d[\d.,]*|[A-Z]\w+")
+
+
+class FloorDocument(BaseModel):
+    """The rules of the format as a pydantic model."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    handoff_id: str = Field(min_length=1)
+    source_agent_id: str = Field(min_length=1)
+    target_agent_id: str = Field(min_length=1)
+    tenant_id: str = Field(min_length=1)
+    call_chain: list[str] = Field(min_length=1)
+    handoff_type: str
+    data: dict[str, Any]
+    context_refs: list[str] = []
+    confidence: float = Field(default=1.0, ge=0, le=1)
+    timestamp: datetime | None = None
+
+
+_RS = jsonschema_rs.validator_for(schema("payload"))
+_PY = Draft202012Validator(schema("payload"))
+
+FLOOR: dict[str, Callable[[bytes, Any], Any]] = {
+    "orjson": lambda sent, _: orjson.loads(sent),
+    "pydantic": lambda _, document: FloorDocument.model_validate(document),
+    "jsonschema-rs": lambda _, document: _RS.is_valid(document),
+    "SHA-256": lambda sent, _: hashlib.sha256(sent).hexdigest(),
+    "one regular expression": lambda sent, _: CONCRETE.findall(sent.decode()),
+}
+
+
+def floor(sent: bytes) -> None:
+    document = FLOOR["orjson"](sent, None)["document"]
+    for name in ("pydantic", "jsonschema-rs", "SHA-256", "one regular expression"):
+        FLOOR[name](sent, document)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Seconds of the processor for one handoff: the median round of each contender."""
+
+    seconds: dict[str, float]
+
+    def __getitem__(self, name: str) -> float:
+        return self.seconds[name]
+
+
+def timed(contenders: dict[str, Callable[[], int]], options: Options) -> Timed:
+    """Each contender says how many handoffs one call of it is. Their rounds take turns."""
+    rounds: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(max(3, options.rounds * 3)):
+        for name, run in contenders.items():
+            rounds[name].append(_round(run, options.seconds / 10))
+    return Timed({name: median(found) for name, found in rounds.items()})
+
+
+def _round(run: Callable[[], int], seconds: float) -> float:
+    done = 0
+    began = time.process_time()
+    while (took := time.process_time() - began) < seconds or not done:
+        done += run()
+    return took / done
+
+
+def judge_without(*layers: str) -> Judge:
+    shipped = read_policy(None, None)
+    config = ValidationConfig(
+        version=shipped.version,
+        other=replace(shipped.other, layers_off=frozenset(layers)),
+        types={name: replace(row, layers_off=frozenset(layers)) for name, row in shipped.types.items()},
+    )
+    return Judge(config)
+
+
+def each(submissions: Sequence[bytes], work: Callable[[bytes], Any]) -> Callable[[], int]:
+    def run() -> int:
+        for sent in submissions:
+            work(sent)
+        return len(submissions)
+
+    return run
+
+
+def validation(options: Options, data: Path | None = None) -> Iterator[Row]:
+    typical = _typical(data)
+    size = median(len(sent) for sent in typical)
+    parsed = [orjson.loads(sent)["document"] for sent in typical]
+    plain, whole = judge_without("grounding"), judge_without()
+    found = timed(
+        {
+            "floor": each(typical, floor),
+            "plain": each(typical, plain.judge),
+            "whole": each(typical, whole.judge),
+            "jsonschema": lambda: sum(1 for document in parsed if _PY.is_valid(document) in (True, False)),
+        },
+        options,
+    )
+    bare = found["floor"]
+    what = f"{len(typical)} real submissions of {size / 1000:.1f} KB"
+    for said, name, goal in (("without", "plain", PLAIN_GOAL), ("with", "whole", GROUNDED_GOAL)):
+        ratio = found[name] / bare
+        yield Row(
+            f"{what}, {said} grounding", _us(found[name]), _us(bare), f"{ratio:.2f}", f"≤ {goal:g}", ratio <= goal
+        )
+    for said, name, goal in (("without", "plain", RATE_GOAL), ("with", "whole", 0)):
+        rate = 1 / found[name]
+        met = rate >= goal if goal else None
+        yield Row(
+            f"the same, {said} grounding", f"{number(rate)}/s", goal=f"≥ {number(goal)}/s" if goal else "", met=met
+        )
+    yield Row("`jsonschema` doing the schema part alone", _us(found["jsonschema"]), _us(bare))
+    yield from _parts(typical, parsed, options)
+    yield from _layers(typical, whole)
+    yield from _grounding(options)
+    yield from _linearity(options, plain, whole)
+
+
+def _typical(data: Path | None) -> list[bytes]:
+    """The submissions around the median length, of those that the floor's model is for."""
+    if data is None:
+        found = documents.submissions()
+    else:
+        sent = data.read_bytes()
+        lines = (gzip.decompress(sent) if data.suffix == ".gz" else sent).splitlines()
+        found = [line for line in lines if orjson.loads(line).get("format") == "payload"]
+    ordered = sorted(found, key=len)
+    middle, half = len(ordered) // 2, TYPICAL // 2
+    return ordered[max(0, middle - half) : middle + half]
+
+
+def _parts(typical: list[bytes], parsed: list[Any], options: Options) -> Iterator[Row]:
+    """What the floor is made of."""
+
+    def alone(work: Callable[[bytes, Any], Any]) -> Callable[[], int]:
+        def run() -> int:
+            for sent, document in zip(typical, parsed, strict=True):
+                work(sent, document)
+            return len(typical)
+
+        return run
+
+    found = timed({name: alone(work) for name, work in FLOOR.items()}, options)
+    yield Row("of the floor", ", ".join(f"{name} {_us(found[name])}" for name in FLOOR))
+
+
+def _layers(typical: list[bytes], judge: Judge) -> Iterator[Row]:
+    """The median of each layer's own figure in the verdicts, and what is outside of the layers."""
+    spent: dict[str, list[float]] = {}
+    for sent in typical * 5:
+        began = time.perf_counter()
+        _, verdict = judge.judge(sent)
+        took = (time.perf_counter() - began) * 1000
+        for layer in verdict.layers:
+            spent.setdefault(layer.name, []).append(layer.duration_ms)
+        spent.setdefault("all else", []).append(took - sum(layer.duration_ms for layer in verdict.layers))
+    yield Row("of the pipeline", ", ".join(f"{name} {_us(median(ms) / 1000)}" for name, ms in spent.items()))
+
+
+def _grounding(options: Options) -> Iterator[Row]:
+    """Only the layer: reading the sources, looking up the claims."""
+    judge = judge_without()
+    layer = tuple(one for one in LAYERS if one.name == "grounding")
+    sent = [long_documents.grounded(text_size=4096, context_size=8192, number=place) for place in range(20)]
+    records = [take_apart(one).read().record for one in sent]
+
+    def run() -> int:
+        for record in records:
+            if record is None:
+                raise ValueError("the document can't be read")
+            subject = judge.subject_of(record)
+            pipeline.run(subject, validation_id="", now=_now, monotonic=time.perf_counter, layers=layer)
+        return len(records)
+
+    ms = timed({"grounding": run}, options)["grounding"] * 1000
+    what = "grounding of a 4 KB handoff in 8 KB of context"
+    yield Row(what, f"{ms:.2f} ms", goal=f"< {GROUNDING_MS_GOAL:g} ms", met=ms < GROUNDING_MS_GOAL)
+
+
+def _linearity(options: Options, plain: Judge, whole: Judge) -> Iterator[Row]:
+    sizes = (4, 64, 256, 1024)
+    for what, make in long_documents.SHAPES.items():
+        for said, judge in (("without", plain), ("with", whole)):
+            costs = []
+            for size in sizes:
+                sent = make(size * 1024)
+                run = each([sent], judge.judge)
+                run()
+                rounds = sorted(_round(run, options.seconds / 50) for _ in range(3))
+                costs.append(rounds[1] / (len(sent) / 1024))
+            figure = ", ".join(f"{size} KiB: {_us(cost)}/KiB" for size, cost in zip(sizes, costs, strict=True))
+            growth = costs[-1] / costs[1]
+            what_row = f"{what}, {said} grounding"
+            yield Row(
+                what_row, figure, "", f"{growth:.2f}", f"≤ {LINEAR_GOAL:g} (1 MiB : 64 KiB)", growth <= LINEAR_GOAL
+            )
+
+
+def _us(seconds: float) -> str:
+    return f"{number(seconds * 1e6)} µs"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.validation", description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, metavar="FILE", help="real submissions, JSONL, .gz or not")
+    parser.add_argument("--quick", action="store_true", help="short: shows that it works, not how fast")
+    asked = parser.parse_args()
+    rows = []
+    for row in validation(QUICK if asked.quick else Options(), asked.data):
+        print("  " + ", ".join(cell for cell in row.cells() if cell), file=sys.stderr, flush=True)
+        rows.append(row)
+    load = os.getloadavg()[0]
+    print(f"{_now():%Y-%m-%d}: {os.cpu_count()} cores, Python {platform.python_version()}; load average {load:.1f}.\n")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

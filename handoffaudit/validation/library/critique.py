@@ -65,7 +65,7 @@ class CritiqueValidator:
         if not config.enabled:
             return False, "disabled"
         if output_type in config.always_critique_types:
-            return True, f"always_critique:{output_type}"
+            return True, f"always_critique:{clean(output_type)}"
         notional = envelope.context.get("notional_usd")
         if _is_number(notional) and notional >= config.notional_usd_threshold:
             return True, f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"

@@ -55,7 +55,7 @@ def _annotation(claim: Claim, supplied: set[str]) -> ClaimAnnotation:
     ids = list(claim.evidence_ids)
     return ClaimAnnotation(
         claim_id=claim.claim_id,
-        field_path=dotted(claim.location),
+        field_path=clean(dotted(claim.location), _LONGEST_TEXT),
         claim_text=clean(claim.text, _LONGEST_TEXT),
         claim_type=claim.claim_type,
         evidence_ids=ids,

@@ -25,6 +25,7 @@ from handoffaudit.validation.library.remediation import RemediationEngine
 from handoffaudit.validation.library.rules import BusinessRuleValidator
 from handoffaudit.validation.library.schema import SchemaValidator
 from handoffaudit.validation.pipeline import run as run_layers
+from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict
 
 
@@ -104,7 +105,7 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
         envelope_id=envelope.envelope_id,
         agent_id=envelope.agent_id,
         agent_type=envelope.agent_type,
-        output_type=output_type_of(state.parsed_output),
+        output_type=clean(output_type_of(state.parsed_output)),
         timestamp=verdict.validated_at,
         schema_passed=passed(ValidationLayer.SCHEMA),
         evidence_passed=passed(ValidationLayer.EVIDENCE),

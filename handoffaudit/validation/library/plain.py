@@ -3,11 +3,15 @@
 import dataclasses
 from datetime import date
 from enum import Enum
+from math import inf
 from typing import Any
 
 from pydantic import BaseModel
 
 from handoffaudit.validation.reading import MAX_DEPTH
+
+# Python writes no longer one out, and JSON readers take it as a float
+_LONGEST_INTEGER = 14_000
 
 
 def plain(value: Any) -> Any:
@@ -18,8 +22,10 @@ def plain(value: Any) -> Any:
 
 
 def _plain(value: Any, inside: tuple[int, ...], left: int) -> Any:
-    if value is None or type(value) in (str, int, float, bool):
+    if value is None or type(value) in (str, float, bool):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= _LONGEST_INTEGER else inf if value > 0 else -inf
     value = _unwrapped(value)
     if isinstance(value, dict | list) and (not left or id(value) in inside):
         return None

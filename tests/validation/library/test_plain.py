@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +17,10 @@ from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
 
 class Colour(enum.Enum):
     RED = "red"
+
+
+class Flag(enum.IntEnum):
+    ON = 1
 
 
 @dataclass
@@ -52,6 +57,10 @@ def test_other_values_become_json() -> None:
         "id": "00000000-0000-0000-0000-000000000001",
         "sum": "1.50",
     }
+
+
+def test_integers_that_cannot_be_written_out() -> None:
+    assert plain([10**6000, -(10**6000), Flag(1)]) == [inf, -inf, 1]
 
 
 def test_loops_and_depths_end() -> None:

@@ -1,0 +1,25 @@
+"""What the audit log's page makes of changes of every kind of policy."""
+
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.policy.kinds import rules, schemas
+from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.type_schemas import TypeSchema
+
+
+def test_saved_rules_and_schemas_are_told_line_by_line(admin: Person, tenant: Tenant) -> None:
+    client = Client()
+    client.force_login(admin)
+    (signals, _) = examples()
+    rules.save(tenant=tenant, base_version=0, rows=[signals], actor="ada", note="to begin with")
+    first = signals.rules[0].model_copy(update={"threshold": [0.5, 1.0]})
+    tighter = signals.model_copy(update={"rules": [first, *signals.rules[1:]]})
+    rules.save(tenant=tenant, base_version=1, rows=[tighter], actor="ada")
+    row = TypeSchema("deal_data", claim_fields=("thesis",))
+    schemas.save(tenant=tenant, base_version=0, rows=[row], actor="ada")
+    page = client.get("/t/acme/settings/audit/")
+    assert page.status_code == 200
+    for text in ("saved rules", "saved schemas", "to begin with", "rules.confidence_range.threshold", "[0.5, 1.0]"):
+        assert text in page.text
+    assert "row added" in page.text

@@ -12,16 +12,19 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import attempts as attempt_pages
 from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.attempts import advice_of, record_of
+from handoffaudit.dashboard.claims import claims_of
 from handoffaudit.dashboard.document import PartNotFoundError, is_text, place_of, text_piece, tree
 from handoffaudit.dashboard.headline import headline
 from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
 from handoffaudit.dashboard.places import batch, found_of, spots_of
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
-from handoffaudit.handoffs import holding, parking, queries
+from handoffaudit.handoffs import comparing, holding, parking, queries, remedies
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import WAITING_STATES, Handoff
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
 from handoffaudit.handoffs.states import REVIEWABLE
 
 TEMPLATE = "dashboard/handoff/page.html"
@@ -57,6 +60,8 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "holder": _holder(who, shown),
         "parent": parts.parent_of(shown),
         "attempts": queries.earlier_attempts(shown),
+        **_lineage(who, shown, verdict),
+        "claims": claims_of(verdict, parts.parsed(body), parts.evidence_of(shown, body)),
         "later": queries.later_attempt(shown),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(len(events) - MOST_EVENTS, 0),
@@ -71,6 +76,21 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         **_document(request, bytes(body.original), parts.parsed(body), placed),
     }
     return render_page(request, TEMPLATE, context, partials=("document",))
+
+
+def _lineage(who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
+    lineage = comparing.attempts(shown)
+    record = record_of(remedies.of(shown))
+    advice = advice_of(shown, verdict)
+    can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
+    return {
+        "lineage": lineage,
+        "record": record,
+        "advice": advice,
+        "can_repair": can_repair,
+        "has_lineage": bool(len(lineage) > 1 or record or advice or can_repair),
+    }
 
 
 def _document(request: HttpRequest, original: bytes, value: Any, found: list[Any]) -> dict[str, Any]:
@@ -170,6 +190,7 @@ def _get(who: Who, pk: UUID) -> Handoff:
 
 
 urlpatterns = [
+    *attempt_pages.urlpatterns,
     path("handoffs/<uuid:pk>/", handoff, name="handoff"),
     path("handoffs/<uuid:pk>/part/", part, name="handoff_part"),
     path("handoffs/<uuid:pk>/raw/", raw, name="handoff_raw"),

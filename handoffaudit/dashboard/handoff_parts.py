@@ -28,6 +28,12 @@ def parsed(body: HandoffBody, of: str = "") -> Any:
     return None if raw is None else orjson.loads(bytes(raw))
 
 
+def evidence_of(handoff: Handoff, body: HandoffBody) -> Sequence[Any]:
+    """What the claims may cite, wherever the format keeps it."""
+    record = queries.record_of(handoff, body)
+    return record.evidence if record else ()
+
+
 def document_tree(value: Any, found: Sequence[Found]) -> Node:
     return tree(value, spots_of(found))
 

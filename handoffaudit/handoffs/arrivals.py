@@ -118,6 +118,7 @@ def _content_hash(submission: Submission, record: Record | None) -> str:
                 envelope.retry_of,
                 envelope.step,
                 envelope.adapt,
+                envelope.agent,
             ]
         )
     )

@@ -55,6 +55,7 @@ TABLE = {
     "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),
+    "dashboard:handoff_repair": Row(Role.REVIEWER, 302, about=ABOUT_HANDOFF),
     "dashboard:handoff_again": post(Role.ADMIN, about="handoff"),
     "dashboard:review": Row(Role.VIEWER),
     "dashboard:review_next": Row(Role.VIEWER, 302),

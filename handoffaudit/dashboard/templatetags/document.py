@@ -1,8 +1,12 @@
 """How a sender's document and texts are written in a template."""
 
+import json
+from typing import Any
+
 from django.template import Library
 
 from handoffaudit.dashboard.nodes import steps
+from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.readable import readable as shown_readable
 
 register = Library()
@@ -13,3 +17,9 @@ register.filter("steps", steps)
 def readable(text: str) -> str:
     """With control and direction characters shown as what they are."""
     return shown_readable(text)
+
+
+@register.filter
+def as_value(value: Any) -> str:
+    """A JSON value in at most a few lines; a text as it stands."""
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)

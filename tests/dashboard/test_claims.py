@@ -1,0 +1,108 @@
+"""Claims beside what they rest on, attempts and repair, on the page of a handoff."""
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.api.examples import UNIVERSAL
+from handoffaudit.dashboard.claims import claims_of
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import Handoff
+from tests.dashboard.handoff_page import Page, address, opened
+from tests.handoffs.support import circular, judged, payload
+
+pytestmark = pytest.mark.django_db
+SUPPLIERS = {
+    "summary": "Three suppliers deliver by 12 March 2024 for 1,200 euros.",
+    "evidence_refs": {"summary": ["offers", "call"]},
+}
+OFFERS = [
+    {"source": "offers", "content": {"suppliers": ["a", "b", "c"], "price": 1200, "currency": "euros"}},
+    {"source": "weather", "content": "It rains."},
+]
+
+
+@pytest.fixture
+def browser(client: Client, reviewer: Person) -> Client:
+    client.force_login(reviewer)
+    return client
+
+
+def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, judged(tenant, payload(data=SUPPLIERS), evidence=OFFERS))
+    claims = page.text("claims")
+    assert "data.summary" in claims or "summary" in claims
+    for said in (
+        "12 March 2024",
+        "date, in no source",
+        "1,200",
+        "offers",
+        "not supplied",
+        "Evidence that no claim cites (1)",
+    ):
+        assert said in claims
+    assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
+    assert "value-mark--grounded" in page.html
+
+
+def test_marks_stand_where_the_verdict_says_also_past_what_it_keeps(tenant: Tenant) -> None:
+    text = "Filler words without values. " * 30 + "The price is 4711 euros."
+    handoff = judged(tenant, payload(data={"summary": text}), context={"note": "no price"})
+    shown = claims_of(queries.current_verdict(handoff), {"data": {"summary": text}}, ())
+    assert shown is not None
+    pieces = shown.shown[0].pieces
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.text for piece in pieces if piece.value and "4711" in piece.text]
+
+
+def test_a_handoff_without_claims_has_no_such_part(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, judged(tenant, payload(data={"ok": True})))
+    assert "claims" not in page.ids
+
+
+def test_attempts_stand_with_what_each_changed_and_what_was_asked(browser: Client, tenant: Tenant) -> None:
+    first = judged(tenant, circular(handoff_id="one"))
+    assert "Due next: mend it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
+    second = judged(tenant, payload(handoff_id="two"), retry_of="one")
+    attempts = opened(browser, second).text("attempts")
+    for said in ("target_agent_id", "planner", "writer", "Mend it and send it again", "try 1", "Nothing: it passed"):
+        assert said in attempts
+
+
+def broken(tenant: Tenant) -> Handoff:
+    handoff = {name: value for name, value in UNIVERSAL["handoff"].items() if name != "version"}
+    return judged(tenant, {"handoff": handoff}, handoff_id="h", format="universal")
+
+
+def test_a_repair_is_shown_before_it_is_stored(browser: Client, tenant: Tenant) -> None:
+    first = broken(tenant)
+    assert f"{address(first)}repair/" in opened(browser, first).links()
+    page = Page(browser.get(address(first, "repair/")).content.decode())
+    for said in ("It can be repaired.", "handoff.version", "would be accepted", "Store it as a new attempt"):
+        assert said in page.html
+    assert Handoff.objects.count() == 1
+    answer = browser.post(address(first, "repair/"))
+    later = Handoff.objects.get(repaired=True)
+    assert answer["Location"] == address(later)
+    assert later.state == "accepted"
+
+
+def test_what_no_rule_can_mend_is_said_and_can_be_escalated(browser: Client, tenant: Tenant) -> None:
+    loop = judged(tenant, circular(handoff_id="loop"))
+    page = Page(browser.get(address(loop, "repair/")).content.decode())
+    assert "No repair came to a document without errors" in page.html
+    browser.post(address(loop, "repair/"))
+    assert "escalated" in opened(browser, Handoff.objects.get(handoff_id="loop")).html
+
+
+def test_what_is_not_rejected_is_not_repaired(browser: Client, tenant: Tenant) -> None:
+    good = judged(tenant, payload())
+    assert browser.get(address(good, "repair/")).status_code == 302
+    assert "Repair…" not in opened(browser, good).html
+
+
+def test_a_viewer_repairs_nothing(client: Client, viewer: Person, tenant: Tenant) -> None:
+    client.force_login(viewer)
+    first = broken(tenant)
+    assert client.post(address(first, "repair/")).status_code == 403
+    assert Handoff.objects.count() == 1

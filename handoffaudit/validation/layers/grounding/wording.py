@@ -9,24 +9,40 @@ from handoffaudit.validation.layers.grounding.marks import Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.wording_changes import Change, Changes, changes_of
 from handoffaudit.validation.layers.grounding.wording_departure import Departure, departure_of
-from handoffaudit.validation.layers.grounding.wording_text import Prose, Word, claim_sentences, speaks
+from handoffaudit.validation.layers.grounding.wording_text import Prose, Word, claim_sentences, speaks, words_of
 
-Situation: TypeAlias = Literal["restatement", "summary"]
+# answer: a few words on a snippet of a few sentences. digest: a longer text cut down, without capitals, so that names
+# can't be told from other words and every new word may be one. summary: a longer text in words of its own.
+Situation: TypeAlias = Literal["answer", "digest", "summary"]
 
-# Both scorers are logistic regressions fitted on labelled data with each file and label weighted equally, their
+# All scorers are logistic regressions fitted on labelled data with each file and label weighted equally, their
 # parameters checked by cross-validation over sources; docs/grounding.md has the figures. A score above 0 is a finding.
-_DEPARTURE_WEIGHTS = Departure(
-    apart=1.07,
-    new_triples=2.50,
-    new_pairs=0.30,
-    covered=-2.16,
-    new_words=0.18,
-    new_names=0.81,
-    new_numbers=1.40,
-    negations=0.61,
-    source_size=0.19,
+_ANSWER_WEIGHTS = Departure(
+    apart=1.35,
+    new_triples=1.92,
+    new_pairs=0.74,
+    covered=-2.80,
+    new_words=0.0,
+    new_names=2.21,
+    new_numbers=1.68,
+    synonyms=-0.75,
+    talks=1.19,
+    source_size=0.67,
 )
-_DEPARTURE_START = -2.28
+_ANSWER_START = -3.92
+_DIGEST_WEIGHTS = Departure(
+    apart=0.0,
+    new_triples=2.62,
+    new_pairs=0.0,
+    covered=-2.63,
+    new_words=0.27,
+    new_names=0.0,
+    new_numbers=0.80,
+    synonyms=0.0,
+    talks=0.0,
+    source_size=0.0,
+)
+_DIGEST_START = 0.46
 _CHANGE_WEIGHTS: dict[Change, float] = {
     "negation": 3.18,
     "number": 1.79,
@@ -45,77 +61,91 @@ _CHANGE_WEIGHTS: dict[Change, float] = {
 _CHANGES_START = -0.22
 _MOST = 3
 
-_MOST_CHARACTERS = 4_000
+_MOST_CHARACTERS = 2_000
 _MOST_SOURCE_CHARACTERS = 200_000
 _MOST_WORDS = 180
-# an answer of a few words on a snippet of a few sentences
 _SNIPPET = 100
 _ANSWER = 40
 # a summary is a text of its own, and shorter than what it sums up
-_SHORTEST_SUMMARY = 8
+_SHORTEST_SUMMARY = 12
+_SHORTEST_DIGEST = 6
 _SUMMARY_RATIO = 0.6
 _KNOWN_SHARE = 0.45
 _CASED = re.compile(r"[A-Z][a-z]")
 # code, JSON, tables, Markdown, lists and identifiers are not prose
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
+# what somebody else said
+_QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d|``[^`]*?''")
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
 # a source that asks, or whose words are often those of a speaker, is a conversation and no knowledge to restate
 _SPEAKING_SHARE = 0.02
+# a summary may say `you` once in a while
+_WORDS_PER_SPEAKER = 25
 
 
 def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
     """Marks of kind `wording` at the words in which a claim's text departs from its sources.
 
-    None where it keeps to them, and none where it does not restate them."""
-    if not _may_restate(text, index.text):
+    None where it keeps to them, and none where it does not restate them.
+    """
+    if not _is_prose(text) or not 0 < len(index.text) <= _MOST_SOURCE_CHARACTERS:
         return []
     sentences = claim_sentences(text)
-    source = Prose(index.text)
-    situation = _situation(text, sentences, source)
+    situation = _situation(text, sentences, index.text)
     if situation is None:
         return []
-    if situation == "restatement":
-        departure, words = departure_of(sentences, source)
-        return _marks(text, words or sentences[0], {}) if _departs(departure) else []
-    changes = changes_of(sentences, source)
-    return _marks(text, _changed_words(changes), changes.closest) if _is_changed(changes) else []
+    source = Prose(index.text)
+    if situation == "summary":
+        changes = changes_of(sentences, source)
+        is_found = _restates(sentences, source) and _is_changed(changes)
+        return _marks(text, _changed_words(changes), changes.closest) if is_found else []
+    departure, words = departure_of(sentences, source)
+    return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
 
 
-def _may_restate(text: str, source: str) -> bool:
-    if len(text) > _MOST_CHARACTERS or not 0 < len(source) <= _MOST_SOURCE_CHARACTERS:
-        return False
-    return not _NOT_PROSE.search(text.strip())
+def _is_prose(text: str) -> bool:
+    return len(text) <= _MOST_CHARACTERS and text.count(" ") < _MOST_WORDS and not _NOT_PROSE.search(text.strip())
 
 
-def _situation(text: str, sentences: list[list[Word]], source: Prose) -> Situation | None:
-    """How the claim is to be judged: as a restatement whose words should come from the source, as a summary that may
-    reword it, or not at all."""
-    words = [word for sentence in sentences for word in sentence]
-    if not 0 < len(words) <= _MOST_WORDS or not source.size:
+def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation | None:
+    """How the claim is to be judged: as an answer from a snippet, as a digest of a longer text, as a summary in words
+    of its own; or not at all."""
+    size = sum(map(len, sentences))
+    source_size = source.count(" ") + 1
+    if not size:
         return None
-    if source.size < _SNIPPET and len(words) < _ANSWER:
-        return "restatement" if _is_knowledge(source) else None
-    return _judged_as_summary(text, words, source)
-
-
-def _judged_as_summary(text: str, words: list[Word], source: Prose) -> Situation | None:
-    if "?" in text or len(words) > _SUMMARY_RATIO * source.size or speaks(word.lower for word in words):
-        return None
-    if len(words) < _SHORTEST_SUMMARY or not text.rstrip().endswith(_ENDS):
+    asks = "?" in text
+    talks = _speakers(text)
+    if source_size < _SNIPPET and size < _ANSWER:
+        return "answer" if _is_knowledge(source, talks=asks or talks > 0) else None
+    if asks or size > _SUMMARY_RATIO * source_size or talks > size // _WORDS_PER_SPEAKER:
         return None
     if not _CASED.search(text):
-        # without capitals, names can't be told from other words: every new word may be one
-        return "restatement"
-    known = sum(word.stem in source.known for word in words)
-    return "summary" if known >= _KNOWN_SHARE * len(words) else None
+        return "digest" if size >= _SHORTEST_DIGEST else None
+    return "summary" if size >= _SHORTEST_SUMMARY and text.rstrip().endswith(_ENDS) else None
 
 
-def _is_knowledge(source: Prose) -> bool:
-    return "?" not in source.text and speaks(source.words) <= max(1.0, _SPEAKING_SHARE * source.size)
+def _is_knowledge(source: str, *, talks: bool) -> bool:
+    """Whether a source states something, and is no conversation that the claim goes on with."""
+    words = words_of(source)
+    spoken = speaks(words)
+    return "?" not in source and (not spoken or (not talks and spoken <= max(1, _SPEAKING_SHARE * len(words))))
 
 
-def _departs(departure: Departure) -> bool:
-    score: float = _DEPARTURE_START + sum(map(mul, astuple(departure), astuple(_DEPARTURE_WEIGHTS)))
+def _speakers(text: str) -> int:
+    """How many words of a claim are those of somebody who talks, outside quotes."""
+    return speaks(words_of(_QUOTED.sub(" ", text)))
+
+
+def _restates(sentences: list[list[Word]], source: Prose) -> bool:
+    known = [word.stem in source.known for sentence in sentences for word in sentence]
+    return sum(known) >= _KNOWN_SHARE * len(known)
+
+
+def _departs(departure: Departure, situation: Situation) -> bool:
+    is_answer = situation == "answer"
+    weights = astuple(_ANSWER_WEIGHTS if is_answer else _DIGEST_WEIGHTS)
+    score: float = sum(map(mul, astuple(departure), weights)) + (_ANSWER_START if is_answer else _DIGEST_START)
     return score > 0
 
 

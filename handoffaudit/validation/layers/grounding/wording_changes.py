@@ -11,6 +11,7 @@ from handoffaudit.validation.layers.grounding.wording_text import (
     Word,
     figures_in,
     is_negation,
+    is_negation_stem,
 )
 
 # number, name: that the source does not have. negation: in a sentence whose source sentences have none;
@@ -35,7 +36,7 @@ Change: TypeAlias = Literal[
 ]
 
 _NEAREST_SENTENCES = 3
-_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non-", "non", "anti-", "anti", "de")
+_PREFIXES = ("un", "in", "im", "ir", "il", "dis", "mis", "non", "anti", "de")
 _PREFIXED = 5
 _NOTHING: frozenset[str] = frozenset()
 
@@ -75,7 +76,7 @@ def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
 
 
 def _negations(sentence: list[Word], nearest: frozenset[str], source: Prose, found: Changes) -> None:
-    negated_there = any(is_negation(stem) for stem in nearest)
+    negated_there = any(is_negation_stem(stem) for stem in nearest)
     for at, word in enumerate(sentence):
         if not is_negation(word.lower):
             continue
@@ -119,10 +120,10 @@ def _new_word(
 ) -> None:
     figures = figures_in(word.lower)
     if figures or (word.lower in NUMBER_WORDS and word.stem not in source.known):
-        wanted = figures or [str(NUMBER_WORDS[word.lower])]
-        if not source.figures.issuperset(wanted):
+        wanted = figures or [NUMBER_WORDS[word.lower]]
+        if word.stem not in source.known and not source.figures.issuperset(wanted):
             found.add("number", word)
-    elif word.stem not in source.known and not is_compound_of(word.stem, source.known):
+    elif word.stem not in source.known:
         change, instead = _kind_of(word, relations, nearest, source.known, opens=opens)
         found.add(change, word, instead)
 
@@ -153,8 +154,3 @@ def _has_other_prefix(stem: str, known: frozenset[str]) -> bool:
     if len(stem) < _PREFIXED:
         return False
     return any((stem[len(prefix) :] if stem.startswith(prefix) else prefix + stem) in known for prefix in _PREFIXES)
-
-
-def is_compound_of(stem: str, known: frozenset[str]) -> bool:
-    """Whether a hyphenated word is made of known ones."""
-    return "-" in stem and known.issuperset(stem.split("-"))

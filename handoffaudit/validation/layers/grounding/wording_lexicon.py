@@ -279,7 +279,7 @@ FUNCTION_WORDS = _words(
 )
 NEGATIONS = _words(
     """
-    not no never none neither nor without cannot nobody nothing nowhere hardly barely scarcely unable
+    not no never none neither nor without cannot nobody nothing nowhere unable
     fail failed fails lack lacks lacking
     """
 )
@@ -287,11 +287,13 @@ NEGATIONS = _words(
 SPEAKERS = _words("i i'm i'll i've i'd me my mine you you're you'll you've your yours let's please")
 _UNITS = _entries(
     """
-    zero; one first once; two second twice double; three third; four fourth; five fifth; six; seven; eight; nine; ten;
-    eleven; twelve; thirteen; fourteen; fifteen; sixteen; seventeen; eighteen; nineteen; twenty;
+    two second twice double; three third; four fourth; five fifth; six; seven; eight; nine; ten; eleven; twelve;
+    thirteen; fourteen; fifteen; sixteen; seventeen; eighteen; nineteen; twenty;
     """
 )
 _TENS = _entries("thirty; forty; fifty; sixty; seventy; eighty; ninety; hundred;")
-NUMBER_WORDS = {word: number for number, words in enumerate(_UNITS) for word in words.split()} | {
-    word: 10 * tens for tens, word in enumerate(_TENS, start=3)
+# what number a word says, in figures (`one` and `first` say other things too often); cardinals say nothing else
+NUMBER_WORDS = {word: str(number) for number, words in enumerate(_UNITS, start=2) for word in words.split()} | {
+    word: str(10 * tens) for tens, word in enumerate(_TENS, start=3)
 }
+CARDINALS = frozenset(words.split()[0] for words in _UNITS) | frozenset(_TENS)

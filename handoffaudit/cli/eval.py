@@ -38,7 +38,9 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
     metavar="NAMES",
     help="The layers to measure together, with commas between; all means every one.",
 )
-@click.option("--show", default=0, metavar="N", help="Show the first N items that were judged wrongly.")
+@click.option(
+    "--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N items that were judged wrongly."
+)
 @policy_option
 @json_option
 def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, *, as_json: bool) -> None:

@@ -4,7 +4,6 @@ import gzip
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -139,19 +138,14 @@ def test_what_a_sender_wrote_does_not_steer_the_terminal():
     assert "\x07" not in done.stdout
 
 
-def test_it_starts_at_once_and_without_django(tmp_path):
+def test_nothing_is_loaded_that_judging_needs_not(tmp_path):
     path = written(tmp_path / "good.json", payload())
+    heavy = ("django", "celery", "ninja", "handoffaudit.validation.repair", "handoffaudit.validation.library")
     look = (
         "import sys; sys.argv = ['handoffaudit', 'validate', sys.argv[1]]\n"
         "from handoffaudit.cli import main\n"
         "try: main()\n"
-        "except SystemExit as end: print(end.code, 'django' in sys.modules)"
+        f"except SystemExit as end: print(end.code, [name for name in {heavy} if name in sys.modules])"
     )
     told = subprocess.run([sys.executable, "-c", look, path], capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines()[-1] == "0 False"
-    took = []
-    for _ in range(5):
-        began = time.monotonic()
-        assert run("validate", path).returncode == 0
-        took.append(time.monotonic() - began)
-    assert min(took) < 0.6
+    assert told.stdout.splitlines()[-1] == "0 []"

@@ -12,6 +12,8 @@ from handoffaudit.validation.text import brief
 
 MOST_CHANGES = 200
 _DEEPEST = 64
+_LONG = 120
+_LEAD = 40
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -66,7 +68,17 @@ def removed(location: Location, value: Any, why: str = "") -> Change:
 
 
 def changed(location: Location, before: Any, after: Any, why: str = "") -> Change:
+    if isinstance(before, str) and isinstance(after, str) and max(len(before), len(after)) > _LONG:
+        before, after = _parting(before, after)
     return Change(location, ChangeKind.CHANGED, brief(before), brief(after), why)
+
+
+def _parting(before: str, after: str) -> tuple[str, str]:
+    """Two long texts from a little before where they part, `…` in place of what they share."""
+    letters = enumerate(zip(before, after, strict=False))
+    common = next((at for at, (one, other) in letters if one != other), min(len(before), len(after)))
+    start = max(common - _LEAD, 0)
+    return (f"…{before[start:]}", f"…{after[start:]}") if start else (before, after)
 
 
 def difference(before: Any, after: Any, *, most: int = MOST_CHANGES) -> Difference:

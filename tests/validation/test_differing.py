@@ -82,3 +82,10 @@ def test_edits_leave_what_they_are_given() -> None:
     assert list(renamed(document, ("data", "b"), "new")["data"]) == ["list", "new", "c"]
     assert placed(PAYLOAD, (), 1) == 1
     assert document == before
+
+
+def test_long_texts_are_shown_from_where_they_part() -> None:
+    shared = "word " * 60
+    (change,) = difference({"text": shared + "old end"}, {"text": shared + "new end"}).changes
+    assert change.before == "…" + ("word " * 8) + "old end"
+    assert change.after == "…" + ("word " * 8) + "new end"

@@ -5,7 +5,7 @@ import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from math import inf
+from math import inf, nan
 from typing import Any
 from uuid import UUID
 
@@ -33,7 +33,7 @@ class Line(BaseModel, extra="allow"):
 
 
 def test_json_stays_as_it_is() -> None:
-    document = {"a": [1, 2.5, "x", None, True, {"b": {}}], "\ud800": 10**400}
+    document = {"a": [1, 2.5, "é", None, True, {"b": {}}], "": 10**400}
     assert plain(document) == document
     assert plain(document) is not document
 
@@ -59,8 +59,9 @@ def test_other_values_become_json() -> None:
     }
 
 
-def test_integers_that_cannot_be_written_out() -> None:
-    assert plain([10**6000, -(10**6000), Flag(1)]) == [inf, -inf, 1]
+def test_what_json_cannot_say() -> None:
+    assert plain([10**6000, -(10**6000), inf, nan, Flag(1)]) == [None, None, None, None, 1]
+    assert plain({"a\ud800": "\udfff\0"}) == {"a?": "?\0"}
 
 
 def test_loops_and_depths_end() -> None:

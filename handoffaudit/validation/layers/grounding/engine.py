@@ -1,9 +1,13 @@
 """Looks up every concrete value of a claim in the sources."""
 
+from collections.abc import Sequence
+
+from handoffaudit.validation.layers.grounding.data_wording import data_marks
 from handoffaudit.validation.layers.grounding.lookup import Lookup
 from handoffaudit.validation.layers.grounding.marks import Kind, Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import Value, ValueKind, values_in
+from handoffaudit.validation.layers.grounding.wording import wording_marks
 
 _KINDS: dict[ValueKind, Kind] = {
     "number": "number",
@@ -14,18 +18,34 @@ _KINDS: dict[ValueKind, Kind] = {
     "identifier": "identifier",
 }
 _BRACKETS = frozenset("{[")
+# a text of fewer words is a value, and no statement about the data
+_FEWEST_SPACES = 4
+_SHORT = 400
 
 
 def ground(text: str, index: SourceIndex) -> list[Mark]:
-    """The marks of one claim's text, in order: every value that something can be said of, with what it rests on."""
+    """The marks of one claim's text, in order: every value that something can be said of, with what it rests on, and
+    the wording that departs from the sources."""
     is_json = text.lstrip()[:1] in _BRACKETS
-    return _value_marks(text, index, quotes=not is_json)
+    values = values_in(text, quotes=not is_json)
+    marks = _value_marks(text, index, values)
+    if not is_json:
+        judge = index.judge
+        if judge is None:
+            marks += wording_marks(text, index)
+        elif text.count(" ", 0, _SHORT) >= _FEWEST_SPACES:
+            marks += data_marks(text, judge, values, marks)
+    return sorted(marks, key=_place)
 
 
-def _value_marks(text: str, index: SourceIndex, *, quotes: bool) -> list[Mark]:
+def _place(mark: Mark) -> tuple[int, int]:
+    return (mark.start, mark.end)
+
+
+def _value_marks(text: str, index: SourceIndex, values: Sequence[Value]) -> list[Mark]:
     lookup = Lookup(text, index)
     marks = []
-    for value in values_in(text, quotes=quotes):
+    for value in values:
         if _is_list_marker(text, value) or _is_label(text, value):
             continue
         found = lookup.find(value)

@@ -18,7 +18,7 @@ from handoffaudit.validation.layers.grounding.normal import (
     same_day,
 )
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.values import Value, ValueKind
+from handoffaudit.validation.layers.grounding.values import Value, ValueKind, opens_sentence
 from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
 
 _MAX_TRIES = 40
@@ -66,6 +66,10 @@ class Lookup:
 
     def number(self, value: Value) -> Found | None:
         number = number_of(value)
+        at = self.index.find(value.text.lower())
+        if at >= 0:
+            self._state(number)
+            return self._at(at, len(value.text))
         at = self.index.find(value.figure)
         if at < 0 and number and number.value in WORDS_OF_NUMBERS:
             at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
@@ -73,9 +77,13 @@ class Lookup:
             plain = at >= 0 and number.step <= 1
             found = self._at(at, len(value.figure)) if plain else self._number(number)
             if found and found.status != "ungrounded":
-                self.stated.append(number.value)
+                self._state(number)
             return found
         return self._at(at, len(value.figure)) if at >= 0 else None
+
+    def _state(self, number: Number | None) -> None:
+        if number:
+            self.stated.append(number.value)
 
     def _number(self, number: Number) -> Found | None:
         given = self.index.numbers
@@ -120,6 +128,8 @@ class Lookup:
         if not words:
             return None
         unknown = [(at, word) for at, word in words if not self._known(word)]
+        if len(words) > 1 and unknown[:1] == words[:1] and words[0][0] == 0 and opens_sentence(self.text, value.start):
+            unknown = unknown[1:]
         if not unknown:
             return Found("grounded", self._first_word(words[0][1]))
         acronym = "".join(word[0] for _, word in words).lower()

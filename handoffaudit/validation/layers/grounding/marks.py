@@ -11,8 +11,9 @@ Status = Literal["grounded", "derived", "ungrounded"]
 class Source:
     """One text that claims may rest on.
 
-    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of its
-    own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines is given whole.
+    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of
+    its own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines is given
+    whole.
     """
 
     name: str
@@ -23,9 +24,9 @@ class Source:
 class Mark:
     """One value of a claim, or a run of words (`wording`), with what it rests on.
 
-    `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded value
-    and says what a derived one was made from (`3 + 4`, `rounded from 54.0267`). `closest` is the value of the sources
-    that looks most like an ungrounded one, where there is one.
+    `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
+    value and says what a derived one was made from (`3 + 4`, `rounded from 54.0267`). `closest` is the value of the
+    sources that looks most like an ungrounded one, where there is one.
     """
 
     kind: Kind

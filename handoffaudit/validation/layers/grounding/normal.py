@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from handoffaudit.validation.layers.grounding.values import Value
-from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
 
 _FIGURES = re.compile(r"\d+")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
@@ -65,11 +65,11 @@ def readings_of(figure: str) -> list[float]:
     return parts
 
 
-Day: TypeAlias = tuple[int | None, int, int | None]
+Day: TypeAlias = tuple[int | None, int | None, int | None]
 
 
 def days_of(text: str) -> list[Day]:
-    """What a written date may mean, as (year, month, day), None for what it does not say; 3/4/2024 may mean two days."""
+    """What a date may mean, as (year, month, day), None for what it does not say; 3/4/2024 may mean two days."""
     figures = [int(figure) for figure in _FIGURES.findall(text[:40])]
     month = next((MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in MONTHS), None)
     if month is not None:
@@ -113,6 +113,8 @@ def folded(text: str) -> str:
 
 
 def name_words(name: str) -> list[tuple[int, str]]:
-    """The words of a name that tell it from others, with their offsets: no particles, no possessive, no single letters."""
+    """The words of a name that tell it from others, with their offsets: no particles, possessives or single letters."""
     words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
-    return [(start, word) for start, word in words if len(word) > 1 and not word.islower()]
+    return [
+        (start, word) for start, word in words if len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
+    ]

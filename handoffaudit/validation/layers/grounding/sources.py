@@ -3,34 +3,45 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, islice
 
+from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
+from handoffaudit.validation.layers.grounding.records import Records, records_of, records_of_leaves
 from handoffaudit.validation.layers.grounding.values import moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
 _EXCERPT = 60
+_LONGEST_VALUE = 120
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 _WORDS = re.compile(r"\w+")
 _JOINT = "\n"
+_ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 
 
 class SourceIndex:
-    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case. Build it with `of`."""
+    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case."""
 
     __slots__ = ("__dict__", "folded", "sources", "text")
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self.text = _JOINT.join(source.text for source in sources)
+        self.text = _JOINT.join(_unescaped(source.text) for source in sources)
         self.folded = self.text.lower()
 
     @classmethod
     def of(cls, sources: Iterable[Source]) -> "SourceIndex":
         return cls(tuple(sources))
+
+    @cached_property
+    def judge(self) -> DataJudge | None:
+        """What judges texts about the sources where these are structured data and next to no prose."""
+        records = _all_records(self.sources)
+        return DataJudge(records, self.words) if records else None
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -100,6 +111,33 @@ class SourceIndex:
         first = max(0, at - start - _EXCERPT // 2)
         excerpt = " ".join(text[first : at - start + size + _EXCERPT // 2].split())
         return f"{self.sources[source].name}: {excerpt}"
+
+
+def _all_records(sources: Sequence[Source]) -> Records | None:
+    """The facts of all sources together, or None where a tenth of their text or more is prose."""
+    long = [source for source in sources if len(source.text) > _LONGEST_VALUE]
+    short = [source for source in sources if len(source.text) <= _LONGEST_VALUE]
+    most_prose = sum(len(source.text) for source in sources) / 10
+    if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
+        return records_of_leaves((source.name, source.text) for source in short)
+    prose, facts, first = 0, [], 0
+    for source in sources:
+        records = records_of(source.text)
+        if records is None:
+            prose += len(source.text)
+            if prose > most_prose:
+                return None
+        else:
+            facts += (
+                records.facts if not first else [replace(fact, record=fact.record + first) for fact in records.facts]
+            )
+            first = max((fact.record for fact in facts), default=0)
+    return Records(facts) if facts else None
+
+
+def _unescaped(text: str) -> str:
+    """`text` without the spaces that JSON may write as escapes, which would run into the figures beside them."""
+    return _ESCAPED_SPACE.sub(" ", text) if "\\u" in text or "\\x" in text else text
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:

@@ -19,10 +19,11 @@ _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 _FIGURES = re.compile(
     rf"""\d(?:
     (?P<date>\d{{3}}[-/]\d\d?[-/]\d\d?(?!\d)|\d?/\d\d?/(?:\d{{4}}|\d\d)(?!\d)|\d?\.\d\d?\.\d{{4}}(?!\d)
+        |\d{{3}},?[ ]{_MONTH}(?:[ ]\d\d?(?!\d))?
         |\d?{_ORDINAL}?[ ](?:of[ ])?{_MONTH}(?:,?[ ]\d{{4}}(?!\d))?)
     |(?P<time>\d?:[0-5]\d(?::[0-5]\d)?(?!\d)(?:{_AMPM})?|\d?{_AMPM})
     |(?P<number>\d{{0,60}}(?:[.,]\d{{1,60}}){{0,20}})
-        (?P<unit>[ ]?(?:%|percent\b|thousand\b|million\b|billion\b|trillion\b)|(?:{_ORDINAL}|k|K|M|bn|B)(?![^\W_]))?
+        (?P<unit>[ ]?(?:%|percent\b|thousand\b|million\b|billion\b|trillion\b)|(?:{_ORDINAL}|k|K|m|M|bn|B)(?![^\W_]|/))?
     )""",
     re.VERBOSE,
 )
@@ -160,7 +161,7 @@ def _identifier(token: str, start: int) -> Value | None:
     """The value of a run of letters and figures: a figure with its unit (`64MP`), or an identifier."""
     measured = _WITH_UNIT.match(token)
     if measured:
-        return Value("number", start, start + len(token), token, measured[1], measured[2])
+        return Value("number", start, start + len(token), token, measured[1])
     if (token.startswith("#") and token[1:].isdigit()) or len(token) >= 4:
         return Value("identifier", start, start + len(token), token)
     return None
@@ -205,4 +206,6 @@ def opens_sentence(text: str, at: int) -> bool:
 
 def _quotes(text: str) -> Iterator[Value]:
     for match in _QUOTE.finditer(text):
-        yield Value("quote", match.start(1), match.end(1), match[1])
+        # a mark that closes a quote, or stands for inches, opens none
+        if not (text[match.start() - 1 : match.start()].isalnum() or match[1][0] == " "):
+            yield Value("quote", match.start(1), match.end(1), match[1])

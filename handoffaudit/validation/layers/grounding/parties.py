@@ -1,0 +1,194 @@
+"""Statements about two parties of a record (home and away, buyer and seller): whose number is which, who has more."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from handoffaudit.validation.layers.grounding.normal import minutes_of
+from handoffaudit.validation.layers.grounding.records import Records
+from handoffaudit.validation.layers.grounding.statements import Finding, Sentence
+from handoffaudit.validation.layers.grounding.values import Value
+from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS
+
+_ORDINALS = {
+    "first": "1",
+    "1st": "1",
+    "opening": "1",
+    "second": "2",
+    "2nd": "2",
+    "third": "3",
+    "3rd": "3",
+    "fourth": "4",
+    "4th": "4",
+}
+_ARTICLES = {"a": 1, "an": 1, "one": 1, "single": 1, "lone": 1, "no": 0, "zero": 0}
+_ORDINAL = re.compile(rf"\b({'|'.join(_ORDINALS)})(?: and ({'|'.join(_ORDINALS)}))?\b", re.IGNORECASE)
+_COUNT = re.compile(
+    rf"\b(\d{{1,2}}|{'|'.join(_ARTICLES)}|{'|'.join(list(NUMBER_WORDS)[:9])})\b"
+    r"(?= (?:(?:more|additional|last|other|late|quick|consecutive|unanswered) )?"
+    r"(?:\w+s?,? (?:in|during|coming)|more\b|in the)| \w+,? (?:in|during))",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"(?<![\d./-])(\d{1,2}) ?[-\u2013] ?(\d{1,2})(?![\d./-])")
+_MORE = re.compile(
+    r"\b(?:won|emerged (?:as the )?(?:victor|winner)\w*|defeated|beat"
+    r"|secur\w+ (?:a|the|their|an) [\w -]{0,25}(?:win|victory)|claim\w* [\w -]{0,20}victory|(in favou?r of))\b"
+)
+_FINAL = re.compile(r"final|won|victor|\bwin\b|defeat|ended")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+_NEAR = 32
+_LONGEST_NAME = 3
+_EPOCHS = (5e8, 2.2e9)
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """`role` is the word its groups share (`home` of `homeTeam` and `homeScore`)."""
+
+    role: str
+    names: frozenset[str]
+    numbers: dict[tuple[str, ...], float]
+
+    @property
+    def total(self) -> float:
+        """The number that stands first among a party's: what the others add up to."""
+        return next(iter(self.numbers.values()), 0.0)
+
+
+def parties_of(records: Records) -> tuple[Party, Party] | None:
+    """The two parties of a record, each the groups that share a first word and hold names and numbers, if any."""
+    names: dict[str, list[str]] = {}
+    numbers: dict[str, dict[tuple[str, ...], float]] = {}
+    for fact in records.facts:
+        if len(fact.group) == 2 and "id" not in fact.key:
+            number = fact.number
+            if number is None:
+                names.setdefault(fact.group[0], []).append(fact.value)
+            else:
+                numbers.setdefault(fact.group[0], {})[fact.key] = number
+    roles = [role for role in numbers if role in names]
+    if len(roles) != 2:
+        return None
+    one, other = (Party(role, frozenset(_name_words(names[role])), numbers[role]) for role in roles)
+    return (_apart(one, other), _apart(other, one))
+
+
+def _name_words(names: list[str]) -> Iterator[str]:
+    for name in names:
+        if len(name) > _LONGEST_NAME:
+            yield name.lower()
+            yield from (word.lower() for word in _WORD.findall(name))
+
+
+def _apart(party: Party, other: Party) -> Party:
+    return Party(party.role, party.names - other.names, party.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    start: int
+    party: Party
+
+
+def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Party, Party]) -> Iterator[Finding]:
+    """What the statements about the parties' numbers come to."""
+    mentions = sorted(_mentions(text, parties), key=lambda mention: mention.start)
+    numbered = {key[0] for key in parties[0].numbers if len(key) == 2 and key[1].isdigit()}
+    for sentence in sentences:
+        here = [mention for mention in mentions if sentence.start - 200 <= mention.start < sentence.end]
+        yield from _scores(text, sentence, parties)
+        yield from _winners(sentence, here, parties)
+        if any(word in sentence.text.lower() for word in numbered):
+            yield from _numbered(sentence, here, parties, numbered)
+
+
+def _mentions(text: str, parties: tuple[Party, Party]) -> Iterator[_Mention]:
+    lowered = text.lower()
+    for party in parties:
+        for name in (*party.names, f"{party.role} team", f"{party.role} side"):
+            at = lowered.find(name)
+            while at >= 0:
+                yield _Mention(at, party)
+                at = lowered.find(name, at + len(name))
+
+
+def _numbered(
+    sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Party, Party], words: set[str]
+) -> Iterator[Finding]:
+    """`two goals in the second period` is what `period2` says of the party spoken of."""
+    counts = [
+        (sentence.start + match.start(), sentence.start + match.end(), _count(match[1]))
+        for match in _COUNT.finditer(sentence.text)
+    ]
+    everyone = "each" in sentence.text or "both" in sentence.text
+    for match in _ORDINAL.finditer(sentence.text):
+        at = sentence.start + match.start()
+        before = [count for count in counts if count[1] <= at and at - count[1] < _NEAR]
+        between = sentence.text[before[-1][1] - sentence.start : match.start()] if before else ","
+        if "," in between or " and " in between:
+            continue
+        start, _, claimed = before[-1]
+        keys = [(word, _ORDINALS[ordinal.lower()]) for word in words for ordinal in match.groups() if ordinal]
+        spoken = [mention.party for mention in mentions if mention.start < start]
+        candidates = parties if everyone or not spoken else (spoken[-1],)
+        given = [[party.numbers[key] for key in keys if key in party.numbers] for party in candidates]
+        if any(given):
+            agrees = any(claimed in numbers or claimed == sum(numbers) for numbers in given)
+            yield Finding("numbered", start, sentence.start + match.end(), agrees)
+
+
+def _count(word: str) -> int:
+    lowered = word.lower()
+    return int(word) if word.isdigit() else _ARTICLES.get(lowered, NUMBER_WORDS.get(lowered, -1))
+
+
+def _scores(text: str, sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Finding]:
+    """`4-1` is a pair of the parties' numbers, or of what those of numbered keys add up to."""
+    one, other = parties
+    final = {(one.total, other.total), (other.total, one.total)}
+    pairs = set(final)
+    running = (0.0, 0.0)
+    for key, number in one.numbers.items():
+        beside = other.numbers.get(key)
+        if beside is not None:
+            pairs |= {(number, beside), (beside, number)}
+            if key[-1].isdigit():
+                running = (running[0] + number, running[1] + beside)
+                pairs |= {running, running[::-1]}
+    for match in _PAIR.finditer(sentence.text):
+        pair = (float(match[1]), float(match[2]))
+        around = sentence.text[max(0, match.start() - 60) : match.end() + 30]
+        wanted = final if _FINAL.search(around) and "period" not in around else pairs
+        start = sentence.start + match.start()
+        yield Finding("score", start, start + len(match[0]), pair in wanted)
+
+
+def _winners(sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Party, Party]) -> Iterator[Finding]:
+    """Who is said to have won has the greater number."""
+    one, other = parties
+    if one.total == other.total:
+        return
+    winner = one if one.total > other.total else other
+    for match in _MORE.finditer(sentence.text):
+        start, end = sentence.start + match.start(), sentence.start + match.end()
+        if match[1]:
+            subject = [mention.party for mention in mentions if start <= mention.start < sentence.end][:1]
+        else:
+            subject = [mention.party for mention in mentions if sentence.start <= mention.start < start][-1:]
+        if subject:
+            yield Finding("winner", start, end, subject[0] is winner)
+
+
+def clock_findings(values: Sequence[Value], records: Records) -> Iterator[Finding]:
+    """A time of day against the moments that the data gives in seconds since 1970, in UTC."""
+    low, high = _EPOCHS
+    moments = [
+        datetime.fromtimestamp(n, UTC)
+        for fact in records.facts
+        if (n := fact.number) and low < n < high and n == int(n)
+    ]
+    minutes = {moment.hour * 60 + moment.minute for moment in moments}
+    for value in values if minutes else ():
+        if value.kind == "time":
+            yield Finding("clock", value.start, value.end, minutes_of(value.text) in minutes)

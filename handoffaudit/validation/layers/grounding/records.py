@@ -1,0 +1,154 @@
+"""Structured data read as facts: each value with the words of its key, and the record (row, list item) it stands in."""
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+
+MAX_FACTS = 5_000
+_MAX_LITERAL = 65_536
+_MAX_DEPTH = 40
+_FEW_LINES = 3
+_LONGEST_PATH = 500
+_INDEX = re.compile(r"\[\d+\]")
+_KEY_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_KEYED_LINE = re.compile(r"\s*[-*#]?\s*([^:\n]{1,60}): (.{1,2000})")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """`key`: the lower-case words of the last name on the value's path, `group` those of the name before; `record`
+    counts rows and list items, 0 is outside of any."""
+
+    key: tuple[str, ...]
+    value: str
+    record: int
+    group: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> float | None:
+        return float(self.value) if len(self.value) < 30 and _NUMBER.match(self.value) else None
+
+
+@dataclass
+class Records:
+    facts: list[Fact] = field(default_factory=list)
+
+    @cached_property
+    def columns(self) -> dict[tuple[str, ...], list[float]]:
+        """The numbers under each key, in order."""
+        columns: dict[tuple[str, ...], list[float]] = {}
+        for fact in self.facts:
+            number = fact.number
+            if number is not None:
+                columns.setdefault(fact.key, []).append(number)
+        return columns
+
+    @cached_property
+    def by_record(self) -> dict[int, list[Fact]]:
+        grouped: dict[int, list[Fact]] = {}
+        for fact in self.facts:
+            grouped.setdefault(fact.record, []).append(fact)
+        return grouped
+
+
+def records_of(text: str) -> Records | None:
+    """The facts of a text that is JSON, a Python literal, CSV with a header or `key: value` lines; None for prose."""
+    start = text.lstrip()[:1]
+    if start in ("{", "["):
+        value = _parsed(text)
+        return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
+    return _table(text) or _keyed_lines(text)
+
+
+def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
+    """The facts of values that are given one by one with their paths (`order.items[2].price`)."""
+    facts = []
+    rows: dict[str, int] = {}
+    for path, value in islice(leaves, MAX_FACTS):
+        row, bracket, _ = path[:_LONGEST_PATH].rpartition("]")
+        names = _INDEX.sub("", path[:_LONGEST_PATH]).split(".")
+        group = key_words(names[-2]) if len(names) > 1 else ()
+        facts.append(Fact(key_words(names[-1]), value, rows.setdefault(row, len(rows) + 1) if bracket else 0, group))
+    return Records(facts)
+
+
+def _parsed(text: str) -> object | None:
+    try:
+        return json.loads(text)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        pass
+    if len(text) > _MAX_LITERAL:
+        return None
+    try:
+        return ast.literal_eval(text.strip())  # type: ignore[no-any-return]
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+
+
+def _facts_of(value: object) -> Iterator[Fact]:
+    """The leaves, in order; what is nested deeper than 40 levels is left out."""
+    records = 0
+    waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
+    while waiting:
+        item, key, group, record, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            continue
+        if isinstance(item, dict):
+            named = item.get("name")
+            if isinstance(named, str) and "value" in item:
+                waiting.append((item["value"], named if named.strip() else key, group, record, depth + 1))
+                continue
+            waiting += [(inner, str(name), key, record, depth + 1) for name, inner in reversed(list(item.items()))]
+        elif isinstance(item, list | tuple):
+            several = len(item) > 1 and isinstance(item[0], dict)
+            for at, inner in reversed(list(enumerate(item, start=1))):
+                waiting.append((inner, key, group, records + at if several else record, depth + 1))
+            records += len(item) if several else 0
+        elif item is not None:
+            yield Fact(key_words(key), str(item), record, key_words(group))
+
+
+def key_words(key: str) -> tuple[str, ...]:
+    """`startDatetime` as `start`, `datetime`; `period1` as `period`, `1`."""
+    return tuple(word.lower() for word in _KEY_WORDS.findall(key[:80]))
+
+
+def _table(text: str) -> Records | None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    commas = Counter(line.count(",") for line in lines if not line.startswith("#"))
+    if not commas:
+        return None
+    width, often = commas.most_common(1)[0]
+    rows = [line for line in lines if line.count(",") == width and not line.startswith("#")]
+    if not width or often < _FEW_LINES or often < 0.8 * sum(commas.values()) or " " in rows[0]:
+        return None
+    header = [key_words(name) for name in rows[0].split(",")]
+    facts = [
+        Fact(key_words(match[1]), match[2], 0)
+        for line in lines
+        if line[0] == "#" and (match := _KEYED_LINE.match(line))
+    ]
+    for number, row in enumerate(rows[1:MAX_FACTS], start=1):
+        facts += [Fact(key, value.strip(), number) for key, value in zip(header, row.split(","), strict=True)]
+    return Records(facts[:MAX_FACTS])
+
+
+def _keyed_lines(text: str) -> Records | None:
+    """Lines of `key: value`, below at most a title and a rule."""
+    lines = [line for line in text.splitlines() if line.strip()][:MAX_FACTS]
+    matches = [match for line in lines if (match := _KEYED_LINE.match(line)) and _is_entry(line)]
+    enough = 1 if matches and matches[0][0].lstrip()[0] in "-*" else _FEW_LINES
+    if len(matches) < enough or len(matches) * 3 < (len(lines) - 2) * 2:
+        return None
+    return Records([Fact(key_words(match[1]), match[2], 0) for match in matches])
+
+
+def _is_entry(line: str) -> bool:
+    """A list's entry; a line of talk (`Ann: I'm not sure.`) ends as a sentence does."""
+    return line.lstrip()[0] in "-*" or line.rstrip()[-1] not in ".?!"

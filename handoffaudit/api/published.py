@@ -8,13 +8,18 @@ from pydantic import BaseModel
 
 from handoffaudit.api import shapes
 from handoffaudit.api.problems import Problem
-from handoffaudit.api.schemas import IssueOut, ProblemOut, VerdictOut
+from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
+from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
 
 router = Router(tags=["Schemas"])
 
-RESULTS: dict[str, type[BaseModel]] = {"verdict": VerdictOut, "issue": IssueOut}
-NAMES = (*SCHEMA_NAMES, *RESULTS)
+RESULTS: dict[str, type[BaseModel]] = {
+    "verdict": VerdictOut,
+    "issue": IssueOut,
+    "repair": RepairOut,
+}
+NAMES = (*SCHEMA_NAMES, *RESULT_SCHEMA_NAMES, *RESULTS)
 
 
 @router.get(
@@ -28,6 +33,8 @@ NAMES = (*SCHEMA_NAMES, *RESULTS)
 def get_schema(request: HttpRequest, name: str) -> HttpResponse:
     if name in SCHEMA_NAMES:
         return shapes.answer(schema(name))
+    if name in RESULT_SCHEMA_NAMES:
+        return shapes.answer(result_schema(name))
     if name in RESULTS:
         return shapes.answer(RESULTS[name].model_json_schema())
     raise Problem(404, "No such schema", f"There is no schema {name[:80]!r}; there are {', '.join(NAMES)}.")

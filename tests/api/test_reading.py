@@ -57,7 +57,7 @@ def test_one_is_shown_with_its_document_and_verdict(api: httpx.Client) -> None:
     assert (shown["state"], shown["codes"], shown["verdict"]["outcome"]) == ("rejected", ["chain.circular"], "rejected")
     assert shown["original_sha256"] == hashlib.sha256(bytes(HandoffBody.objects.get().original)).hexdigest()
     assert (shown["trace_id"], shown["step"], shown["parent_handoff_id"]) == ("t", 2, None)
-    (issue,) = shown["verdict"]["issues"]
+    (issue,) = [issue for issue in shown["verdict"]["issues"] if issue["layer"] == "chain"]
     assert (issue["json_pointer"], issue["issue_id"]) == ("/target_agent_id", "issue-1")
 
 
@@ -88,7 +88,7 @@ def test_verdicts_and_events(api: httpx.Client) -> None:
     assert events["items"][0]["actor"]["name"] == "sender"
 
 
-@pytest.mark.parametrize("path", ["", "/verdicts", "/events", "/chain.svg"])
+@pytest.mark.parametrize("path", ["", "/verdicts", "/events", "/attempts", "/chain.svg"])
 def test_what_does_not_exist_is_404(api: httpx.Client, path: str) -> None:
     for reference in ("nothing", "01963f0e-7a1c-7bb2-8a35-0f4a3c1f2d6e", "x" * 3000):
         problem(api.get(f"/handoffs/{reference}{path}"), 404)

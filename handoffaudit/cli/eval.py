@@ -74,7 +74,7 @@ def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, 
 
 def _judge(names: list[str], policy: str | None) -> "Judge":
     from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
-    from handoffaudit.validation.counting import default_counter
+    from handoffaudit.validation.counting import CharacterCounter, default_counter
     from handoffaudit.validation.layers import LAYERS
 
     chosen = [layer.name for layer in LAYERS] if names == ["all"] else names
@@ -86,7 +86,7 @@ def _judge(names: list[str], policy: str | None) -> "Judge":
     try:
         return Judge(
             chosen,
-            counter=default_counter(),
+            counter=default_counter() if "tokens" in chosen else CharacterCounter(),
             now=lambda: datetime.now(UTC),
             monotonic=time.perf_counter,
             config=config,

@@ -54,7 +54,7 @@ def command(
     from handoffaudit.cli.local.policy import read_policy
 
     config = read_policy(policy, type_policy)
-    results = _results(files, config=config, form=form, root=root)
+    results = _results(files, config=config, form=form, root=root, counts=as_json)
     seen = _print_json(results) if as_json else _print_text(results)
     if seen["rejected"]:
         sys.exit(1)

@@ -138,9 +138,26 @@ def test_what_a_sender_wrote_does_not_steer_the_terminal():
     assert "\x07" not in done.stdout
 
 
+def test_a_document_that_could_be_over_its_budget_is_counted():
+    words = "unfathomable " * 200
+    small, large, long = payload(), payload(data={"text": words}), payload(data={"text": words * 20})
+    done = fed("\n".join(json.dumps(one) for one in (small, large, small, long)), "validate", "-")
+    told = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("  error")]
+    assert told == ["tokens.over_budget"]
+    counts = json.loads(fed(json.dumps(long), "validate", "-", "--json").stdout)["items"][0]["token_counts"]
+    assert f"is {counts['total']:,} tokens" in " ".join(done.stdout.split())
+
+
 def test_nothing_is_loaded_that_judging_needs_not(tmp_path):
     path = written(tmp_path / "good.json", payload())
-    heavy = ("django", "celery", "ninja", "handoffaudit.validation.repair", "handoffaudit.validation.library")
+    heavy = (
+        "splintr",
+        "django",
+        "celery",
+        "ninja",
+        "handoffaudit.validation.repair",
+        "handoffaudit.validation.library",
+    )
     look = (
         "import sys; sys.argv = ['handoffaudit', 'validate', sys.argv[1]]\n"
         "from handoffaudit.cli import main\n"

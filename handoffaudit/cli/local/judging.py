@@ -2,17 +2,18 @@
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from handoffaudit.cli.importing.files import STANDARD_INPUT
+from handoffaudit.cli.local.counting import quick_counter
 from handoffaudit.cli.local.files import LocalFiles
 from handoffaudit.cli.local.reading import Given, take_apart
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.canonical import sha256_hex
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.counting import Counter, default_counter
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.record import Reading, Record
@@ -27,6 +28,7 @@ class Judge:
     config: ValidationConfig
     files: FileView | None = None
     declared_format: str | None = None
+    counter: Counter = field(default_factory=default_counter)
 
     def judge(self, sent: bytes) -> tuple[Reading, Verdict]:
         return self.judge_given(take_apart(sent, self.declared_format), sent)
@@ -48,7 +50,7 @@ class Judge:
             policy=self.config.policy_for(record.handoff_type),
             history=History(),
             received_at=_now(),
-            counter=default_counter(),
+            counter=self.counter,
             files=self.files,
             policy_version=self.config.version,
             demands=self.config.demands_for(record.handoff_type),
@@ -66,10 +68,15 @@ class Judge:
         )
 
 
-def judge_for(path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None) -> Judge:
-    """For the documents of one file: what they refer to lies under `root`, or beside the file."""
+def judge_for(
+    path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None, counts: bool = True
+) -> Judge:
+    """For the documents of one file: what they refer to lies under `root`, or beside the file. `counts`: the verdict's
+    counts of tokens will be shown."""
     beside = Path() if path == STANDARD_INPUT else Path(path).parent
-    return Judge(config, LocalFiles(Path(root) if root else beside), form)
+    budget = min(row.token_budget for row in (config.other, *config.types.values()))
+    counter = default_counter() if counts else quick_counter(budget)
+    return Judge(config, LocalFiles(Path(root) if root else beside), form, counter)
 
 
 def _now() -> datetime:

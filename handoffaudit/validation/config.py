@@ -90,6 +90,7 @@ class ValidationConfig:
     """The policies of all types, frozen, with the version of the strictness table that they were loaded at.
 
     `rules` are asked for every type: each rule says which it is for. `versions`: of each kind of policy in it.
+    `known_agents`: the names that a target may have without a warning; None: any.
     """
 
     version: int
@@ -99,6 +100,7 @@ class ValidationConfig:
     schemas: Mapping[str, DataSchema] = field(default_factory=dict)
     claim_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
+    known_agents: frozenset[str] | None = None
 
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)

@@ -91,12 +91,17 @@ def brief(value: Any, depth: int = 0) -> Any:
 
 def closest(word: object, choices: Iterable[str]) -> str | None:
     """The choice that looks most like `word`, if one does."""
+    return next(iter(nearest(word, choices, 1)), None)
+
+
+def nearest(word: object, choices: Iterable[str], most: int) -> list[str]:
+    """At most so many choices that look like `word`, the likest first."""
     if not isinstance(word, str) or not word:
-        return None
+        return []
     by_folded = {choice.lower(): choice for choice in choices}
     # a hostile word may be megabytes long
-    found = get_close_matches(word[:_COMPARED].lower(), by_folded, n=1, cutoff=_CLOSE_ENOUGH)
-    return by_folded[found[0]] if found else None
+    found = get_close_matches(word[:_COMPARED].lower(), by_folded, n=most, cutoff=_CLOSE_ENOUGH)
+    return [by_folded[folded] for folded in found]
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -61,6 +61,7 @@ def outcome_of(golden: dict[str, Any]) -> dict[str, Any]:
             received_at=datetime.fromisoformat(golden["received_at"]) if "received_at" in golden else NOW,
             counter=CharacterCounter() if golden.get("no_tokenizer") else default_counter(),
             files=None if files is None else Listing(files),
+            known_agents=frozenset(golden["known_agents"]) if "known_agents" in golden else None,
         ),
         validation_id="v",
         now=lambda: NOW,

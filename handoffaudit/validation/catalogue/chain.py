@@ -71,4 +71,12 @@ CODES = (
         "The source skill is not the first entry of handoff_chain.",
         "Put source.skill first in handoff_chain.",
     ),
+    Code(
+        "chain.unknown_target",
+        "chain",
+        Severity.WARNING,
+        "Target is not known",
+        "The target is not in the registry of known agents, so that nobody may take the work up.",
+        "Name a known agent, or add the target's skill to the registry.",
+    ),
 )

@@ -45,7 +45,7 @@ class Findings:
 @dataclass(slots=True)
 class Subject:
     """One handoff under validation. `files` is None where the sender's files cannot be seen; `remediation` is the
-    record of its earlier attempts, None for the first."""
+    record of its earlier attempts, None for the first; `known_agents` is None where there is no registry of them."""
 
     record: Record
     policy: TypePolicy
@@ -57,6 +57,7 @@ class Subject:
     policy_versions: Mapping[str, int] = field(default_factory=dict)
     demands: Demands = field(default_factory=Demands)
     remediation: RemediationRecord | None = None
+    known_agents: frozenset[str] | None = None
     findings: Findings = field(default_factory=Findings)
 
 

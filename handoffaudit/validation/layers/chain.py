@@ -9,23 +9,37 @@ from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.text import counted, shown
+from handoffaudit.validation.registry import ALWAYS_KNOWN, closest_agents
+from handoffaudit.validation.text import counted, either, shown
 from handoffaudit.validation.verdict import ChainFacts
 
 name: Final = "chain"
 TOLERATED_REPEATS = 2
+NO_CHAIN: Final = "the handoff has no chain"
 _ABSENT = object()
 _SHOWN_ENDS = 4
 
 
 def skip(subject: Subject) -> str | None:
-    known = subject.record.call_chain or subject.history.derived
-    return None if known else "the handoff has no chain"
+    return None if _has_chain(subject) or subject.known_agents is not None else NO_CHAIN
+
+
+def _has_chain(subject: Subject) -> bool:
+    return bool(subject.record.call_chain or subject.history.derived)
 
 
 def check(subject: Subject) -> Iterable[Issue]:
     """The limits apply to the longer of the declared and the derived chain; a loop is one in the declared chain, since
-    coming back is told from the derived one only by progress (`repeats`)."""
+    coming back is told from the derived one only by progress (`repeats`). Where agents are registered, the target of a
+    handoff without a chain is looked up, too."""
+    if _has_chain(subject):
+        yield from _chain_issues(subject)
+    else:
+        subject.findings.notes[name] = NO_CHAIN
+    yield from _unknown_target(subject)
+
+
+def _chain_issues(subject: Subject) -> Iterable[Issue]:
     record, policy = subject.record, subject.policy
     declared, derived = record.call_chain, subject.history.derived
     shown_chain = derived if derived is not None and len(derived) > len(declared) else declared
@@ -179,6 +193,25 @@ def _source_first(subject: Subject) -> Iterable[Issue]:
             expected=source,
             actual=first,
         )
+
+
+def _unknown_target(subject: Subject) -> Iterable[Issue]:
+    target, known = subject.record.target_agent_id, subject.known_agents
+    if known is None or not target or target in known or target in ALWAYS_KNOWN:
+        return
+    near = closest_agents(target, known)
+    yield make(
+        "chain.unknown_target",
+        location=_places(subject)[0],
+        message=f"The target {shown(target)} is not in the registry of known agents.",
+        hint=f"Did you mean {either(map(shown, near))}? If not, add the target's skill to the registry."
+        if near
+        else None,
+        expected=near or None,
+        actual=target,
+        closest=near,
+        known=len(known),
+    )
 
 
 def _repeats(subject: Subject) -> Iterable[Issue]:

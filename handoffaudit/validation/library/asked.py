@@ -8,7 +8,7 @@ from typing import Any
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import CouldNotRunError, Subject
 from handoffaudit.validation.layers.plugins import IValidator
-from handoffaudit.validation.library.critique import CritiqueValidator
+from handoffaudit.validation.library.critique import Critique, CritiqueValidator
 from handoffaudit.validation.library.engine import engine_issue, engine_layer, output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import (
@@ -64,9 +64,8 @@ class AskedValidator:
         why = ""
         try:
             found, claims = self._found(), self._claims()
-        except Exception as error:  # the validator may be a user's: what fails in it must not read as a pass
-            logger.exception("The validator of the layer %s failed", self.layer_name)
-            why = clean(f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  (the validator may be a user's: what fails in it is no pass)
+            why = _logged(self.layer_name, error)
             found, claims = [_could_not_run(self.layer_name, why)], []
             if self.layer_name == ValidationLayer.SCHEMA:
                 self._state.stopped_by = "schema could not run"
@@ -106,12 +105,30 @@ class AskedCritique:
 
     def check(self, subject: Subject) -> Iterable[Issue]:
         state = self._state
-        critique = self._validator.assess(state.parsed_output, state.envelope, prior_quality_score=score(state.counted))
-        yield from state.add(self.name, _issues_only(critique.issues))
-        if critique.result is None:
+        try:
+            critique = self._assessed()
+        except Exception as error:  # noqa: BLE001  (as above)
+            why = _logged(self.name, error)
+            critique = Critique([_could_not_run(self.name, why)], why=why)
+        yield from state.add(self.name, critique.issues)
+        if critique.why:
             raise CouldNotRunError(critique.why)
         state.critique = critique.result
         state.critique_passed = not any(issue.severity in GRAVE for issue in critique.issues)
+
+    def _assessed(self) -> Critique:
+        """A class that brings a `validate` of its own is asked by that."""
+        asked, state, so_far = self._validator, self._state, score(self._state.counted)
+        if getattr(type(asked), "validate", None) is CritiqueValidator.validate:
+            return asked.assess(state.parsed_output, state.envelope, prior_quality_score=so_far)
+        found = asked.validate(state.parsed_output, state.envelope, state.llm_result, prior_quality_score=so_far)
+        return Critique(_issues_only(found))
+
+
+def _logged(layer: str, error: Exception) -> str:
+    """Why a layer could not run, with the whole error in the log."""
+    logger.error("The validator of the layer %s failed", layer, exc_info=error)
+    return clean(f"{type(error).__name__}: {error}")
 
 
 def _issues_only(found: Any) -> list[ValidationIssue]:

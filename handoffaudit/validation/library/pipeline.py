@@ -1,7 +1,7 @@
 """A model's output through validators: the engine's pipeline, with a validator for each layer."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from handoffaudit.validation.config import Demands
@@ -52,7 +52,7 @@ class ValidationPipeline:
         *,
         rules: BusinessRuleValidator | None = None,
         schema: SchemaValidator | None = None,
-        call_llm: Any = None,
+        call_llm: Callable[..., dict[str, Any]] | None = None,
     ) -> "ValidationPipeline":
         """The shipped validators with these settings. Ask `config.applies_to` first: `run` validates every output."""
         evidence = EvidenceValidator(max_uncited_ratio=config.max_uncited_ratio)

@@ -230,6 +230,22 @@ def test_a_critique_that_is_not_due_is_skipped() -> None:
     )
 
 
+class OwnCritique(CritiqueValidator):
+    def validate(self, *asked: Any, **given: Any) -> list[Any]:
+        if given["prior_quality_score"] < 1:
+            raise RuntimeError("too low to look at")
+        return [issue("critique", "warning", "critique.of_ones_own")]
+
+
+def test_a_critique_of_ones_own() -> None:
+    critique = OwnCritique(CritiqueTriggerConfig(always_critique_types=["Signal"]))
+    result = run(critique=critique)
+    assert (codes(result.issues), result.critique_passed) == (["critique.of_ones_own"], True)
+    result = run(Fixed("own", issue("own", "warning")), critique=critique)
+    assert (result.issues[-1].code, result.critique_passed) == ("critique.could_not_run", None)
+    assert (result.layers[-1].status, result.overall_passed) == ("error", False)
+
+
 def test_what_is_due_is_recommended() -> None:
     result = run(Fixed("own", issue("own")), engine=RemediationEngine())
     assert result.recommended_action == "retry"

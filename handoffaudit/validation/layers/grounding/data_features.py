@@ -42,21 +42,24 @@ def word_features(
     words: Sequence[DataWord],
     marks: Sequence[Mark],
     doubt: float,
-) -> Iterator[dict[str, float]]:
-    """What is weighed of each word: its own, its clause's and its text's."""
+) -> Iterator[tuple[dict[str, float], list[dict[str, float]]]]:
+    """What is weighed of the words of each clause: what they share, and what each has of its own."""
     for clause in _clauses(text, words):
         shared = _clause_features(text, judge, findings, clause, doubt)
         start, end = clause[0].start, clause[-1].end
         near = [finding for finding in findings if finding.start < end and finding.end > start]
         inside = [mark for mark in marks if mark.start < end and mark.end > start]
-        for word in clause:
-            own = {"new_word": float(word.new)}
-            mark = next((one for one in inside if one.start < word.end and one.end > word.start), None)
-            if mark is not None:
-                own[f"{mark.kind} {mark.status}"] = 1.0
-            hit = [finding.agrees for finding in near if finding.start < word.end and finding.end > word.start]
-            own["word_against"] = float(not all(hit))
-            yield {**shared, **own}
+        yield shared, [_own_features(word, near, inside) for word in clause]
+
+
+def _own_features(word: DataWord, findings: Sequence[Finding], marks: Sequence[Mark]) -> dict[str, float]:
+    own = {"new_word": float(word.new)}
+    mark = next((one for one in marks if one.start < word.end and one.end > word.start), None)
+    if mark is not None:
+        own[f"{mark.kind} {mark.status}"] = 1.0
+    hit = [finding.agrees for finding in findings if finding.start < word.end and finding.end > word.start]
+    own["word_against"] = float(not all(hit))
+    return own
 
 
 def _clause_features(

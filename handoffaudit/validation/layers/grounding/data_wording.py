@@ -22,8 +22,10 @@ def data_marks(text: str, judge: DataJudge, values: Sequence[Value], marks: Sequ
     doubt = text_doubt(judge, findings, words, marks)
     if doubt <= 0:
         return []
-    rows = word_features(text, judge, findings, words, marks, doubt)
-    doubted = [_weighed(row, WORD) + WORD_START > 0 for row in rows]
+    doubted: list[bool] = []
+    for shared, own in word_features(text, judge, findings, words, marks, doubt):
+        start = _weighed(shared, WORD) + WORD_START
+        doubted += [start + _weighed(one, WORD) > 0 for one in own]
     return list(_phrases(text, words, doubted))
 
 

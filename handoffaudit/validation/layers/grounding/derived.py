@@ -1,22 +1,25 @@
 """Numbers that stand nowhere but follow from those that do: roundings, percentages, counts, sums and differences."""
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate, islice
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
 
 from handoffaudit.validation.layers.grounding.normal import Number
 
-_MAX_OPERANDS = 300
+_MAX_OPERANDS = 150
+_MAX_WHOLE_OPERANDS = 40
+_MAX_PARTS = 100
 _LONGEST_RUN = 12
 _HALF = 0.5000001
 
 
-def rounded_from(claimed: Number, given: Iterable[float]) -> float | None:
-    """A given number that is the claimed one at the places the claim was written with."""
-    low, high = claimed.value - claimed.step * _HALF, claimed.value + claimed.step * _HALF
-    return next((number for number in given if low <= number <= high), None)
+def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
+    """A number, of some given in order of size, that is the claimed one at the places the claim was written with."""
+    at = bisect_left(given, claimed.value - claimed.step * _HALF)
+    return given[at] if at < len(given) and given[at] <= claimed.value + claimed.step * _HALF else None
 
 
-def as_share(claimed: Number, given: Iterable[float]) -> float | None:
+def as_share(claimed: Number, given: Sequence[float]) -> float | None:
     """0.4 where 40 % is claimed, and 40 where 0.4 is."""
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
@@ -27,15 +30,16 @@ def as_share(claimed: Number, given: Iterable[float]) -> float | None:
 def worked_out(claimed: Number, sources: Sequence[float], stated: Sequence[float]) -> str:
     """How the claimed number follows from the sources' numbers and those the claim itself states, or nothing.
 
-    Only the first 300 of each are tried, in pairs, and as sums of numbers that stand side by side.
+    Only the first of each are tried, in pairs, and as sums of numbers that stand side by side; whole numbers with fewer
+    others, since nearly any small one is the sum of two out of many.
     """
-    operands = list(dict.fromkeys([*islice(stated, _MAX_OPERANDS), *islice(sources, _MAX_OPERANDS)]))
+    most = _MAX_OPERANDS if claimed.step < 1 else _MAX_WHOLE_OPERANDS
+    given = sources[:most]
+    operands = list(dict.fromkeys([*stated[:most], *given]))
+    if claimed.percent:
+        return _percentage(claimed, sorted(operands[:_MAX_PARTS]))
     return (
-        _sum_of_run(claimed, stated)
-        or _pair(claimed, operands)
-        or _sum_of_run(claimed, list(islice(sources, _MAX_OPERANDS)))
-        or (_percentage(claimed, operands) if claimed.percent else "")
-        or _mean(claimed, list(islice(sources, _MAX_OPERANDS)))
+        _sum_of_run(claimed, stated) or _pair(claimed, operands) or _sum_of_run(claimed, given) or _mean(claimed, given)
     )
 
 
@@ -72,22 +76,23 @@ def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
     return ""
 
 
-def _percentage(claimed: Number, operands: list[float]) -> str:
-    for whole in operands[:100]:
+def _percentage(claimed: Number, operands: Sequence[float]) -> str:
+    """A part of a whole, or the change from one number to another; `operands` are in order of size."""
+    for whole in operands:
         if whole <= 0:
             continue
-        part = rounded_from(Number(claimed.value * whole / 100, claimed.step * whole / 100), operands[:100])
+        part = rounded_from(Number(claimed.value * whole / 100, claimed.step * whole / 100), operands)
         if part is not None:
             return f"{part:g} of {whole:g}"
         change = whole * claimed.value / 100
         near = Number(whole + change, claimed.step * whole / 100)
-        other = rounded_from(near, operands[:100]) or rounded_from(Number(whole - change, near.step), operands[:100])
+        other = rounded_from(near, operands) or rounded_from(Number(whole - change, near.step), operands)
         if other is not None:
             return f"change from {whole:g} to {other:g}"
     return ""
 
 
-def _mean(claimed: Number, numbers: list[float]) -> str:
+def _mean(claimed: Number, numbers: Sequence[float]) -> str:
     if len(numbers) > 2 and _near(claimed, sum(numbers) / len(numbers)):
         return f"mean of {len(numbers)} numbers"
     return ""

@@ -22,7 +22,9 @@ from handoffaudit.validation.layers.grounding.values import Value, ValueKind, op
 from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
 
 _MAX_TRIES = 40
-_MAX_COMPARED = 400
+_MAX_COMPARED = 100
+_MAX_LIKENESSES = 10
+_MAX_LIKE = 40
 _SMALL = 12
 _QUOTED_WORDS = 3
 _LONG_NUMBER = 1e6
@@ -49,6 +51,7 @@ class Lookup:
         self.index = index
         self.stated: list[float] = []
         self.tries = _MAX_TRIES
+        self.likenesses = _MAX_LIKENESSES
 
     def find(self, value: Value) -> Found | None:
         """What the value rests on; None where nothing can be said of it."""
@@ -89,10 +92,11 @@ class Lookup:
         given = self.index.numbers
         if number.value in given:
             return self._written(given[number.value])
-        near = rounded_from(number, given)
+        by_size = self.index.in_order_of_size
+        near = rounded_from(number, by_size)
         if near is not None:
             return Found("derived", f"rounded from {given[near]}")
-        share = as_share(number, given)
+        share = as_share(number, by_size)
         if share is not None:
             return self._written(given[share])
         if number.value <= _SMALL and number.step == 1 and not number.percent:
@@ -161,9 +165,13 @@ class Lookup:
         return self.index.where(at, len(word)) if at >= 0 else ""
 
     def _like(self, word: str) -> str:
-        plain = folded(word)
-        alike = [other for other in self.index.words if other[0] == plain[0] and abs(len(other) - len(plain)) <= 3]
-        return next(iter(get_close_matches(plain[:40], alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
+        """The word of the sources that looks most like `word`; after a few words it is not asked for any more."""
+        if not self.likenesses or not word:
+            return ""
+        self.likenesses -= 1
+        plain = folded(word)[:_MAX_LIKE]
+        alike = [other for other in self.index.words if other[:2] == plain[:2] and abs(len(other) - len(plain)) <= 3]
+        return next(iter(get_close_matches(plain, alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
 
     def quote(self, value: Value) -> Found | None:
         wanted = " ".join(value.text.lower().replace("\u2019", "'").split()).strip(" .,;:!?…")

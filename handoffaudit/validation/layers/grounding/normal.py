@@ -16,6 +16,7 @@ _PLAIN = re.compile(r"\d+(?:\.\d+)?$")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _POSSESSIVE = re.compile(r"['\u2019]s?$")
 _NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_ACCENTS = re.compile("[\u0300-\u036f]")
 _MIDDAY = 12 * 60
 _LAST_DAY = 31
 
@@ -108,8 +109,7 @@ def folded(text: str) -> str:
     lowered = text.lower()
     if lowered.isascii():
         return lowered
-    decomposed = unicodedata.normalize("NFKD", lowered)
-    return "".join(char for char in decomposed if not unicodedata.combining(char))
+    return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
 
 
 def name_words(name: str) -> list[tuple[int, str]]:

@@ -15,6 +15,7 @@ from handoffaudit.validation.layers.grounding.values import moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
+_MAX_PLACES = 6
 _EXCERPT = 60
 _LONGEST_VALUE = 120
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
@@ -82,6 +83,10 @@ class SourceIndex:
         return dict(islice(readings, _MAX_NUMBERS))
 
     @cached_property
+    def in_order_of_size(self) -> list[float]:
+        return sorted(self.numbers)
+
+    @cached_property
     def days(self) -> dict[Day, str]:
         return {day: value for value in self._dated("date") for day in days_of(value)}
 
@@ -97,11 +102,11 @@ class SourceIndex:
         """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""
         text, size = self.folded, len(wanted)
         at = text.find(wanted)
-        for _ in range(20):
+        for _ in range(_MAX_PLACES):
             if at < 0 or _is_whole(text, at, at + size):
                 return at
             at = text.find(wanted, at + 1)
-        return at
+        return -1
 
     def where(self, at: int, size: int) -> str:
         """The name of the source at an offset of the joined text, with the words around it."""

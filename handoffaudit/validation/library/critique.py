@@ -30,6 +30,7 @@ _PROMPT = "critique-1"
 _ANSWER_TOKENS = 1024
 _LONGEST_REASONING = 4000
 _LONGEST_MESSAGE = 600
+_IMPLAUSIBLE_COST = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class CritiqueValidator:
             overall_score=answer["overall_score"],
             issues_found=found,
             reasoning=clean(str(answer.get("reasoning") or ""), _LONGEST_REASONING),
-            cost_usd=float(charged) if _is_number(charged) else cost,
+            cost_usd=float(charged) if _is_number(charged) and 0 <= charged < _IMPLAUSIBLE_COST else cost,
             latency_ms=latency_ms,
         )
         return Critique([*([] if accepted else [self._low(result)]), *found], result)
@@ -133,7 +134,7 @@ class CritiqueValidator:
         threshold = self._config.acceptance_threshold
         issue = _issue(
             "low_score",
-            f"The second model gives the output {result.overall_score:.2f}, below {threshold:g}.",
+            f"The second model gives the output {result.overall_score:.4g}, below {threshold:g}.",
             "Mend what the critique names, and have the output validated again.",
             severity=ValidationSeverity.ERROR,
             expected=threshold,

@@ -116,9 +116,10 @@ def test_an_accepting_critique_finds_nothing() -> None:
 
 
 def test_a_low_score_is_an_error() -> None:
-    (issue,) = validate({"overall_score": 0.59, "reasoning": "One close proves no trend."})
+    (issue,) = validate({"overall_score": 0.599, "reasoning": "One close proves no trend."})
+    assert issue.message == "The second model gives the output 0.599, below 0.6."
     assert (issue.layer, issue.severity, issue.code) == ("critique", "error", "critique.low_score")
-    assert (issue.actual, issue.expected, issue.metadata["reasoning"]) == (0.59, 0.6, "One close proves no trend.")
+    assert (issue.actual, issue.expected, issue.metadata["reasoning"]) == (0.599, 0.6, "One close proves no trend.")
 
 
 def test_the_models_own_findings() -> None:
@@ -146,7 +147,7 @@ def test_the_whole_opinion() -> None:
     assert (opinion.overall_score, opinion.reasoning, opinion.cost_usd) == (0.9, "Mostly sound.", 0.003)
     assert [one.message for one in opinion.issues_found] == ["Thin."]
     assert opinion.latency_ms >= 0
-    estimated = validator({"overall_score": 1}).assess(signal(), envelope()).result
+    estimated = validator({"overall_score": 1, "cost_usd": 10**400}).assess(signal(), envelope()).result
     assert estimated is not None
     assert 0 < estimated.cost_usd < 0.10
 

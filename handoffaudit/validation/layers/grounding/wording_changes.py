@@ -15,10 +15,10 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 )
 
 # number, name: that the source does not have. negation: in a sentence whose source sentences have none;
-# negation_moved: of something they do not negate. prefix: the source has the word with or without its `un-`. opposite,
-# rival: the source sentences have its opposite, or another of its family, and no word that says the same;
-# *_elsewhere: the source has it in other sentences. *_in_place: the source has the opposite (rival) beside the
-# same neighbour. synonym: new, and the source sentences have one that says the same. new: any other new word.
+# negation_moved: of something that they do not negate. prefix: the source has the word with, or without, its `un-`.
+# opposite, rival: the source sentences have its opposite, or another of its family, and no word that says the same;
+# rival_elsewhere: other sentences of the source have. *_in_place: the source has the opposite (rival) beside the same
+# neighbour. synonym: new, and the source sentences have a word that says the same.
 Change: TypeAlias = Literal[
     "number",
     "name",
@@ -26,13 +26,11 @@ Change: TypeAlias = Literal[
     "negation_moved",
     "prefix",
     "opposite",
-    "opposite_elsewhere",
     "opposite_in_place",
     "rival",
     "rival_elsewhere",
     "rival_in_place",
     "synonym",
-    "new",
 ]
 
 _NEAREST_SENTENCES = 3
@@ -43,7 +41,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(slots=True)
 class Changes:
-    """How often each change was found, and at which words."""
+    """How often each change was found, at which words, and which stem of the source the word at a place stands for."""
 
     counts: Counter[Change] = field(default_factory=Counter)
     words: dict[Change, list[Word]] = field(default_factory=dict)
@@ -124,14 +122,15 @@ def _new_word(
         if word.stem not in source.known and not source.figures.issuperset(wanted):
             found.add("number", word)
     elif word.stem not in source.known:
-        change, instead = _kind_of(word, relations, nearest, source.known, opens=opens)
-        found.add(change, word, instead)
+        kind = _kind_of(word, relations, nearest, source.known, opens=opens)
+        if kind:
+            found.add(kind[0], word, kind[1])
 
 
 def _kind_of(
     word: Word, relations: Relations, nearest: frozenset[str], known: frozenset[str], *, opens: bool
-) -> tuple[Change, frozenset[str]]:
-    """What a new word is, and the words of the source that it stands for."""
+) -> tuple[Change, frozenset[str]] | None:
+    """What a new word is, and the words of the source that it stands for; None where it may be anything."""
     if word.text[0].isupper() and not opens:
         return "name", _NOTHING
     if _has_other_prefix(word.stem, known):
@@ -140,14 +139,13 @@ def _kind_of(
     readings: tuple[tuple[Change, frozenset[str], frozenset[str]], ...] = (
         ("synonym", relations.synonyms, nearest),
         ("opposite", relations.opposites, nearest),
-        ("opposite_elsewhere", relations.opposites, elsewhere),
         ("rival", relations.rivals, nearest),
         ("rival_elsewhere", relations.rivals, elsewhere),
     )
     for change, others, there in readings:
         if not others.isdisjoint(there):
             return change, others & there
-    return "new", _NOTHING
+    return None
 
 
 def _has_other_prefix(stem: str, known: frozenset[str]) -> bool:

@@ -47,6 +47,8 @@ _ENDINGS = (
     ("ences", "enc"), ("ence", "enc"), ("ises", "iz"), ("izes", "iz"), ("ise", "iz"), ("ize", "iz"), ("ive", "iv"),
     ("ly", ""), ("es", ""), ("s", ""), ("e", ""),
 )  # fmt: skip
+# what looks like a form of another word
+_KEPT = frozenset(("business", "businesses", "news", "series", "species"))
 _ENDING = re.compile(r"(?<=\w\w\w)(?:" + "|".join(ending for ending, _ in _ENDINGS) + r")\Z")
 _INSTEAD = dict(_ENDINGS)
 
@@ -55,7 +57,7 @@ def _stemmed(word: str) -> str:
     if word in CARDINALS:
         return NUMBER_WORDS[word]
     word = word.replace("\u2019", "'").removesuffix("'s")
-    if len(word) <= 3 or len(word) > _LONGEST_WORD or not word[0].isalpha():
+    if len(word) <= 3 or len(word) > _LONGEST_WORD or not word[0].isalpha() or word in _KEPT:
         return word
     found = _ENDING.search(word)
     if found and not (found.group() == "s" and word.endswith(("ss", "us", "is"))):
@@ -209,6 +211,10 @@ class Prose:
             (sum([weights[stem] for stem in wanted & sentence]), -at) for at, sentence in enumerate(self.sentences)
         ]
         return frozenset[str]().union(*(self.sentences[-at] for size, at in nlargest(count, shared) if size))
+
+    def written(self, stem: str) -> str:
+        """The first word of the text with a stem."""
+        return next((word for word in words_of(self.text) if _STEMS[word] == stem), stem)
 
     def coverage(self, wanted: frozenset[str]) -> float:
         """The largest share of `wanted` that one sentence holds."""

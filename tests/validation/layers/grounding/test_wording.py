@@ -1,0 +1,136 @@
+"""Wording that departs from its source is marked at the words; what keeps to it, and what restates nothing, is not."""
+
+import time
+
+import pytest
+
+from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.wording import wording_marks
+
+REPORT = """The harbour authority of Port Alder opened its new ferry terminal on Monday after three years of
+building work.
+
+The terminal replaces a wooden pier from 1931 that had been closed since a storm damaged it in 2019. It can handle four
+ferries at a time and up to 9,000 passengers a day, twice as many as the old pier.
+
+Local shopkeepers welcomed the opening. They said that fewer visitors had come to the old town while the pier was shut,
+and that they expect sales to rise by the summer. The mayor, Ellen Marsh, said the city would not raise the price of
+tickets before the end of next year, although running costs have increased.
+
+Critics had warned that the terminal would be too large for the bay. An independent review found no damage to the water
+quality, and the authority will publish the measurements every month. The ferries are electric and are charged at night,
+when demand for power is low. The authority borrowed most of the money from a public bank and will repay it within 20
+years out of the fees that shipping companies pay."""
+SUMMARY = (
+    "Port Alder has opened a new ferry terminal after three years of building work, replacing a wooden pier closed "
+    "since a storm in 2019. Shopkeepers expect sales to rise, and an independent review found no damage to the water quality."
+)
+SNIPPET = (
+    "The bow and arrow was invented in the later Paleolithic period and was used for hunting until the 17th century."
+)
+
+
+def index(*texts: str) -> SourceIndex:
+    return SourceIndex.of(Source(f"context[{at}]", text) for at, text in enumerate(texts))
+
+
+def marked(claim: str, source: str) -> list[str]:
+    return [mark.text for mark in wording_marks(claim, index(source))]
+
+
+def test_a_faithful_summary_is_left_alone():
+    assert marked(SUMMARY, REPORT) == []
+
+
+def test_a_summary_in_other_words_is_left_alone():
+    reworded = SUMMARY.replace("building work", "construction").replace("sales to rise", "sales to increase")
+    assert marked(reworded, REPORT) == []
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "seen"),
+    [
+        ("new ferry terminal after three", "new ferry terminal after eleven", "eleven"),
+        ("in 2019", "in 2016", "2016"),
+        ("Port Alder has", "Port Alder has not", "not"),
+        ("a wooden pier", "a Bristol pier", "Bristol"),
+        ("an independent review", "a dependent review", "dependent"),
+    ],
+)
+def test_a_changed_word_of_a_summary_is_marked_at_its_place(was, now, seen):
+    claim = SUMMARY.replace(was, now)
+    marks = wording_marks(claim, index(REPORT))
+    assert seen in [mark.text for mark in marks]
+    for mark in marks:
+        assert claim[mark.start : mark.end] == mark.text
+        assert (mark.kind, mark.status) == ("wording", "ungrounded")
+
+
+def test_an_opposite_names_what_the_source_has_instead():
+    claim = SUMMARY.replace("expect sales to rise", "expect sales to fall")
+    [mark] = wording_marks(claim, index(REPORT))
+    assert mark.text == "fall"
+    assert mark.closest == "rise"
+
+
+def test_an_answer_that_keeps_to_its_snippet_is_left_alone():
+    assert marked("The bow and arrow was used for hunting until the 17th century.", SNIPPET) == []
+
+
+def test_an_answer_that_adds_to_its_snippet_is_marked():
+    assert "Egypt" in " ".join(marked("The bow was brought from Egypt by traders who sold it to kings.", SNIPPET))
+
+
+def test_without_capitals_every_new_word_may_be_a_name():
+    claim = "the french mayor of port alder has banned all ferries from the bay after a deadly crash last winter ."
+    assert "crash" in " ".join(marked(claim, REPORT))
+    assert marked("the terminal replaces a wooden pier from 1931 .", REPORT) == []
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "I can help you with that. Could you give me the number of the ticket that you bought at the new terminal?",
+        "Thank you! I've opened a refund for the tickets you bought, and you will not be charged by us again.",
+        '{"terminal": "Port Alder", "opened": "Tuesday", "passengers": 12000}',
+        "cancel_ferry_ticket",
+        "1130.85",
+        "| pier | 1931 |\n| terminal | 2024 |",
+        "terminal.open()\nif pier == None:\n    raise ClosedError('no pier in the harbour of this town')",
+        "",
+        "   ",
+    ],
+)
+def test_what_restates_nothing_is_not_judged(claim):
+    assert marked(claim, REPORT) == []
+
+
+def test_a_conversation_is_no_knowledge_to_answer_from():
+    assert marked("The trip goes from Houston to Denver.", "Hi! I'd like to change my flight. Can you help me?") == []
+    assert marked("Twelve new ferries were bought in Norway.", "get_ferry_details\n{...}") == []
+
+
+def test_without_sources_nothing_is_judged():
+    assert wording_marks(SUMMARY, index()) == []
+    assert wording_marks(SUMMARY, index("")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_048_576,
+        "a " * 524_288,
+        "no " * 600,
+        "\ud800 not \x00 a word",
+        "'" * 100_000,
+        "1," * 50_000,
+        ". " * 50_000,
+    ],
+)
+def test_hostile_texts_are_bounded_as_claim_and_as_source(text):
+    start = time.perf_counter()
+    wording_marks(text, index(REPORT))
+    wording_marks(SUMMARY, index(text))
+    wording_marks(text[:1_900], index(text[:190_000]))
+    assert time.perf_counter() - start < 2

@@ -1,0 +1,32 @@
+"""The lexicon: opposites, rivals and synonyms, by stem and in both directions."""
+
+from handoffaudit.validation.layers.grounding.wording_lexicon import FAMILIES, OPPOSITES, SYNONYMS
+from handoffaudit.validation.layers.grounding.wording_relations import relations_of
+from handoffaudit.validation.layers.grounding.wording_text import stem
+
+
+def test_opposites_go_both_ways():
+    assert stem("decreased") in relations_of(stem("increase")).opposites
+    assert stem("increasing") in relations_of(stem("decrease")).opposites
+
+
+def test_rivals_exclude_one_another():
+    assert stem("weeks") in relations_of(stem("month")).rivals
+    assert stem("month") not in relations_of(stem("month")).rivals
+
+
+def test_a_synonym_is_neither_opposite_nor_rival():
+    relations = relations_of(stem("profit"))
+    assert relations.synonyms
+    assert relations.synonyms.isdisjoint(relations.opposites | relations.rivals)
+
+
+def test_unknown_words_have_no_relations():
+    assert relations_of("zyxw") == (frozenset(), frozenset(), frozenset())
+
+
+def test_every_entry_is_well_formed():
+    assert all(len(entry.split(" | ")) == 2 for entry in OPPOSITES)
+    assert all(len(entry.split()) > 1 and "|" not in entry for entry in FAMILIES + SYNONYMS)
+    words = " ".join(OPPOSITES + FAMILIES + SYNONYMS).replace("|", " ").split()
+    assert all(word.isalpha() and word == word.lower() for word in words)

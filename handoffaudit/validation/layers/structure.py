@@ -1,12 +1,14 @@
-"""Does the document keep to its format?"""
+"""Does the document keep to its format, and its data to the JSON Schemas that it is held against?"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from handoffaudit.validation.bounding import bounded
+from handoffaudit.validation.data_schema import DataSchema, moved
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.placing import placer
 
 name: Final = "structure"
 
@@ -16,4 +18,19 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    return bounded(BY_NAME[subject.record.format].check(subject.record))
+    yield from bounded(BY_NAME[subject.record.format].check(subject.record))
+    yield from _held_against_schemas(subject)
+
+
+def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
+    """What the schema registered for the type finds in the data, and what the sender's own finds beside that."""
+    record, registered = subject.record, subject.demands.schema
+    if registered is None and record.expected_schema is None:
+        return
+    place_of = placer(record)
+    found = registered.check(record.data) if registered else []
+    if record.expected_schema is not None:
+        known = {(issue.location, issue.code) for issue in found}
+        own = DataSchema(record.expected_schema).check(record.data)
+        found += [issue for issue in own if (issue.location, issue.code) not in known]
+    yield from moved(found, place_of)

@@ -24,7 +24,8 @@ when demand for power is low. The authority borrowed most of the money from a pu
 years out of the fees that shipping companies pay."""
 SUMMARY = (
     "Port Alder has opened a new ferry terminal after three years of building work, replacing a wooden pier closed "
-    "since a storm in 2019. Shopkeepers expect sales to rise, and an independent review found no damage to the water quality."
+    "since a storm in 2019. Shopkeepers expect sales to rise, and an independent review found no damage to the water "
+    "quality."
 )
 SNIPPET = (
     "The bow and arrow was invented in the later Paleolithic period and was used for hunting until the 17th century."

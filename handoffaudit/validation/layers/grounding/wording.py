@@ -44,19 +44,20 @@ _DIGEST_WEIGHTS = Departure(
 )
 _DIGEST_START = 0.46
 _CHANGE_WEIGHTS: dict[Change, float] = {
-    "negation": 2.70,
-    "number": 2.21,
-    "name": 1.59,
-    "opposite_in_place": 1.37,
-    "rival": 1.06,
-    "negation_moved": 0.82,
-    "prefix": 0.74,
-    "rival_in_place": 0.72,
-    "rival_elsewhere": 0.55,
-    "opposite": 0.43,
+    "negation": 2.61,
+    "number": 2.15,
+    "qualifier": 2.15,
+    "name": 1.58,
+    "opposite_in_place": 1.35,
+    "rival": 1.09,
+    "negation_moved": 0.81,
+    "prefix": 0.75,
+    "rival_in_place": 0.69,
+    "opposite": 0.41,
+    "rival_elsewhere": 0.20,
     "synonym": -0.61,
 }
-_CHANGES_START = -0.19
+_CHANGES_START = -0.20
 _MOST = 3
 
 _MOST_CHARACTERS = 2_000

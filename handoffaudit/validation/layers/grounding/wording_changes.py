@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, NUMBER_WORDS, QUALIFIERS
 from handoffaudit.validation.layers.grounding.wording_relations import Relations, relations_of
 from handoffaudit.validation.layers.grounding.wording_text import (
     Prose,
@@ -18,7 +18,8 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 # negation_moved: of something that they do not negate. prefix: the source has the word with, or without, its `un-`.
 # opposite, rival: the source sentences have its opposite, or another of its family, and no word that says the same;
 # rival_elsewhere: other sentences of the source have. *_in_place: the source has the opposite (rival) beside the same
-# neighbour. synonym: new, and the source sentences have a word that says the same.
+# neighbour. qualifier: the source sentences do not limit or grade so. synonym: new, and the source sentences have a
+# word that says the same.
 Change: TypeAlias = Literal[
     "number",
     "name",
@@ -30,6 +31,7 @@ Change: TypeAlias = Literal[
     "rival",
     "rival_elsewhere",
     "rival_in_place",
+    "qualifier",
     "synonym",
 ]
 
@@ -68,6 +70,8 @@ def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
             relations = relations_of(word.stem)
             if relations.opposites or relations.rivals:
                 _in_place(word, relations, (padded[at], padded[at + 2]), nearest, source, found)
+            if word.lower in QUALIFIERS and word.stem not in nearest:
+                found.add("qualifier", word)
             if word.stem not in FUNCTION_WORDS and word.lower not in FUNCTION_WORDS:
                 _new_word(word, relations, nearest, source, found, opens=at == 0)
     return found

@@ -353,6 +353,13 @@ NEGATIONS = _words(
     fail failed fails lack lacks lacking
     """
 )
+# limits or grades what is said
+QUALIFIERS = _words(
+    """
+    only just exclusively solely merely limited restricted partial partially partly slightly somewhat moderately
+    significantly greatly extremely very
+    """
+)
 # who speaks in the first or is spoken to in the second person talks, and does not sum up
 SPEAKERS = _words("i i'm i'll i've i'd me my mine you you're you'll you've your yours let's please")
 _UNITS = _entries(

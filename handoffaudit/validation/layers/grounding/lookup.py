@@ -23,7 +23,7 @@ from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
 
 _MAX_TRIES = 40
 _MAX_COMPARED = 100
-_MAX_LIKENESSES = 10
+_MAX_LIKENESSES = 5
 _MAX_LIKE = 40
 _SMALL = 12
 _QUOTED_WORDS = 3
@@ -170,7 +170,7 @@ class Lookup:
             return ""
         self.likenesses -= 1
         plain = folded(word)[:_MAX_LIKE]
-        alike = [other for other in self.index.words if other[:2] == plain[:2] and abs(len(other) - len(plain)) <= 3]
+        alike = [other for other in self.index.by_start.get(plain[:2], ()) if abs(len(other) - len(plain)) <= 3]
         return next(iter(get_close_matches(plain, alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
 
     def quote(self, value: Value) -> Found | None:

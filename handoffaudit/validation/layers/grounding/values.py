@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, NOT_NAMES, NUMBER_WORDS
 
@@ -38,8 +37,7 @@ _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A value of a text: `figure` is what a number is written with (`1,200.50`), `unit` its `%` or its multiplier."""
 
     kind: ValueKind

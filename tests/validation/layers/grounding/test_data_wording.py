@@ -1,0 +1,88 @@
+"""Texts about structured data: each kind of statement against the data, and the phrases that are marked."""
+
+import pytest
+
+from handoffaudit.validation.layers.grounding.data_judge import DataJudge
+from handoffaudit.validation.layers.grounding.engine import ground
+from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.values import values_in
+
+GAME = (
+    "{'season': {'name': 'North League 23/24'}, 'homeTeam': {'name': 'Northport Bears', 'country': 'Norway'}, "
+    "'awayTeam': {'name': 'Alder Pirates', 'country': 'Norway'}, "
+    "'homeScore': {'display': 4, 'period1': 1, 'period2': 1, 'period3': 2}, "
+    "'awayScore': {'display': 1, 'period1': 0, 'period2': 0, 'period3': 1}, "
+    "'startTimestamp': 1701262800, 'startDatetime': '2023-11-29 13:00:00'}"
+)
+SERIES = "# title: Orders per day\n# unit: orders\ndate,value\n" + "".join(
+    f"2021-{month:02}-01,{value}\n"
+    for month, value in enumerate([2.5, 3.5, 4.75, 9.25, 8.5, 7.5, 6.25, 5.5, 4.5], start=1)
+)
+PHONE = "{'name': 'Alder One', 'specifications': [{'name': 'NFC', 'value': 'No'}, {'name': 'Radio', 'value': 'Yes'}]}"
+
+
+def judge_of(data: str) -> DataJudge:
+    judge = SourceIndex.of([Source("context", data)]).judge
+    assert judge is not None
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("data", "claim", "check", "agrees"),
+    [
+        (GAME, "The Northport Bears won with a final score of 4-1.", "winner", True),
+        (GAME, "The Alder Pirates won with a final score of 4-1.", "winner", False),
+        (GAME, "It ended with a final score of 4-1.", "score", True),
+        (GAME, "It ended with a final score of 4-2.", "score", False),
+        (GAME, "The Bears scored two goals in the third period.", "numbered", True),
+        (GAME, "The Bears scored two goals in the first period.", "numbered", False),
+        (GAME, "It began at 13:00 there.", "clock", True),
+        (GAME, "It began at 6:00 PM there.", "clock", False),
+        (SERIES, "It covers the days from January 2021 to September 2021.", "span", True),
+        (SERIES, "It covers the days from January 2021 to June 2021.", "span", False),
+        (SERIES, "There was a peak of 9.25 orders.", "extreme", True),
+        (SERIES, "There was a peak of 8.5 orders.", "extreme", False),
+        (SERIES, "The highest value was in April 2021.", "extreme_day", True),
+        (SERIES, "The highest value was in May 2021.", "extreme_day", False),
+        (SERIES, "It was 4.75 in March 2021.", "bound", True),
+        (SERIES, "It was 4.75 in June 2021.", "bound", False),
+        (SERIES, "In December 2021 it fell.", "no_such_day", False),
+        (PHONE, "It has no NFC.", "switch", True),
+        (PHONE, "It supports NFC.", "switch", False),
+    ],
+)
+def test_a_statement_is_held_against_what_the_data_says(data: str, claim: str, check: str, *, agrees: bool) -> None:
+    found = judge_of(data).findings(claim, values_in(claim))
+    assert [one.agrees for one in found if one.check == check] == [agrees]
+
+
+FAITHFUL = "The Northport Bears won 4-1 against the Alder Pirates in the North League 23/24 on November 29, 2023."
+FAULTY = (
+    "The Alder Pirates won 4-2 in the North League 23/24 with three goals in the first period at 6:00 PM. Fans enjoyed "
+    "a thrilling evening at the sold-out Harbour Arena, where captain Erik Lund scored a hat trick despite an injury."
+)
+
+
+def wording(claim: str, data: str = GAME) -> list[str]:
+    return [mark.text for mark in ground(claim, SourceIndex.of([Source("context", data)])) if mark.kind == "wording"]
+
+
+def test_a_faithful_text_has_no_marks() -> None:
+    assert wording(FAITHFUL) == []
+
+
+def test_a_faulty_text_is_marked_at_its_phrases() -> None:
+    marked = " ".join(wording(FAULTY))
+    assert "Erik Lund" in marked
+    assert "North League" not in marked
+
+
+def test_short_values_and_json_are_not_judged_as_texts() -> None:
+    assert wording("Harbour Arena") == []
+    assert wording('{"venue": "the sold-out Harbour Arena of captain Erik Lund and his thrilled fans"}') == []
+
+
+def test_data_beside_prose_is_left_to_the_judge_of_prose() -> None:
+    prose = Source("policy", "Agents may not change a booking after the flight has left. " * 20)
+    assert SourceIndex.of([Source("result", GAME), prose]).judge is None

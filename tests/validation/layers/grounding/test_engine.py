@@ -1,0 +1,129 @@
+"""Claims against their sources: what is grounded, what is derived, what is neither, and where it stands."""
+
+import time
+
+import pytest
+
+from handoffaudit.validation.layers.grounding.engine import ground
+from handoffaudit.validation.layers.grounding.marks import Mark, Source
+from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+
+PAGE = """The minutes of the meeting were kept by John Smith, who works for Acme Corporation in Porto. Revenue was
+1,200.50 euros on 2024-03-12, of which the share of repairs was 0.4 and the mean of all orders 54.0267. Three
+plans cost 20.25, 45.50 and 300 euros. He said: "we will ship it on time". Flights go from BOS to LAS at
+14:00. Write to desk@example.com about order W6390527."""
+INDEX = SourceIndex.of([Source("context.page", PAGE)])
+
+
+def values(claim: str, index: SourceIndex = INDEX) -> list[Mark]:
+    return [mark for mark in ground(claim, index) if mark.kind != "wording"]
+
+
+def statuses(claim: str) -> list[tuple[str, str]]:
+    return [(mark.text, mark.status) for mark in values(claim)]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "it was 1200.5 euros",
+        "it was 1,200.50 euros",
+        "on 12 March 2024",
+        "on 3/12/2024",
+        "at 2 PM",
+        "about 40 % of it",
+        "signed by J. Smith",
+        "said Smith's office",
+        "to DESK@example.com",
+        "order #W6390527",
+        'he said "We will  ship it on time."',
+        "three of them",
+        "from Boston (BOS) on",
+    ],
+)
+def test_another_spelling_is_grounded(claim: str) -> None:
+    found = values(claim)
+    assert found
+    assert {mark.status for mark in found} == {"grounded"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        ("some 1.2k euros", "rounded from 1,200.50"),
+        ("54.03 on average", "rounded from 54.0267"),
+        ("both cost 65.75", "20.25 + 45.5"),
+        ("the rest is 279.75", "300 - 20.25"),
+        ("all cost 365.75", "sum of 3 numbers from 20.25"),
+        ("15.2% of that", "45.5 of 300"),
+    ],
+)
+def test_what_follows_from_grounded_numbers_is_derived(claim: str, why: str) -> None:
+    (mark,) = values(claim)
+    assert (mark.status, mark.where) == ("derived", (why,))
+
+
+@pytest.mark.parametrize(
+    ("claim", "kind", "text", "closest"),
+    [
+        ("it was 1,300.50 euros", "number", "1,300.50", "1,200.50"),
+        ("on 14 March 2024", "date", "14 March 2024", "2024-03-12"),
+        ("at 3:30 PM", "date", "3:30 PM", "14:00"),
+        ("says Jonas Smith", "name", "Jonas", ""),
+        ("order W6390528", "identifier", "W6390528", "w6390527"),
+        ("to desk@example.org", "identifier", "desk@example.org", ""),
+        ('he said "we will never ship it"', "quote", "we will never ship it", ""),
+        ("by 77.7 percent", "number", "77.7 percent", "54.0267"),
+    ],
+)
+def test_what_stands_nowhere_is_ungrounded_with_its_span(claim: str, kind: str, text: str, closest: str) -> None:
+    (mark,) = [mark for mark in values(claim) if mark.status == "ungrounded"]
+    assert (mark.kind, mark.text, claim[mark.start : mark.end]) == (kind, text, text)
+    if closest:
+        assert mark.closest == closest
+
+
+def test_grounded_says_where() -> None:
+    (mark,) = values("he paid 1,200.50")
+    (where,) = mark.where
+    assert where.startswith("context.page: ")
+    assert "1,200.50" in where
+
+
+@pytest.mark.parametrize("claim", ["1. First\n2. Second", "### Travel Plan\n", "**Total Amount**: see above"])
+def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
+    assert [mark for mark in values(claim) if mark.status == "ungrounded"] == []
+
+
+def test_leaves_are_named_by_their_paths() -> None:
+    document = {"order": {"items": [{"price": 3.5, "sent": True}], "id": "W1", "note": None}}
+    assert list(leaves(document, "context")) == [
+        Source("context.order.items[0].price", "3.5"),
+        Source("context.order.items[0].sent", "true"),
+        Source("context.order.id", "W1"),
+    ]
+
+
+def test_no_sources_leave_everything_ungrounded() -> None:
+    assert statuses("it was 1,300.50") == statuses("it was 1,300.50")
+    empty = SourceIndex.of([])
+    assert [mark.status for mark in values("it was 1,300.50", empty)] == ["ungrounded"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0"]
+)
+def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> None:
+    text = piece * (1024 * 1024 // len(piece))
+    began = time.perf_counter()
+    marks = ground(text, SourceIndex.of([Source("context", text[::-1])]))
+    assert all(text[mark.start : mark.end] == mark.text for mark in marks)
+    assert time.perf_counter() - began < 10
+
+
+def test_a_deep_document_has_no_leaves_to_run_out_of_stack_for() -> None:
+    deep: object = "bottom"
+    for _ in range(50_000):
+        deep = [deep]
+    (leaf,) = leaves(deep, "data")
+    assert leaf.text == "bottom"

@@ -1,0 +1,62 @@
+"""Values of a text: what is taken for one, with its span, and what is not."""
+
+import time
+
+import pytest
+
+from handoffaudit.validation.layers.grounding.values import MAX_VALUES, values_in
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(value.kind, value.text) for value in values_in(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It costs 1,200.50 in all.", [("number", "1,200.50")]),
+        ("up 40 % on the year", [("number", "40 %")]),
+        ("some 1.2k users and 3 million views", [("number", "1.2k"), ("number", "3 million")]),
+        ("a 64MP camera, gusts of 3.8m/s", [("number", "64MP"), ("number", "3.8m")]),
+        ("there are seven of them", [("number", "seven")]),
+        ("on 12 March 2024 at 2 PM", [("date", "12 March 2024"), ("time", "2 PM")]),
+        ("by March 12th, 2024", [("date", "March 12th, 2024")]),
+        ("since 2014, September", [("date", "2014, September")]),
+        ("from 2024-03-12 14:00 on", [("date", "2024-03-12"), ("time", "14:00")]),
+        ("write to a.b@example.com or https://example.com/a?b=1.",
+         [("identifier", "a.b@example.com"), ("identifier", "https://example.com/a?b=1")]),
+        ("order #W6390527 of sofia_kim_7287", [("identifier", "#W6390527"), ("identifier", "sofia_kim_7287")]),
+        ("he met Anna Berg and Dr. Osei of Acme Corp there",
+         [("name", "Anna Berg"), ("name", "Dr"), ("name", "Osei of Acme Corp")]),
+        ('he said "we ship on Friday" then', [("quote", "we ship on Friday")]),
+    ],
+)  # fmt: skip
+def test_each_kind_is_found_whole(text: str, expected: list[tuple[str, str]]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["However, there is more.", "Here are the details. The rest follows.", "the top-10 list", "I'm sorry."],
+)
+def test_words_that_only_open_a_sentence_are_no_names(text: str) -> None:
+    assert [value for value in values_in(text) if value.kind in ("name", "number")] == []
+
+
+def test_inches_open_no_quote() -> None:
+    assert [kind for kind, _ in found('a 6.1" screen and a 5" one')] == ["number", "number"]
+
+
+def test_spans_are_those_of_the_text() -> None:
+    text = 'On 3 May 2021 Ana Diaz paid €1,200.50 ("in full, as agreed") for W-1234.'
+    assert all(text[value.start : value.end] == value.text for value in values_in(text))
+
+
+@pytest.mark.parametrize(
+    "piece", ["a", "1", "1,", "A ", "@", '"', "1:", "a@", "Aa.", "_1", "12 March ", "http://", "\ud800"]
+)
+def test_a_mebibyte_of_anything_takes_time_in_proportion_to_its_length(piece: str) -> None:
+    text = piece * (1024 * 1024 // len(piece))
+    began = time.perf_counter()
+    assert len(values_in(text)) <= MAX_VALUES
+    assert time.perf_counter() - began < 2

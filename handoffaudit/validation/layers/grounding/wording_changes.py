@@ -10,8 +10,8 @@ from handoffaudit.validation.layers.grounding.wording_text import (
     Prose,
     Word,
     figures_in,
+    has_negation,
     is_negation,
-    is_negation_stem,
 )
 
 # number, name: that the source does not have. negation: in a sentence whose source sentences have none;
@@ -78,12 +78,11 @@ def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
 
 
 def _negations(sentence: list[Word], nearest: frozenset[str], source: Prose, found: Changes) -> None:
-    negated_there = any(is_negation_stem(stem) for stem in nearest)
     for at, word in enumerate(sentence):
         if not is_negation(word.lower):
             continue
         after = [other.stem for other in sentence[at + 1 : at + 7] if other.stem not in FUNCTION_WORDS][:2]
-        if not negated_there:
+        if not has_negation(nearest):
             found.add("negation", word)
         elif source.negated.isdisjoint(after):
             found.add("negation_moved", word)
@@ -97,9 +96,14 @@ def _in_place(
     source: Prose,
     found: Changes,
 ) -> None:
+    # the pairs of a source are dear: they are asked for last
+    if not relations.synonyms.isdisjoint(nearest):
+        return
+    if relations.opposites.isdisjoint(source.known) and relations.rivals.isdisjoint(source.known):
+        return
     before, after = neighbours
     pairs = source.pairs
-    if (before, word.stem) in pairs or (word.stem, after) in pairs or not relations.synonyms.isdisjoint(nearest):
+    if (before, word.stem) in pairs or (word.stem, after) in pairs:
         return
     readings: tuple[tuple[Change, frozenset[str]], ...] = (
         ("opposite_in_place", relations.opposites),

@@ -7,6 +7,7 @@ from functools import cached_property
 from heapq import nlargest
 from itertools import pairwise
 from math import log
+from operator import methodcaller
 from typing import NamedTuple
 
 from handoffaudit.validation.layers.grounding.wording_lexicon import (
@@ -27,6 +28,7 @@ _SPACED = (
     *((end, f" {BREAK} ") for end in (". ", "! ", "? ", "; ", '." ', ".\u201d ")),
     *((mark, " ") for mark in ("-", "\u2013", "\u2014", "/", ":")),
 )
+_ENDS_IN_NOT = methodcaller("endswith", "n't")
 _EDGES = re.compile(r"\A\W+|\W+\Z")
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 # how far apart, in words, two words may stand that are said of one another
@@ -98,11 +100,12 @@ def is_negation(word: str) -> bool:
     return word in NEGATIONS or word.endswith(("n't", "n\u2019t"))
 
 
-def is_negation_stem(stem: str) -> bool:
-    return stem in _NEGATION_STEMS or stem.endswith("n't")
-
-
 _NEGATION_STEMS = frozenset(stems(NEGATIONS))
+
+
+def has_negation(known: frozenset[str]) -> bool:
+    """Whether one of some stems denies something."""
+    return not _NEGATION_STEMS.isdisjoint(known) or any(map(_ENDS_IN_NOT, known))
 
 
 def words_of(text: str) -> list[str]:
@@ -186,7 +189,7 @@ class Prose:
     @cached_property
     def figures(self) -> frozenset[str]:
         """Every number of the source in figures, those written as words too."""
-        found = {figure for written in set(_FIGURES.findall(self.text)) for figure in _readings(written)}
+        found = {figure for written in set(_FIGURES.findall(" ".join(self.known))) for figure in _readings(written)}
         found.update(NUMBER_WORDS[word] for word in _NUMBER_WORDS & self.known)
         found.update(_CARDINALS & self.known)
         if not _TENS.isdisjoint(self.known):
@@ -197,7 +200,9 @@ class Prose:
     @cached_property
     def negated(self) -> frozenset[str]:
         """The stems that stand in the few words after a negation."""
-        negations = {stem for stem in self.known if is_negation_stem(stem)}
+        negations = _NEGATION_STEMS & self.known
+        if "n't" in self.text or "n\u2019t" in self.text:
+            negations |= set(filter(_ENDS_IN_NOT, self.known))
         found: set[str] = set()
         for at in [at for at, stem in enumerate(self.stems) if stem in negations]:
             found.update([stem for stem in self.stems[at + 1 : at + 7] if stem not in FUNCTION_WORDS][:3])
@@ -214,7 +219,8 @@ class Prose:
 
     def written(self, stem: str) -> str:
         """The first word of the text with a stem."""
-        return next((word for word in words_of(self.text) if _STEMS[word] == stem), stem)
+        forms = re.finditer(rf"\b{re.escape(stem[:-1])}\w*", self.text, re.IGNORECASE)
+        return next((form.group() for form in forms if _STEMS[form.group().lower()] == stem), stem)
 
     def coverage(self, wanted: frozenset[str]) -> float:
         """The largest share of `wanted` that one sentence holds."""

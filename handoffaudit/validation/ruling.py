@@ -84,10 +84,16 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure]) -> Broken
         location=first.place,
         places=tuple(one.place for one in failures[:_MOST_PLACES]),
         message=f"{title}: {said}{more}.",
-        hint=f"Make {where} {first.wanted}." if first.wanted else "Mend the rule: whoever set it has to.",
+        hint=_hint(rule, where, first),
         expected=first.expected,
         actual=None if first.value is MISSING else first.value,
     )
+
+
+def _hint(rule: BusinessRule, where: str, failure: _Failure) -> str:
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return f"Fill in {where}."
+    return f"Change {where}: it must be {failure.wanted}." if failure.wanted else "Ask whoever set the rule to mend it."
 
 
 def _failures(rule: BusinessRule, data: dict[str, Any]) -> Iterator[_Failure]:
@@ -163,15 +169,15 @@ def _holds(operator: Operator | None, value: Any, against: Any) -> bool:
         case Operator.BETWEEN:
             if not isinstance(against, list | tuple) or len(against) != 2:
                 raise _CannotCompare(f"cannot be between {_what(against)}, which is no list of two limits")
-            return _ordered(le, against[0], value) and _ordered(le, value, against[1])
+            return _ordered(ge, value, against[0]) and _ordered(le, value, against[1])
         case _:
             return _ordered(_ORDERED[operator], value, against)
 
 
-def _ordered(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    if (_is_number(left) and _is_number(right)) or (isinstance(left, str) and isinstance(right, str)):
-        return compare(left, right)
-    raise _CannotCompare(f"cannot be compared: {_what(left)} with {_what(right)}")
+def _ordered(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
+    if (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str)):
+        return compare(value, other)
+    raise _CannotCompare(f"is {_what(value)}, which cannot be compared with {_what(other)}")
 
 
 def _is_number(value: object) -> bool:

@@ -14,7 +14,7 @@ from handoffaudit.validation.verdict import verdict_to_dict
 
 from .support import judge, payload, universal
 
-NAMES = ["structure", "tokens", "chain", "references", "consistency"]
+NAMES = ["structure", "tokens", "chain", "references", "consistency", "evidence", "grounding", "rules"]
 
 
 class Fixed:
@@ -45,6 +45,9 @@ def test_layers_run_in_the_order_of_the_table() -> None:
         "chain": "passed",
         "references": "skipped",
         "consistency": "passed",
+        "evidence": "skipped",
+        "grounding": "skipped",
+        "rules": "skipped",
     }
     assert verdict.layers[3].why == "the handoff names no files"
     assert (verdict.outcome, verdict.quality_score, verdict.valid) == ("accepted", 1.0, True)
@@ -52,7 +55,7 @@ def test_layers_run_in_the_order_of_the_table() -> None:
 
 def test_a_structure_error_stops_the_rest() -> None:
     verdict = judge(payload(confidence=3, target_agent_id="researcher"))
-    assert list(statuses(verdict).values()) == ["failed", "skipped", "skipped", "skipped", "skipped"]
+    assert list(statuses(verdict).values()) == ["failed", *["skipped"] * (len(NAMES) - 1)]
     assert {layer.why for layer in verdict.layers[1:]} == {"structure failed"}
     assert (verdict.outcome, verdict.quality_score) == ("rejected", 0.0)
 
@@ -140,6 +143,8 @@ def test_the_verdict_as_json() -> None:
         "layers",
         "token_counts",
         "chain",
+        "remediation",
+        "recommended_action",
         "output_hash",
         "pipeline_version",
         "policy_version",

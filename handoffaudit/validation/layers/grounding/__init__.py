@@ -97,11 +97,20 @@ def _issues(
     looked_in = _looked_in(sources)
     for claim, marks in marked:
         alike: dict[tuple[str, str], list[Mark]] = {}
-        for mark in marks:
-            if mark.status == "ungrounded":
-                alike.setdefault((mark.kind, mark.text), []).append(mark)
+        for mark in _ungrounded(marks):
+            alike.setdefault((mark.kind, mark.text), []).append(mark)
         for same in alike.values():
             yield _issue(claim, same, looked_in, severity)
+
+
+def _ungrounded(marks: list[Mark]) -> list[Mark]:
+    """What is to be told of: wording that holds an ungrounded value is told of by the value."""
+    missing = [mark for mark in marks if mark.status == "ungrounded"]
+    values = [mark for mark in missing if mark.kind != "wording"]
+    if len(values) == len(missing):
+        return missing
+    covered = {place for value in values for place in range(value.start, value.end)}
+    return [mark for mark in missing if mark.kind != "wording" or covered.isdisjoint(range(mark.start, mark.end))]
 
 
 def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -> Issue:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handoffaudit.cli.importing.files import STANDARD_INPUT, Source
+from handoffaudit.cli.local.documents import Documents
 from handoffaudit.cli.local.options import policy_option
 from handoffaudit.cli.options import example, json_option
 from handoffaudit.cli.stop import Stop
@@ -53,7 +54,7 @@ def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, 
 
     names = layers.split(",")
     measured: dict[str, Measured] = {}
-    for source in [Source(path) for path in files]:
+    for source in [Documents(path) for path in files]:
         progress = _Progress(source)
         measured[source.path] = measure(
             _lines(source), _judge(names, policy), beside=_beside(source.path), show=show, each=progress.update

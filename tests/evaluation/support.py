@@ -50,3 +50,15 @@ def chat(*turns: tuple[str, str], mistake_step: int) -> Any:
             for step, (agent, content) in enumerate(turns)
         ],
     }
+
+
+def reviewed(decision: str, **changes: Any) -> Any:
+    document = {
+        "source_agent_id": "a",
+        "target_agent_id": "b",
+        "tenant_id": "default",
+        "call_chain": ["a"],
+        "handoff_type": "deal_data",
+        "data": {"text": "Done."},
+    }
+    return {"document": {**document, **changes}, "review": {"decision": decision}}

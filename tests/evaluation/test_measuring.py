@@ -5,39 +5,45 @@ from dataclasses import replace
 
 import pytest
 
+from handoffaudit.evaluation.figures import Characters, Tally
 from handoffaudit.evaluation.judging import AS_SHIPPED
 from handoffaudit.evaluation.measuring import measure
 from handoffaudit.validation.rule_parsing import parse_sets
-from tests.evaluation.support import chat, grounded, judge_of, measured
+from tests.evaluation.support import chat, grounded, judge_of, measured, reviewed
 
 
 def test_each_item_counts_by_its_label():
     figures = measured(
-        grounded("The order costs 240 EUR.", hallucinated=False),
-        grounded("The order costs 999 EUR.", hallucinated=True),
-        grounded("The order 4711 costs 240 EUR.", hallucinated=True),
-        grounded("The order costs 777 EUR.", hallucinated=False),
-        grounded("The order costs 888 EUR.", hallucinated=True),
+        reviewed("approved"),
+        reviewed("declined", target_agent_id="a"),
+        reviewed("declined"),
+        reviewed("approved", target_agent_id="a"),
+        reviewed("declined", target_agent_id="a"),
+        layers=("chain",),
     ).figures()
-    assert figures["kind"] == "grounding"
+    assert figures["kind"] == "reviews"
     assert (figures["items"], figures["faulty"], figures["sound"]) == (5, 3, 2)
     assert (figures["flagged"], figures["flagged_faulty"], figures["flagged_sound"]) == (3, 2, 1)
     assert figures["precision"] == pytest.approx(2 / 3)
     assert figures["recall"] == pytest.approx(2 / 3)
     assert figures["balanced_accuracy"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert figures["findings_per_100_sound"] == 50
-    assert figures["codes"] == {"grounding.number": {"faulty": 2, "sound": 1}}
+    assert figures["codes"]["chain.self_handoff"] == {"faulty": 2, "sound": 1}
 
 
 def test_spans_count_by_characters_over_all_texts():
-    found = grounded("The order costs 999 EUR.", hallucinated=True, spans=[(16, 23)])
-    missed = grounded("The order is very cheap today.", hallucinated=True, spans=[(13, 23)])
-    figures = measured(found, missed).figures()
-    assert figures["span_precision"] == 1
-    marked = round(figures["span_recall"] * 17)
-    assert marked in (3, 7)
-    assert figures["span_recall"] == pytest.approx(marked / 17)
-    assert figures["span_f1"] == pytest.approx(2 * marked / (marked + 17))
+    counted = Characters()
+    counted.add(marked=[(0, 4), (2, 6)], labelled=[(3, 9)])
+    counted.add(marked=[], labelled=[(0, 4)])
+    counted.add(marked=[(1, 3)], labelled=[])
+    assert (counted.both, counted.marked, counted.labelled) == (3, 8, 10)
+    figures = Tally(items=3, characters=counted).figures()
+    assert (figures["span_precision"], figures["span_recall"]) == (3 / 8, 3 / 10)
+    assert figures["span_f1"] == pytest.approx(2 * (3 / 8) * (3 / 10) / (3 / 8 + 3 / 10))
+
+
+def test_marks_of_the_labelled_text_are_what_spans_are_held_against():
+    found = grounded("The order costs 999 EUR.", hallucinated=True, spans=[(16, 19)])
+    assert measured(found).figures()["span_recall"] == 1
 
 
 def test_without_labels_of_spans_there_are_no_span_figures():
@@ -68,10 +74,11 @@ def test_broken_lines_are_left_out_and_told():
 
 def test_the_wrongly_judged_are_kept_to_be_read():
     wrong = measured(
-        grounded("The order costs 240 EUR.", hallucinated=True),
-        grounded("The order costs 999 EUR.", hallucinated=True),
-        grounded("The order costs 777 EUR.", hallucinated=False),
-        grounded("The order costs 778 EUR.", hallucinated=False),
+        reviewed("declined"),
+        reviewed("declined", target_agent_id="a"),
+        reviewed("approved", target_agent_id="a"),
+        reviewed("approved", target_agent_id="a"),
+        layers=("chain",),
         show=2,
     ).wrong
     assert [(one.item.label.faulty, one.flagged) for one in wrong] == [(True, False), (False, True)]
@@ -111,11 +118,7 @@ def test_rules_of_ones_own_can_be_measured():
             {"rule_id": "cheap", "name": "cheap", "rule_type": "range", "field": "price", "operator": "lt",
              "threshold": 100}]}]
     )  # fmt: skip
-    document = {
-        "source_agent_id": "a", "target_agent_id": "b", "tenant_id": "default", "call_chain": ["a"],
-        "handoff_type": "deal_data", "data": {"price": 240},
-    }  # fmt: skip
-    line = {"document": document, "review": {"decision": "declined"}}
+    line = reviewed("declined", data={"price": 240})
     config = replace(AS_SHIPPED, rules=rules)
     judged = judge_of("rules", config=config)
     result = measure([(1, json.dumps(line).encode())], judged, beside=lambda name: None)

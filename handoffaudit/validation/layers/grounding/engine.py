@@ -46,7 +46,9 @@ def _value_marks(text: str, index: SourceIndex, values: Sequence[Value]) -> list
     lookup = Lookup(text, index)
     marks = []
     for value in values:
-        if _is_list_marker(text, value) or _is_label(text, value):
+        if value.kind == "number" and _is_list_marker(text, value):
+            continue
+        if value.kind == "name" and _is_label(text, value):
             continue
         found = lookup.find(value)
         if found is None:
@@ -59,7 +61,7 @@ def _value_marks(text: str, index: SourceIndex, values: Sequence[Value]) -> list
 
 def _is_list_marker(text: str, value: Value) -> bool:
     """`1.` and `2)` at the start of a line."""
-    if value.kind != "number" or text[value.end : value.end + 1] not in (".", ")"):
+    if text[value.end : value.end + 1] not in (".", ")"):
         return False
     line = text[max(0, value.start - 8) : value.start].rpartition("\n")[2]
     return not line.strip(" #*-(") and (value.start < 8 or "\n" in text[max(0, value.start - 8) : value.start])
@@ -67,8 +69,6 @@ def _is_list_marker(text: str, value: Value) -> bool:
 
 def _is_label(text: str, value: Value) -> bool:
     """A heading, a key before a colon, or words in bold: written with capitals whatever they mean."""
-    if value.kind != "name":
-        return False
     after = text[value.end : value.end + 3].lstrip("*_ ")
     if after[:1] == ":":
         return True

@@ -73,7 +73,7 @@ class Lookup:
         if at >= 0:
             self._state(number)
             return self._at(at, len(value.text))
-        at = self.index.find(value.figure)
+        at = self.index.find(value.figure) if value.figure != value.text else -1
         if at < 0 and number and number.value in WORDS_OF_NUMBERS:
             at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
         if number:

@@ -29,12 +29,13 @@ _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 class SourceIndex:
     """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case."""
 
-    __slots__ = ("__dict__", "folded", "sources", "text")
+    __slots__ = ("__dict__", "_found", "folded", "sources", "text")
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
         self.text = _JOINT.join(_unescaped(source.text) for source in sources)
         self.folded = self.text.lower()
+        self._found: dict[str, int] = {}
 
     @classmethod
     def of(cls, sources: Iterable[Source]) -> "SourceIndex":
@@ -110,6 +111,12 @@ class SourceIndex:
 
     def find(self, wanted: str) -> int:
         """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""
+        known = self._found.get(wanted)
+        if known is None:
+            known = self._found[wanted] = self._search(wanted)
+        return known
+
+    def _search(self, wanted: str) -> int:
         text, size = self.folded, len(wanted)
         at = text.find(wanted)
         for _ in range(_MAX_PLACES):

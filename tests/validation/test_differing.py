@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from handoffaudit.validation.differing import Difference, difference
-from handoffaudit.validation.editing import placed, renamed, without
+from handoffaudit.validation.repair.editing import placed, renamed, without
 
 from .support import PAYLOAD, payload
 from .test_properties import OBJECTS

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handoffaudit.validation.differing import Change, added, changed, removed
-from handoffaudit.validation.editing import placed, renamed, without
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.repair.editing import placed, renamed, without
 
 ABSENT = object()
 

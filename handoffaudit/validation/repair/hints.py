@@ -11,8 +11,8 @@ from handoffaudit.validation.formats.base import Places
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.repair.draft import ABSENT, Draft
+from handoffaudit.validation.repair.shortening import cut
 from handoffaudit.validation.repair.working import Work
-from handoffaudit.validation.shortening import cut
 from handoffaudit.validation.times import utc_text
 
 _VERSION: Final[Location] = ("handoff", "version")

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from handoffaudit.validation.compress import compress
 from handoffaudit.validation.differing import removed
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.repair.compress import compress
 from handoffaudit.validation.repair.draft import Draft
 from handoffaudit.validation.repair.hints import follow
 from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus

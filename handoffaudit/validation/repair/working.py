@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from handoffaudit.validation.compress import Budget
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.differing import Change
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.ports import FileStore, Summarizer
+from handoffaudit.validation.repair.compress import Budget
 from handoffaudit.validation.repair.draft import Draft
-from handoffaudit.validation.resealing import resealed
+from handoffaudit.validation.repair.resealing import resealed
 from handoffaudit.validation.verdict import Verdict
 
 Judge = Callable[[Document], Verdict]

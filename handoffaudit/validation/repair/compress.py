@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.compress_plans import PLANS, Plan
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.differing import Change, added, changed, removed
-from handoffaudit.validation.editing import copied, placed, without
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.ports import FileStore, Summarizer
-from handoffaudit.validation.resealing import resealed
-from handoffaudit.validation.shortening import key_phrases, whole_sentences, within
+from handoffaudit.validation.repair.compress_plans import PLANS, Plan
+from handoffaudit.validation.repair.editing import copied, placed, without
+from handoffaudit.validation.repair.resealing import resealed
+from handoffaudit.validation.repair.shortening import key_phrases, whole_sentences, within
 
 LONG_TEXT = 500
 SUMMARY_TOKENS = 100

@@ -6,11 +6,11 @@ from typing import Final
 from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.counting import estimate
 from handoffaudit.validation.differing import Change, changed
-from handoffaudit.validation.editing import placed
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document, integer
 from handoffaudit.validation.layers.integrity import integrity_issues
 from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.repair.editing import placed
 
 MOST_TOKENS: Final = 2000
 _ABSENT = object()

@@ -5,17 +5,16 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from handoffaudit.validation.compress_plans import PLANS
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.remediation import Facts, RemediationPolicy, RemediationRecord, decide
 from handoffaudit.validation.repair import Means, budget_of, repair
+from handoffaudit.validation.repair.compress_plans import PLANS
+from tests.validation.support import NOW, judge
 
-from .support import NOW, judge
-
-PAGE = (Path(__file__).parents[2] / "docs" / "repair.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "repair.md").read_text()
 
 
 def test_the_example_is_repaired_as_it_says() -> None:

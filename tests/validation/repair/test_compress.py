@@ -8,11 +8,10 @@ import orjson
 import pytest
 
 from handoffaudit.validation.canonical import compact, sha256_hex
-from handoffaudit.validation.compress import Budget, Compressed, compress, count, cut_chain
 from handoffaudit.validation.counting import CharacterCounter, default_counter
-from handoffaudit.validation.shortening import cut, key_phrases, whole_sentences, within
-
-from .support import codes, judge, payload, universal
+from handoffaudit.validation.repair.compress import Budget, Compressed, compress, count, cut_chain
+from handoffaudit.validation.repair.shortening import cut, key_phrases, whole_sentences, within
+from tests.validation.support import codes, judge, payload, universal
 
 SENTENCE = "The supplier in Lyon answered on Monday and named a price of 12.40 EUR. "
 LONG = (SENTENCE * 20).strip()

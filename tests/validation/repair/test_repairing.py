@@ -14,20 +14,19 @@ from hypothesis import strategies as st
 from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.counting import default_counter
-from handoffaudit.validation.editing import placed
-from handoffaudit.validation.editing import without as dropped
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, repair_to_dict
 from handoffaudit.validation.repair.draft import ABSENT
+from handoffaudit.validation.repair.editing import placed
+from handoffaudit.validation.repair.editing import without as dropped
 from handoffaudit.validation.verdict import Verdict
+from tests.validation.support import NOW, codes, judge, payload, record_of, universal
+from tests.validation.test_properties import BROKEN, OBJECTS, VALUES
 
-from .support import NOW, codes, judge, payload, record_of, universal
-from .test_properties import BROKEN, OBJECTS, VALUES
-
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NEW_ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
 LONG = ("The supplier in Lyon answered on Monday and named a price of 12.40 EUR. " * 20).strip()
 HUGE = {"rows": list(range(4000))}

@@ -34,7 +34,7 @@ _COUNTED = {
     "minProperties": ("field", "fields", "at least"),
     "maxProperties": ("field", "fields", "at most"),
 }
-_MORE = ("has more entries than the schema allows", "Remove the last ones.")
+_MORE = ("is one entry too many", "Remove it.")
 _UNKNOWN = ("has fields that the schema does not allow", "Remove them.")
 _TOO_FEW = ("has too few entries of the kind asked for", "Add an entry of that kind.")
 _SENTENCES = {
@@ -50,7 +50,7 @@ _SENTENCES = {
     "unevaluatedProperties": _UNKNOWN,
     "items": _MORE,
     "prefixItems": _MORE,
-    "unevaluatedItems": _MORE,
+    "unevaluatedItems": ("has more entries than the schema allows", "Remove the last ones."),
 }
 _NAMED_PARTS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _KEYWORDS = frozenset((*_LIMITS, *_COUNTED, *_SENTENCES)) | {

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.business_rules import parse_sets
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
     Demands,

@@ -10,6 +10,8 @@ _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
 _LONGEST_RUN = 12
+# beyond this, numbers of this precision cannot be told apart, and no sum means anything
+_LARGEST = 1e12
 _HALF = 0.5000001
 
 
@@ -34,8 +36,10 @@ def worked_out(claimed: Number, sources: Sequence[float], stated: Sequence[float
     others, since nearly any small one is the sum of two out of many.
     """
     most = _MAX_OPERANDS if claimed.step < 1 else _MAX_WHOLE_OPERANDS
-    given = sources[:most]
-    operands = list(dict.fromkeys([*stated[:most], *given]))
+    if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
+        return ""
+    given = [number for number in sources[:most] if abs(number) <= _LARGEST]
+    operands = list(dict.fromkeys([*(number for number in stated[:most] if abs(number) <= _LARGEST), *given]))
     if claimed.percent:
         return _percentage(claimed, sorted(operands[:_MAX_PARTS]))
     return (

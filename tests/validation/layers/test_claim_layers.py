@@ -1,0 +1,113 @@
+"""Evidence, grounding and rules: when they run, and what they leave in the verdict."""
+
+import pytest
+
+from handoffaudit.validation.business_rules import build_signal_rules
+from handoffaudit.validation.config import Demands, EvidencePolicy, GroundingPolicy, Strictness
+from tests.validation.support import codes, judge, payload, universal
+
+EVIDENCE = [{"source": "survey-7", "content": {"answers": 3, "median_price_eur": 12.4}}]
+CITED = {"text": "Three suppliers answered the survey.", "evidence_refs": {"text": "survey-7"}}
+
+
+def layer(verdict, name: str):
+    return next(one for one in verdict.layers if one.name == name)
+
+
+def test_who_cites_nothing_is_not_asked_for_sources() -> None:
+    verdict = judge(payload())
+    assert layer(verdict, "evidence").status == "skipped"
+    assert "cites nothing" in layer(verdict, "evidence").why
+    assert verdict.claims == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"document": payload(), "envelope": {"evidence": EVIDENCE}},
+        {"document": payload(data=CITED)},
+        {"document": payload(data={"text": "Longer than ten.", "assumptions": []})},
+        {"document": payload(), "demands": Demands(claim_fields=("text",))},
+        {"document": payload(), "policy": {"evidence": EvidencePolicy.REQUIRED}},
+        {"document": universal(payload={"working": {"assumptions": []}})},
+    ],
+)
+def test_who_cites_is_held_to_it(given) -> None:
+    assert layer(judge(given.pop("document"), **given), "evidence").status != "skipped"
+
+
+def test_lenient_types_are_asked_neither() -> None:
+    policy = {"strictness": Strictness.LENIENT, "evidence": EvidencePolicy.REQUIRED}
+    verdict = judge(payload(), policy=policy, envelope={"evidence": EVIDENCE})
+    assert {layer(verdict, name).status for name in ("evidence", "grounding")} == {"skipped"}
+
+
+def test_claims_stand_in_the_verdict_with_their_marks() -> None:
+    verdict = judge(payload(data={**CITED, "median": 14.6}), envelope={"evidence": EVIDENCE})
+    text, median = verdict.claims
+    assert (text.claim_type, text.evidence_ids, text.place) == ("cited", ("survey-7",), ("data", "text"))
+    assert {mark.status for mark in text.marks} <= {"grounded", "derived"}
+    assert [mark.status for mark in median.marks] == ["ungrounded"]
+    assert median.validator_confidence == 0.0
+    assert "grounding.number" in codes(verdict)
+
+
+def test_grounding_extracts_claims_where_evidence_was_skipped() -> None:
+    verdict = judge(payload(), envelope={"context": {"brief": "Five suppliers were asked."}})
+    assert layer(verdict, "evidence").status == "skipped"
+    assert layer(verdict, "grounding").status == "passed"
+    assert [claim.claim_id for claim in verdict.claims] == ["claim-1"]
+
+
+def test_the_same_ungrounded_value_is_told_once() -> None:
+    text = "The price is 14.60 EUR in May, and 14.60 EUR in June."
+    verdict = judge(payload(data={"text": text}), envelope={"context": {"page": "The price is 12.40 EUR."}})
+    (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
+    assert (issue.metadata["count"], issue.metadata["text"]) == (2, "14.60")
+    assert text[issue.metadata["start"] : issue.metadata["end"]] == "14.60"
+    assert "12.40" in issue.hint
+
+
+@pytest.mark.parametrize(
+    ("policy", "status", "outcome"),
+    [
+        (GroundingPolicy.OFF, "skipped", "accepted"),
+        (GroundingPolicy.WARN, "passed", "accepted"),
+        (GroundingPolicy.REJECT, "failed", "rejected"),
+    ],
+)
+def test_the_policy_says_how_grave_it_is(policy, status: str, outcome: str) -> None:
+    document = payload(data={"text": "The price is 14.60 EUR."})
+    verdict = judge(document, policy={"grounding": policy}, envelope={"context": {"page": "The price is 12.40 EUR."}})
+    assert (layer(verdict, "grounding").status, verdict.outcome) == (status, outcome)
+
+
+def test_a_handoffs_own_summary_is_no_source() -> None:
+    document = universal(payload={"working": {"price": "It is 14.60 EUR."}})
+    assert layer(judge(document), "grounding").status == "skipped"
+    document["handoff"]["context"]["original_prompt"] = "The price is 12.40 EUR; say it."
+    assert layer(judge(document), "grounding").status == "passed"
+
+
+def test_a_great_many_claims_leave_a_note() -> None:
+    data = {f"k{number}": "Longer than ten." for number in range(800)}
+    verdict = judge(payload(data=data), policy={"evidence": EvidencePolicy.REQUIRED})
+    assert layer(verdict, "evidence").why == "of 800 claims only 500 claims are listed; all are counted"
+    assert codes(verdict).count("evidence.uncited_claim") == 100
+
+
+@pytest.mark.parametrize("strictness", list(Strictness))
+def test_rules_run_for_strict_and_lenient(strictness: Strictness) -> None:
+    document = payload(handoff_type="Signal", data={"confidence": 2, "direction": "UP", "rationale": ""})
+    verdict = judge(document, policy={"strictness": strictness}, demands=Demands(rules=(build_signal_rules(),)))
+    found = [issue for issue in verdict.issues if issue.layer == "rules"]
+    assert [(issue.code, issue.field_path) for issue in found] == [
+        ("business_rule.range.confidence_range", "data.confidence"),
+        ("business_rule.range.direction_valid", "data.direction"),
+        ("business_rule.required.rationale_required", "data.rationale"),
+    ]
+
+
+def test_rules_of_another_type_do_not_run() -> None:
+    verdict = judge(payload(), demands=Demands(rules=(build_signal_rules(),)))
+    assert layer(verdict, "rules").why == "no rules are set for this type"

@@ -1,0 +1,162 @@
+"""Schemas of users: which are refused, what is told, and how long the worst may take."""
+
+import time
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.flaws import InvalidDemand
+
+
+def ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def nested(depth: int, value: Any = 1) -> Any:
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def unevaluated(depth: int) -> dict[str, Any]:
+    inner = unevaluated(depth - 1) if depth else {"properties": {"a": True}}
+    return {"allOf": [inner], "unevaluatedProperties": {"type": "integer"}}
+
+
+DOUBLING = {"$defs": {**{f"a{n}": {"allOf": [ref(f"a{n + 1}")] * 2} for n in range(40)}, "a40": {}}, **ref("a0")}
+TREE = {
+    "type": "object",
+    "properties": {"children": {"type": "array", "items": {"$ref": "#"}}, "name": {"type": "string"}},
+}
+BRANCHING = {
+    "$defs": {"n": {"anyOf": [{"properties": {"a": ref("n")}, "required": ["z"]}, {"properties": {"a": ref("n")}}]}},
+    **ref("n"),
+}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        3,
+        "text",
+        {"type": "strng"},
+        {"minimum": "3"},
+        {"$ref": "https://example.com/schema"},
+        {"$ref": "#/$defs/missing"},
+        {"$schema": "http://json-schema.org/draft-07/schema#"},
+        {"pattern": "("},
+        {"pattern": "(?=a)a"},
+        {"pattern": "[ab]{100000}"},
+        {"$ref": "#"},
+        {"anyOf": [{"$ref": "#"}, {}]},
+        DOUBLING,
+        unevaluated(25),
+        {"enum": list(range(100_000))},
+        {"allOf": [{"title": "x"}] * 100_000},
+        nested(100, {}),
+    ],
+    ids=lambda source: str(source)[:40],
+)
+def test_what_cannot_be_used_is_refused_at_once(source: Any) -> None:
+    started = time.perf_counter()
+    with pytest.raises(InvalidDemand) as told:
+        DataSchema.of(source)
+    assert all(flaw.message and flaw.remedy for flaw in told.value.flaws)
+    (issue,) = DataSchema(source).check({})
+    assert (issue.code, issue.severity) == ("schema.invalid_schema", "warning")
+    assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "code"),
+    [
+        (BRANCHING, nested(60), "schema.too_costly"),
+        ({"pattern": r"(?:\w{1,20}a\w{1,20}){20}[xyz]"}, "ab" * 500_000, "schema.too_costly"),
+        ({"items": {"enum": [[n] for n in range(1_000)]}}, [[999]] * 20_000, "schema.too_costly"),
+        ({"items": {"type": "string"}}, list(range(200_000)), "schema.type"),
+        ({"allOf": [{"type": "string"}] * 300}, {"a": "x" * 1_000_000}, "schema.type"),
+        ({"required": [f"z{n}" for n in range(5_000)]}, {f"p{n}": 0 for n in range(20_000)}, "schema.required"),
+        ({"items": {"anyOf": [{"type": "string"}] * 20}}, list(range(20_000)), "schema.not_listed"),
+        ({"propertyNames": {"pattern": "^[a-z]+$"}}, {f"p{n}": 0 for n in range(50_000)}, "schema.propertyNames"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_the_worst_data_takes_bounded_time(schema: Any, data: Any, code: str) -> None:
+    started = time.perf_counter()
+    issues = DataSchema.of(schema).check(data)
+    assert time.perf_counter() - started < 4
+    assert {issue.code for issue in issues} == {code}
+    assert len(issues) <= 100
+
+
+def test_large_data_is_checked_against_an_everyday_schema() -> None:
+    row = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string", "pattern": r"^[a-z]+\d+$"}}}
+    schema = DataSchema.of({"type": "object", "properties": {"rows": {"type": "array", "items": row}}})
+    rows = [{"id": f"row{n}"} for n in range(40_000)]
+    assert schema.check({"rows": rows}) == []
+    issues = schema.check({"rows": [*rows[:5], {"id": "7"}, {}, *rows]})
+    assert [issue.field_path for issue in issues] == ["rows[5].id", "rows[6].id"]
+    assert "there may be more" in issues[-1].message
+
+
+def test_every_error_of_a_tree_is_told_in_order() -> None:
+    data = {"name": 3, "children": [{"name": "a"}, {"children": [{"name": None}], "name": []}, 7]}
+    issues = DataSchema.of(TREE).check(data)
+    assert [issue.field_path for issue in issues] == [
+        "children[1].children[0].name",
+        "children[1].name",
+        "children[2]",
+        "name",
+    ]
+    assert {issue.code for issue in issues} == {"schema.type"}
+    assert issues[-1].metadata["schema_path"] == "/properties/name/type"
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "code", "message"),
+    [
+        (False, {}, "false", "The data (an object of 0 fields) is not allowed by the schema."),
+        ({"const": 3}, 4, "const", "The data is 4, not the allowed value."),
+        ({"exclusiveMaximum": 3}, 3, "exclusiveMaximum", "The data is 3, which is not less than 3."),
+        ({"multipleOf": 0.5}, 0.7, "multipleOf", "The data is 0.7, which is no multiple of 0.5."),
+        ({"minLength": 3}, "ab", "minLength", "The data has 2 characters; at least 3 are asked for."),
+        ({"uniqueItems": True}, [1, 1], "uniqueItems", "The data has the same entry more than once."),
+        ({"contains": {"type": "string"}}, [1], "contains", "The data has too few entries of the kind asked for."),
+        ({"not": {}}, 1, "not", "The data has a form that is ruled out."),
+        (
+            {"oneOf": [{}, {}]},
+            1,
+            "oneOf",
+            "The data (1) fits more than one of the forms of which it must fit exactly one.",
+        ),
+        ({"properties": {"a": False}}, {"a": 1}, "properties", "a (1) is not allowed by the schema."),
+        ({"prefixItems": [{}], "items": False}, [1, 2], "items", "[1] is one entry too many."),
+        (
+            {"dependentRequired": {"a": ["b"]}},
+            {"a": 1},
+            "dependentRequired",
+            "b is missing, which another field asks for.",
+        ),
+        (
+            {"unevaluatedProperties": False},
+            {"a": 1},
+            "unevaluatedProperties",
+            "a is a field that the schema does not allow.",
+        ),
+    ],
+)
+def test_sentences(schema: Any, data: Any, code: str, message: str) -> None:
+    (issue,) = DataSchema.of(schema).check(data)
+    assert (issue.code, issue.message) == (f"schema.{code}", message)
+    assert issue.hint.endswith(".")
+
+
+def test_values_that_are_no_json_are_survived() -> None:
+    schema = DataSchema.of({"properties": {"a": {"type": "integer"}}})
+    assert [issue.code for issue in schema.check({"a": "\ud800"})] == ["schema.type"]
+    assert schema.check({"a": 10**400}) == []
+
+
+def test_a_format_is_a_note() -> None:
+    assert DataSchema.of({"format": "date-time"}).check("yesterday") == []

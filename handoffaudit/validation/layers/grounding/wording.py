@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import astuple
+from functools import lru_cache
 from operator import mul
 from typing import Literal, TypeAlias
 
@@ -63,6 +64,7 @@ _MOST = 3
 _MOST_CHARACTERS = 2_000
 _MOST_SOURCE_CHARACTERS = 200_000
 _MOST_WORDS = 180
+_MOST_SENTENCES = 20
 _SNIPPET = 100
 _ANSWER = 40
 # a summary is a text of its own, and shorter than what it sums up
@@ -95,7 +97,7 @@ def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
     situation = _situation(text, sentences, index.text)
     if situation is None:
         return []
-    source = Prose(index.text)
+    source = _prose(index.text)
     if situation == "summary":
         changes = changes_of(sentences, source)
         is_found = _restates(sentences, source) and _is_changed(changes)
@@ -103,6 +105,12 @@ def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
         return _marks(text, _changed_words(changes), closest) if is_found else []
     departure, words = departure_of(sentences, source)
     return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
+
+
+@lru_cache(maxsize=1)
+def _prose(text: str) -> Prose:
+    """All claims of one handoff are judged against one text, one after the other."""
+    return Prose(text)
 
 
 def _is_prose(text: str) -> bool:
@@ -115,8 +123,8 @@ def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation
     """How the claim is to be judged: as an answer from a snippet, as a digest of a longer text, as a summary in words
     of its own; or not at all."""
     size = sum(map(len, sentences))
-    source_size = source.count(" ") + 1
-    if not size:
+    source_size = source.count(" ") + source.count("\n") + 1
+    if not size or len(sentences) > _MOST_SENTENCES:
         return None
     asks = "?" in text
     talks = _speakers(text)

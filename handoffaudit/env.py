@@ -56,6 +56,17 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def folder_or_none(name: str) -> Path | None:
+    """A folder that must be there, where one is named."""
+    given = os.environ.get(name)
+    if not given:
+        return None
+    folder = Path(given).expanduser().absolute()
+    if not folder.is_dir():
+        raise ImproperlyConfigured(f"{name} is {given!r}, which is no folder: name one that is there, or unset it.")
+    return folder
+
+
 def database(folder: Path) -> dict[str, Any]:
     """Django's database settings from `DATABASE_URL`; without it an SQLite file in the data folder."""
     url = os.environ.get("DATABASE_URL") or f"sqlite:///{folder / 'handoffaudit.sqlite3'}"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 
-from handoffaudit.env import choice, data_folder, database, env, positive, secret_key
+from handoffaudit.env import choice, data_folder, database, env, folder_or_none, positive, secret_key
 from handoffaudit.logs import configure_logs
 
 VERSION = importlib.metadata.version("handoffaudit")
@@ -161,6 +161,7 @@ CLAIM_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
 CLAIM_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
 SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 REVIEW_HOLD_SECONDS = 300
+SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 
 QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"

@@ -4,14 +4,21 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from handoffaudit.cli.importing.files import LONGEST
-from handoffaudit.cli.local.options import format_option, policy_option, root_option, strictness_option
+from handoffaudit.cli.local.options import (
+    format_option,
+    policy_option,
+    root_option,
+    skills_option,
+    strictness_option,
+)
 from handoffaudit.cli.options import example, json_option
 from handoffaudit.cli.stop import Stop
 
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 @strictness_option
 @policy_option
 @root_option
+@skills_option
 @json_option
 def command(
     files: tuple[str, ...],
@@ -40,6 +48,7 @@ def command(
     type_policy: str | None,
     policy: str | None,
     root: str | None,
+    skills: str | None,
     *,
     as_json: bool,
 ) -> None:
@@ -54,10 +63,23 @@ def command(
     from handoffaudit.cli.local.policy import read_policy
 
     config = read_policy(policy, type_policy)
+    if skills:
+        config = replace(config, known_agents=_known_agents(skills))
     results = _results(files, config=config, form=form, root=root, counts=as_json)
     seen = _print_json(results) if as_json else _print_text(results)
     if seen["rejected"]:
         sys.exit(1)
+
+
+def _known_agents(folder: str) -> frozenset[str]:
+    from handoffaudit.validation.registry import SKILL_FILE, discover, skill_files
+
+    registry = discover(skill_files(Path(folder)))
+    for warning in registry.warnings:
+        click.echo(warning, err=True)
+    if not registry.names:
+        raise Stop(f"{folder} holds no {SKILL_FILE} that can be read.")
+    return registry.names
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def verdict_of(record: Record, handoff: Handoff, before: Before, config: Validat
         policy_versions=config.versions,
         demands=config.demands_for(handoff.handoff_type),
         remediation=before.remediation,
+        known_agents=config.known_agents,
     )
     verdict = pipeline.run(subject, validation_id=str(new_id()), now=timezone.now, monotonic=time.perf_counter)
     return replace(verdict, handoff_id=handoff.handoff_id)

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import QuerySet, Subquery
 
 from handoffaudit.policy.kinds import KINDS
+from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import AS_SHIPPED
@@ -62,7 +63,12 @@ def _read(newest: Newest) -> ValidationConfig:
         rows = versions.from_text(contents[kind]) if kind in contents else versions.shipped
         parts |= _PARTS[kind](rows)
     versions_of = {kind.value: numbers.get(kind, AS_SHIPPED) for kind in Kind}
-    return ValidationConfig(version=versions_of[Kind.STRICTNESS], versions=MappingProxyType(versions_of), **parts)
+    return ValidationConfig(
+        version=versions_of[Kind.STRICTNESS],
+        versions=MappingProxyType(versions_of),
+        known_agents=known_agents(),
+        **parts,
+    )
 
 
 def _of_strictness(rows: Iterable[TypePolicy]) -> dict[str, Any]:

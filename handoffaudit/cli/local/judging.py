@@ -54,6 +54,7 @@ class Judge:
             files=self.files,
             policy_version=self.config.version,
             demands=self.config.demands_for(record.handoff_type),
+            known_agents=self.config.known_agents,
         )
 
     def _unread(self, sent: bytes, reading: Reading) -> Verdict:

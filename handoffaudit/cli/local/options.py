@@ -15,3 +15,9 @@ root_option = click.option(
     metavar="DIR",
     help="Where the files that documents refer to lie. Default: the folder of each FILE.",
 )
+skills_option = click.option(
+    "--skills",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Warn of targets that none of the skills (SKILL.md) in this folder is called.",
+)

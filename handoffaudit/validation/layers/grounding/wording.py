@@ -65,7 +65,7 @@ _MOST_CHARACTERS = 2_000
 _MOST_SOURCE_CHARACTERS = 200_000
 _MOST_WORDS = 180
 _MOST_SENTENCES = 20
-_SNIPPET = 100
+_SNIPPET = 120
 _ANSWER = 40
 # a summary is a text of its own, and shorter than what it sums up
 _SHORTEST_SUMMARY = 12
@@ -139,9 +139,10 @@ def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation
 
 def _is_knowledge(source: str, *, talks: bool) -> bool:
     """Whether a source states something, and is no conversation that the claim goes on with."""
-    if "?" in source or _NOT_STATED.search(source):
+    unquoted = _QUOTED.sub(" ", source)
+    if "?" in unquoted or _NOT_STATED.search(source):
         return False
-    words = words_of(source)
+    words = words_of(unquoted)
     spoken = speaks(words)
     return not spoken or (not talks and spoken <= max(1, _SPEAKING_SHARE * len(words)))
 

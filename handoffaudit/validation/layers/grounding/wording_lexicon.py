@@ -361,7 +361,7 @@ QUALIFIERS = _words(
     """
 )
 # who speaks in the first or is spoken to in the second person talks, and does not sum up
-SPEAKERS = _words("i i'm i'll i've i'd me my mine you you're you'll you've your yours let's please")
+SPEAKERS = _words("i i'm i'll i've i'd me my you you're you'll you've your yours let's please")
 _UNITS = _entries(
     """
     two second twice double; three third; four fourth; five fifth; six; seven; eight; nine; ten; eleven; twelve;

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 from uuid import uuid4
 
@@ -97,6 +98,7 @@ def is_evidence_error(layer: str, severity: Severity) -> bool:
     return layer in _EVIDENCE_LAYERS and _RANK[severity] >= _RANK[Severity.ERROR]
 
 
+@lru_cache(maxsize=1024)
 def policy_of(policy: TypePolicy) -> RemediationPolicy:
     """The part of a type's policy that this decision is about."""
     return RemediationPolicy(
@@ -120,8 +122,7 @@ def decide(
 
     `record` is that of the attempts before this one, None for the first. The first row of the table that holds counts.
     """
-    before = record or RemediationRecord(remediation_id=new_id(), validation_id=facts.validation_id, started_at=now)
-    before = before.model_copy(update={"max_retries": policy.max_retries})
+    before = _fresh(facts, policy, now, new_id) if record is None else _under(record, policy)
     if _passes(facts, policy):
         return _ended(before, RemediationAction.ACCEPT_WITH_WARNINGS, RemediationState.RESOLVED, "passed", now)
     if Severity.CRITICAL in facts.severities and policy.auto_escalate_on_critical:
@@ -136,6 +137,19 @@ def decide(
         action = RemediationAction.INSUFFICIENT_EVIDENCE
         return _ended(before, action, RemediationState.EXHAUSTED, action.value, now)
     return _escalated(before, "remediation_exhausted", now)
+
+
+def _fresh(facts: Facts, policy: RemediationPolicy, now: datetime, new_id: Callable[[], str]) -> RemediationRecord:
+    # Without pydantic's checks, which would cost every handoff that is judged as much as a layer does.
+    return RemediationRecord.model_construct(
+        remediation_id=new_id(), validation_id=facts.validation_id, started_at=now, max_retries=policy.max_retries
+    )
+
+
+def _under(record: RemediationRecord, policy: RemediationPolicy) -> RemediationRecord:
+    """The record under the limits that hold now."""
+    same = record.max_retries == policy.max_retries
+    return record if same else record.model_copy(update={"max_retries": policy.max_retries})
 
 
 def escalate(record: RemediationRecord, reason: str, now: datetime) -> RemediationRecord:

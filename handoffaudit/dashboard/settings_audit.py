@@ -12,7 +12,8 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.strictness_words import Line, lines
+from handoffaudit.dashboard.policy_words import Line
+from handoffaudit.dashboard.strictness_words import lines
 from handoffaudit.policy.difference import Change
 
 ACTIONS = {

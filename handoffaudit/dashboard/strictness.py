@@ -5,23 +5,22 @@ from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.urls import path
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import strictness_history
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.policy_pages import PolicyPage, moved_on
+from handoffaudit.dashboard.policy_views import Editing
 from handoffaudit.dashboard.strictness_editor import Editor, editor_for, editor_for_new, editor_from
-from handoffaudit.dashboard.strictness_words import NAMES, type_name
-from handoffaudit.policy import strictness
-from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.dashboard.strictness_words import NAMES, lines, type_name
+from handoffaudit.policy import kinds, strictness
+from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.strictness import Stale, Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Strictness, TypePolicy
 
-PAGE = "dashboard/strictness/table.html"
-PART = "strictness"
+TEMPLATE = "dashboard/strictness/table.html"
+PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant begins with.", lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +38,9 @@ class Row:
 @page_for(Role.VIEWER)
 @require_safe
 def table(request: HttpRequest, who: Who) -> HttpResponse:
-    """`?edit=<type>` and `?add` open an editor: the same page with JavaScript and without."""
+    """`?edit=<type>`, `?add` and `?trial=<id>` open an editor: the same page with JavaScript and without."""
     now = strictness.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
-
-
-@page_for(Role.ADMIN)
-@require_POST
-def save(request: HttpRequest, who: Who) -> HttpResponse:
-    editor = editor_from(request.POST)
-    try:
-        saved = _save(who, editor)
-    except InvalidPolicy as invalid:
-        editor.refuse(invalid)
-        return _page(request, strictness.current(who.tenant), editor, status=400)
-    except Stale as stale:
-        editor.meet(stale.current)
-        return _page(request, stale.current, editor, status=409)
-    changed = saved.version != editor.base_version
-    return _done(request, who, f"Saved as version {saved.version}." if changed else "Nothing was changed.")
 
 
 @page_for(Role.ADMIN)
@@ -72,63 +55,38 @@ def delete(request: HttpRequest, who: Who) -> HttpResponse:
             actor=who.person.username,
             note=editor.note,
         )
-    except (InvalidPolicy, Stale) as refused:
+    except (InvalidPolicy, Stale) as refusal:
         now = strictness.current(who.tenant)
-        text = str(refused) if isinstance(refused, InvalidPolicy) else _moved_on(now)
+        text = str(refusal) if isinstance(refusal, InvalidPolicy) else moved_on(now)
         messages.error(request, f"{editor.row} was not deleted. {text}")
         return _page(request, now, None, status=409)
-    return _done(request, who, f"Deleted {editor.row}: it follows the row for any other type. Version {saved.version}.")
-
-
-def _save(who: Who, editor: Editor) -> Table:
-    row = editor.read()
-    if editor.is_new and strictness.current(who.tenant).row(row.handoff_type):
-        remedy = "Edit that row instead."
-        raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
-    return strictness.upsert_row(
-        tenant=who.tenant, base_version=editor.base_version, row=row, actor=who.person.username, note=editor.note
+    return EDITING.done(
+        request, who, f"Deleted {editor.row}: it follows the row for any other type. Version {saved.version}."
     )
 
 
 def _asked_for(request: HttpRequest, who: Who, now: Table) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
+    if again := EDITING.asked_for(request, who):
+        return again
     if "add" in request.GET:
         return editor_for_new(now)
     row = now.row(request.GET.get("edit", ""))
     return editor_for(now, row) if row else None
 
 
-def _moved_on(now: Table) -> str:
-    return f"{now.changed_by} saved version {now.version} meanwhile: look at it and try again."
-
-
-def _done(request: HttpRequest, who: Who, message: str) -> HttpResponse:
-    messages.success(request, message)
-    address = reverse("dashboard:strictness", args=[who.tenant.slug])
-    if not is_htmx(request):
-        return redirect(address)
-    response = _page(request, strictness.current(who.tenant), None)
-    response["HX-Push-Url"] = address
-    return response
-
-
 def _page(request: HttpRequest, now: Table, editor: Editor | None, status: int = 200) -> HttpResponse:
     rows = [_row(row, editor) for row in now.rows]
-    lost = editor if editor and editor.gone else None
+    known = any(row.editor for row in rows)
     context: dict[str, Any] = {
-        "table": now,
         "rows": rows,
         "editor": editor,
-        "new": editor if editor and (editor.is_new or lost) else None,
+        # A new row, and one that somebody else deleted meanwhile, stand before the others.
+        "new": None if known else editor,
         "names": NAMES,
-        "stale": _stale(now) if editor and editor.theirs is not None else "",
     }
-    return render_page(request, PAGE, context, partials=(PART,), status=status)
-
-
-def _stale(now: Table) -> str:
-    return f"{now.changed_by} saved version {now.version} while you were editing. Nothing was overwritten."
+    return PAGE.answer(request, TEMPLATE, context, now, status)
 
 
 def _row(policy: TypePolicy, editor: Editor | None) -> Row:
@@ -138,9 +96,9 @@ def _row(policy: TypePolicy, editor: Editor | None) -> Row:
     return Row(policy, type_name(policy.handoff_type), is_other, is_lenient, off, mine)
 
 
+EDITING = Editing(PAGE, editor_from, _page)
 urlpatterns = [
     path("strictness/", table, name="strictness"),
-    path("strictness/save/", save, name="strictness_save"),
     path("strictness/delete/", delete, name="strictness_delete"),
-    *strictness_history.urlpatterns,
+    *EDITING.urls(),
 ]

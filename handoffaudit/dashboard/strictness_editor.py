@@ -1,32 +1,21 @@
 """The editor of one row: what stands in its fields, and what is wrong with it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.http import QueryDict
 
-from handoffaudit.dashboard.strictness_words import GROUPS, HELP, NAMES, Line, bounds, choices, lines
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.policy_drafts import Draft, sent
+from handoffaudit.dashboard.policy_fields import Field, plain_menu
+from handoffaudit.dashboard.strictness_words import GROUPS, HELP, NAMES, choices, lines
+from handoffaudit.handoffs import queries
 from handoffaudit.policy import strictness
-from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
 from handoffaudit.policy.strictness import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """An input: `choices` for a menu, `low` and `high` for a whole number, `is_switch` for a box to tick."""
-
-    name: str
-    label: str
-    help: str
-    value: Any
-    error: str
-    choices: list[str]
-    low: int | None = None
-    high: int | None = None
-    is_switch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +27,12 @@ class Group:
     has_layers: bool
 
 
-@dataclass(slots=True)
-class Editor:
-    """`row`: the type edited, empty for a new one. `base_version`: the table that the change is made on.
-
-    `theirs`: lines of what somebody else saved meanwhile against what stands here; None where nobody did.
-    """
+@dataclass(kw_only=True)
+class Editor(Draft[TypePolicy]):
+    """`row`: the type edited, empty for a new one."""
 
     row: str
-    base_version: int
     values: Mapping[str, Any]
-    note: str = ""
-    errors: dict[str, str] = field(default_factory=dict)
-    theirs: list[Line] | None = None
-    gone: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -60,6 +41,10 @@ class Editor:
     @property
     def may_delete(self) -> bool:
         return bool(self.row) and self.row != ANY_OTHER_TYPE and not self.gone
+
+    @property
+    def gone_text(self) -> str:
+        return f"The row {self.row} was deleted. Saving yours brings it back."
 
     @property
     def groups(self) -> list[Group]:
@@ -80,16 +65,11 @@ class Editor:
     def layers_error(self) -> str:
         return self.errors.get("layers", "")
 
-    @property
-    def row_error(self) -> str:
-        return self.errors.get("", "")
-
     def refuse(self, invalid: InvalidPolicy) -> None:
         for error in invalid.errors:
-            self.errors.setdefault(error.field, f"{error.message} {error.remedy}")
+            self.keep(error.field, error)
 
     def meet(self, current: Table) -> None:
-        """Somebody saved meanwhile: show both, and let a second save be made on the new version."""
         theirs = current.row(self.row)
         self.gone = bool(self.row) and theirs is None
         mine = self.read()
@@ -100,11 +80,32 @@ class Editor:
         """The row as it stands in the fields; raises `InvalidPolicy`."""
         return parse_row(self.values)
 
+    def rows(self, now: Table) -> Iterable[TypePolicy]:
+        row = self.read()
+        if self.is_new and now.row(row.handoff_type):
+            remedy = "Edit that row instead."
+            raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
+        return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
+
+    def touched(self, tenant: Tenant, now: Table, rows: Iterable[TypePolicy]) -> list[str]:
+        if self.row != ANY_OTHER_TYPE:
+            return [self.read().handoff_type]
+        own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
+        # The row's own name is nobody's type: where all types have rows, no handoff is tried.
+        return [ANY_OTHER_TYPE, *(name for name in queries.known_values(tenant).types if name not in own)]
+
     def _field(self, name: str) -> Field:
-        low, high = bounds(name) or (None, None)
-        menu = choices(name) if name in CHOICES else []
-        error, is_switch = self.errors.get(name, ""), name in SWITCHES
-        return Field(name, NAMES[name], HELP[name], self.values[name], error, menu, low, high, is_switch)
+        return Field(
+            name=name,
+            label=NAMES[name],
+            help=HELP[name],
+            value=self.values[name],
+            error=self.errors.get(name, ""),
+            choices=plain_menu(choices(name)) if name in CHOICES else None,
+            is_number=name in RANGES,
+            is_switch=name in SWITCHES,
+            required=True,
+        )
 
 
 def editor_for(table: Table, row: TypePolicy) -> Editor:
@@ -130,10 +131,7 @@ def editor_from(given: QueryDict) -> Editor:
         values[name] = _number(values[name], float)
     for name in SWITCHES:
         values[name] = name in given
-    base = _number(given.get("base_version", ""), int)
-    return Editor(
-        row=row, base_version=base if isinstance(base, int) else -1, values=values, note=given.get("note", "")
-    )
+    return Editor(row=row, values=values, **sent(given))
 
 
 def _number(text: str, kind: type[int] | type[float]) -> int | float | str:

@@ -1,12 +1,12 @@
 """Policies in words: what each field of the strictness table is called and means, and what a version changed."""
 
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from handoffaudit.dashboard import policy_words
+from handoffaudit.dashboard.policy_words import Line
 from handoffaudit.policy.difference import WHOLE_ROW, Change
-from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES
+from handoffaudit.policy.parsing import CHOICES, FIELDS
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS
 
 NAMES = {
@@ -60,18 +60,7 @@ GROUPS = {
         "hold_limit_hours",
     ),
 }
-LONGEST_VALUE = 200
 PLAIN_ENOUGH = ("strictness", "mode", "layers")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A change as a line of text: `old` or `new` empty where the row came or went."""
-
-    type_name: str
-    field: str
-    old: str
-    new: str
 
 
 def type_name(handoff_type: str) -> str:
@@ -86,36 +75,25 @@ def choices(field: str) -> list[str]:
     return list(CHOICES[field])
 
 
-def bounds(field: str) -> tuple[int, int] | None:
-    return RANGES.get(field)
-
-
 def shown(field: str, value: Any) -> str:
     """A value as text; a switch as on or off."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if value is None:
-        return "nothing"
-    if field == "layers":
+    if field == "layers" and isinstance(value, dict):
         off = [layer for layer, on in value.items() if not on]
         return f"without {', '.join(off)}" if off else "all layers"
-    if isinstance(value, int):
-        return f"{value:,}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+    return policy_words.shown(value)
 
 
 def _line(change: Change) -> Line:
     name = type_name(change.row)
     if change.field == WHOLE_ROW:
-        return Line(name, "", _row(change.old), _row(change.new))
-    field = NAMES.get(change.field, change.field)
+        return Line(name, WHOLE_ROW, _row(change.old), _row(change.new))
+    field = NAMES.get(change.field, policy_words.place(change.field))
     return Line(name, field, shown(change.field, change.old), shown(change.field, change.new))
 
 
-def _row(row: Any) -> str:
+def _row(row: Any) -> str | None:
     if row is None:
-        return ""
+        return None
     if not isinstance(row, dict) or "strictness" not in row:
         return shown(WHOLE_ROW, row)
     # In the order of the table: PostgreSQL keeps JSON in one of its own.

@@ -2,7 +2,19 @@
 
 from django.urls import path
 
-from handoffaudit.dashboard import deciding, handoff, handoffs, overview, review, settings, strictness, theme
+from handoffaudit.dashboard import (
+    deciding,
+    handoff,
+    handoffs,
+    overview,
+    review,
+    rules,
+    schemas,
+    settings,
+    strictness,
+    theme,
+    trials,
+)
 
 app_name = "dashboard"
 urlpatterns = [
@@ -14,4 +26,7 @@ urlpatterns = [
     *handoff.urlpatterns,
     *settings.urlpatterns,
     *strictness.urlpatterns,
+    *rules.urlpatterns,
+    *schemas.urlpatterns,
+    *trials.urlpatterns,
 ]

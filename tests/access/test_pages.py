@@ -11,7 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.models import Handoff, Trial
+from handoffaudit.policy.models import Kind
 from tests.access.support import everything, page_names
 from tests.api.support import make_key
 from tests.handoffs.support import held, judged
@@ -39,6 +41,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
+BY_PK = ("handoff", "trial")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -68,6 +71,24 @@ TABLE = {
     "dashboard:strictness_history": Row(Role.VIEWER),
     "dashboard:strictness_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:strictness_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:strictness_try": post(Role.ADMIN, 400, row="deal_data", base_version="0", token_budget="none"),
+    "dashboard:rules": Row(Role.VIEWER),
+    "dashboard:rules_save": post(Role.ADMIN, editor="set", set_id="deals", name="Deals", base_version="0"),
+    "dashboard:rules_delete": post(Role.ADMIN, editor="set", set="deals", base_version="0"),
+    "dashboard:rules_example": post(Role.ADMIN, example="signal_validation_v1", base_version="0"),
+    "dashboard:rules_try": post(Role.ADMIN, editor="set", set_id="deals", name="Deals", base_version="0"),
+    "dashboard:rules_history": Row(Role.VIEWER),
+    "dashboard:rules_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:rules_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:schemas": Row(Role.VIEWER),
+    "dashboard:schemas_save": post(Role.ADMIN, handoff_type="deal_data", claim_fields="thesis", base_version="0"),
+    "dashboard:schemas_delete": post(Role.ADMIN, 409, row="deal_data", base_version="0"),
+    "dashboard:schemas_try": post(Role.ADMIN, handoff_type="deal_data", claim_fields="thesis", base_version="0"),
+    "dashboard:schemas_history": Row(Role.VIEWER),
+    "dashboard:schemas_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:schemas_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:trial": Row(Role.VIEWER, about=("trial",)),
+    "dashboard:trial_save": post(Role.ADMIN, about="trial"),
     "dashboard:settings": Row(Role.ADMIN),
     "dashboard:settings_invite": post(Role.ADMIN, 200, name="grace", role="viewer"),
     "dashboard:settings_link": post(Role.ADMIN, 200, about="person"),
@@ -90,6 +111,7 @@ class Things:
     handoff: Handoff
     person: Person
     key: Key
+    trial: Trial
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
@@ -97,7 +119,9 @@ class Things:
         Membership.objects.create(tenant=tenant, person=person, role=Role.VIEWER)
         make_key(tenant, "read")
         handoff = judged(tenant, held(tenant_id=tenant.slug))
-        return cls(tenant, handoff, person, Key.objects.get(tenant=tenant))
+        content: dict[str, Any] = {"rows": [{"handoff_type": "deal_data", "claim_fields": []}]}
+        trial = trials.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
+        return cls(tenant, handoff, person, Key.objects.get(tenant=tenant), trial)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
@@ -107,7 +131,7 @@ def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
     if name == "welcome":
         kwargs = {"uidb64": "MQ", "token": "x-y"}
     for about in row.about:
-        kwargs["pk" if about == "handoff" else about] = getattr(things, about).pk
+        kwargs["pk" if about in BY_PK else about] = getattr(things, about).pk
     filled = {key: value.format(handoff=things.handoff.pk) for key, value in row.data.items()}
     return client.generic_request(row.method, reverse(name, kwargs=kwargs), filled)
 
@@ -225,7 +249,7 @@ def test_nothing_is_changed_by_looking(name: str, here: Things, admin: Person, s
     client = signed_in("admin")
     before = everything()
     kwargs = {"tenant": here.tenant.slug}
-    kwargs |= {"pk" if about == "handoff" else about: getattr(here, about).pk for about in TABLE[name].about}
+    kwargs |= {"pk" if about in BY_PK else about: getattr(here, about).pk for about in TABLE[name].about}
     assert client.get(reverse(name, kwargs=kwargs)).status_code == 405
     assert everything() == before
 

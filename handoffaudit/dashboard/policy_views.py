@@ -1,0 +1,83 @@
+"""The views that every kind of policy has: save, try, and its history."""
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_POST
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import policy_history, trials_starting
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.policy_drafts import Draft
+from handoffaudit.dashboard.policy_pages import PolicyPage, done, refused
+from handoffaudit.policy.versions import Table
+
+R = TypeVar("R")
+D = TypeVar("D", bound=Draft[Any])
+Show = Callable[[HttpRequest, Table[R], D | None, int], HttpResponse]
+After = Callable[[HttpRequest, Who, D, Table[R]], HttpResponse | None]
+
+
+class Editing(Generic[R, D]):
+    """How a kind is edited: `editor_from` reads a form, `show` answers with the page, an editor open in it or not.
+
+    `after` may answer in its own way once a change is saved.
+    """
+
+    def __init__(
+        self,
+        page: PolicyPage[R],
+        editor_from: Callable[[QueryDict], D],
+        show: Show[R, D],
+        after: After[D, R] | None = None,
+    ) -> None:
+        self.page, self.editor_from, self.show, self.after = page, editor_from, show, after
+
+    def urls(self) -> list[URLPattern]:
+        name = self.page.name
+        return [
+            path(f"{name}/save/", self._save(), name=f"{name}_save"),
+            path(f"{name}/try/", self._try(), name=f"{name}_try"),
+            *policy_history.urls(self.page),
+        ]
+
+    def now(self, who: Who) -> Table[R]:
+        return self.page.versions.current(who.tenant)
+
+    def asked_for(self, request: HttpRequest, who: Who) -> D | None:
+        """The editor that `?trial=<id>` opens again."""
+        form = trials_starting.form_asked_for(request, who, self.page)
+        return self.editor_from(form) if form is not None else None
+
+    def done(self, request: HttpRequest, who: Who, message: str) -> HttpResponse:
+        """After a change: the page without an editor."""
+        return done(request, message, self.page.address(who), lambda: self.show(request, self.now(who), None, 200))
+
+    def _save(self) -> Callable[..., HttpResponse]:
+        @page_for(Role.ADMIN)
+        @require_POST
+        def save(request: HttpRequest, who: Who) -> HttpResponse:
+            editor = self.editor_from(request.POST)
+            saved, status = refused(editor, lambda: self.page.save(who, editor))
+            if saved is None:
+                return self.show(request, self.now(who), editor, status)
+            if saved.version == editor.base_version:
+                return self.done(request, who, "Nothing was changed.")
+            answer = self.after(request, who, editor, saved) if self.after else None
+            return answer or self.done(request, who, f"Saved as version {saved.version}.")
+
+        return save
+
+    def _try(self) -> Callable[..., HttpResponse]:
+        @page_for(Role.ADMIN)
+        @require_POST
+        def try_it(request: HttpRequest, who: Who) -> HttpResponse:
+            editor = self.editor_from(request.POST)
+            trial, status = refused(editor, lambda: trials_starting.begin(who, self.page, editor, request.POST))
+            if trial is None:
+                return self.show(request, self.now(who), editor, status)
+            return trials_starting.opened(request, who, trial)
+
+        return try_it

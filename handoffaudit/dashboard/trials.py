@@ -1,0 +1,107 @@
+"""A trial of a draft: how far it is, what it found, and the draft saved or taken back to its editor."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import path
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import rules, schemas, strictness, trials_words
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.policy_pages import PolicyPage
+from handoffaudit.dashboard.policy_words import MOST_OF_A_VERSION, Lines
+from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.models import Trial
+from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
+from handoffaudit.policy.versions import Stale
+
+TEMPLATE = "dashboard/trials/page.html"
+PART = "trial"
+PAGES: dict[str, PolicyPage[Any]] = {page.name: page for page in (strictness.PAGE, rules.PAGE, schemas.PAGE)}
+# A worker that is there begins within a second.
+LONG = timedelta(seconds=15)
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def trial(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    return _page(request, who, _trial(who, pk))
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def save(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    """The draft as a new version, on the version that it was tried against."""
+    tried = _trial(who, pk)
+    page, draft = PAGES[tried.kind], orjson.loads(tried.draft)
+    try:
+        saved = page.versions.save(
+            tenant=who.tenant,
+            base_version=tried.base_version,
+            rows=page.versions.from_plain(draft),
+            actor=who.person.username,
+            note=str(draft.get("note", "")),
+        )
+    except Stale:
+        # The page says who saved what.
+        return _page(request, who, tried, status=409)
+    except InvalidPolicy as invalid:
+        messages.error(request, f"Not saved: {invalid.errors[0]}")
+        return _page(request, who, tried, status=400)
+    messages.success(request, f"Saved as version {saved.version}.")
+    return redirect(page.address(who))
+
+
+def _trial(who: Who, pk: uuid.UUID) -> Trial:
+    try:
+        return trials.get(who.tenant, pk)
+    except Trial.DoesNotExist as missing:
+        raise Http404("There is no such trial.") from missing
+
+
+def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> HttpResponse:
+    page = PAGES[tried.kind]
+    now = page.versions.current(who.tenant)
+    found = trials_words.flips(tried)
+    number = sum(flip.number for flip in found)
+    context: dict[str, Any] = {
+        "kind": page,
+        "trial": tried,
+        "scope": trials_words.scope(tried),
+        "flips": found,
+        "number": number,
+        "same": tried.judged - number,
+        "changed": trials_words.changed(tried),
+        "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
+        # Not asked for while it is looked at each second.
+        "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
+        "now": now,
+        "moved_on": now.version != tried.base_version,
+        "back": page.address(who, {"trial": str(tried.pk)}) + "#editor",
+    }
+    return render_page(request, TEMPLATE, context, partials=(PART,), status=status)
+
+
+def _lines(who: Who, page: PolicyPage[Any], tried: Trial) -> Lines:
+    """What the draft changes."""
+    try:
+        base = page.versions.at_version(who.tenant, tried.base_version)
+        rows = page.versions.from_plain(orjson.loads(tried.draft))
+    except (NoSuchVersion, InvalidPolicy):
+        return Lines((), 0)
+    return Lines.of(page.lines(page.versions.difference(base.rows, rows)), MOST_OF_A_VERSION)
+
+
+urlpatterns = [
+    path("trials/<uuid:pk>/", trial, name="trial"),
+    path("trials/<uuid:pk>/save/", save, name="trial_save"),
+]

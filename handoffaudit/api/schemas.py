@@ -92,6 +92,12 @@ class VerdictOut(Schema):
     validator_model: str | None
     validated_at: str = Field(examples=["2026-02-15T00:15:00Z"])
     duration_ms: float
+    validation_passed: bool | None = Field(None, description="Of outputs only: no error was found")
+    validation_errors: list[str] | None = Field(
+        None,
+        description="Of outputs only: errors and criticals, each as `[layer:severity] message`",
+        examples=[['[business_rule:error] direction is "UP", not one of LONG, SHORT, FLAT.']],
+    )
 
 
 class VerdictsOut(Schema):

@@ -69,6 +69,7 @@ def run(
         duration_ms=(monotonic() - started) * 1000,
         remediation=lineage,
         recommended_action=action,
+        format=subject.record.format,
     )
 
 

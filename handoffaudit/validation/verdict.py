@@ -4,16 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from handoffaudit.validation.claims import Claim, claim_to_dict
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.output_names import error_lines
 from handoffaudit.validation.remediation import RemediationRecord
 from handoffaudit.validation.times import utc_text
 
 PIPELINE_VERSION = "2"
+OUTPUT: Final = "output"
 STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
 
 
@@ -82,6 +84,8 @@ class ChainFacts:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """`format`: of the handoff; empty where its document could not be read."""
+
     validation_id: str
     handoff_id: str
     outcome: Outcome
@@ -103,6 +107,7 @@ class Verdict:
     remediation: RemediationRecord | None = None
     recommended_action: str | None = None
     policy_versions: Mapping[str, int] = field(default_factory=dict)
+    format: str = ""
 
     @property
     def valid(self) -> bool:
@@ -153,7 +158,16 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "validator_model": verdict.validator_model,
         "validated_at": utc_text(verdict.validated_at),
         "duration_ms": round(verdict.duration_ms, 3),
+        **_of_output(verdict),
     }
+
+
+def _of_output(verdict: Verdict) -> dict[str, Any]:
+    """What senders of model outputs look for beside."""
+    if verdict.format != OUTPUT:
+        return {}
+    found = ((issue.layer, issue.severity, issue.message) for issue in verdict.issues)
+    return {"validation_passed": verdict.valid, "validation_errors": error_lines(found)}
 
 
 def _layer_dict(layer: LayerResult) -> dict[str, Any]:

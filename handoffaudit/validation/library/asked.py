@@ -9,7 +9,7 @@ from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import CouldNotRunError, Subject
 from handoffaudit.validation.layers.plugins import IValidator
 from handoffaudit.validation.library.critique import Critique, CritiqueValidator
-from handoffaudit.validation.library.engine import engine_issue, engine_layer, output_type_of
+from handoffaudit.validation.library.engine import engine_issue, output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import (
     GRAVE,
@@ -19,6 +19,7 @@ from handoffaudit.validation.library.models import (
     ValidationLayer,
     ValidationSeverity,
 )
+from handoffaudit.validation.output_names import engine_layer
 from handoffaudit.validation.pipeline import score
 from handoffaudit.validation.text import clean
 

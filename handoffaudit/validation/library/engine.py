@@ -11,25 +11,15 @@ from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.library.defaults import utc_now
 from handoffaudit.validation.library.envelopes import LLMEnvelope
-from handoffaudit.validation.library.models import ValidationIssue, ValidationLayer
+from handoffaudit.validation.library.models import ValidationIssue
 from handoffaudit.validation.library.plain import plain
+from handoffaudit.validation.output_names import engine_layer, library_layer
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.record import Envelope, Record
 
 _OUTPUT = "parsed_output"
-_TO_ENGINE = {ValidationLayer.SCHEMA.value: "structure", ValidationLayer.BUSINESS_RULE.value: "rules"}
-_FROM_ENGINE = {engine: ours for ours, engine in _TO_ENGINE.items()}
 # whoever puts a validator into a pipeline asks for it
 _ALL_ASKED = TypePolicy("*", evidence=EvidencePolicy.REQUIRED)
-
-
-def engine_layer(name: str) -> str:
-    """`schema` is the engine's `structure`, `business_rule` its `rules`; other layers have one name."""
-    return _TO_ENGINE.get(name, name)
-
-
-def library_layer(name: str) -> str:
-    return _FROM_ENGINE.get(name, name)
 
 
 def output_type_of(parsed_output: Any) -> str:

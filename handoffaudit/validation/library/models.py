@@ -17,6 +17,7 @@ from handoffaudit.validation.errors import (
 )
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.library.defaults import new_id, utc_now
+from handoffaudit.validation.output_names import error_lines
 from handoffaudit.validation.remediation import RemediationAction, RemediationRecord, RemediationState
 from handoffaudit.validation.verdict import LayerStatus
 
@@ -130,12 +131,17 @@ class ValidationResult(BaseModel):
     def uncited_claims(self) -> list[ClaimAnnotation]:
         return [claim for claim in self.claims if claim.claim_type is ClaimType.UNCITED]
 
+    @property
+    def error_lines(self) -> list[str]:
+        """Errors and criticals, each as `[layer:severity] message`."""
+        return error_lines((issue.layer, issue.severity, issue.message) for issue in self.issues)
+
     def raise_for_errors(self) -> None:
         """Raises the error of the first layer that failed, or RemediationExhaustedError where no try is left; nothing
         where the output passed."""
         if self.overall_passed:
             return
-        lines = error_lines(self.issues)
+        lines = self.error_lines
         text = "; ".join(lines) or "a layer could not run"
         if self.remediation and self.remediation.state is RemediationState.EXHAUSTED:
             raise RemediationExhaustedError(text)
@@ -152,8 +158,3 @@ _ERRORS: dict[str, type[HandoffValidationError]] = {
     ValidationLayer.BUSINESS_RULE: BusinessRuleValidationError,
     ValidationLayer.CRITIQUE: CritiqueValidationError,
 }
-
-
-def error_lines(issues: list[ValidationIssue]) -> list[str]:
-    """Errors and criticals, each as `[layer:severity] message`."""
-    return [f"[{issue.layer}:{issue.severity}] {issue.message}" for issue in issues if issue.severity in GRAVE]

@@ -11,7 +11,7 @@ from handoffaudit.validation.library.asked import AskedCritique, AskedValidator,
 from handoffaudit.validation.library.config import ValidationConfig
 from handoffaudit.validation.library.critique import CritiqueValidator
 from handoffaudit.validation.library.defaults import new_id, utc_now
-from handoffaudit.validation.library.engine import library_layer, output_type_of, record_of, subject_of
+from handoffaudit.validation.library.engine import output_type_of, record_of, subject_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.evidence import EvidenceValidator
 from handoffaudit.validation.library.models import (
@@ -19,11 +19,11 @@ from handoffaudit.validation.library.models import (
     LayerRun,
     ValidationLayer,
     ValidationResult,
-    error_lines,
 )
 from handoffaudit.validation.library.remediation import RemediationEngine
 from handoffaudit.validation.library.rules import BusinessRuleValidator
 from handoffaudit.validation.library.schema import SchemaValidator
+from handoffaudit.validation.output_names import library_layer
 from handoffaudit.validation.pipeline import run as run_layers
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict
@@ -79,7 +79,7 @@ class ValidationPipeline:
             result.recommended_action, result.remediation = self._remediation_engine.decide(result)
         if llm_result is not None:
             llm_result.validation_passed = result.overall_passed
-            llm_result.validation_errors = error_lines(result.issues)
+            llm_result.validation_errors = result.error_lines
         return result
 
     def _layers(self, state: Run) -> Iterable[Layer]:

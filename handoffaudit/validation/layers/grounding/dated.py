@@ -103,10 +103,8 @@ def _then(when: Stated, column: Column, number: float) -> bool:
 def _bound(text: str, sentence: Sentence, columns: Sequence[Column]) -> Iterator[Finding]:
     """An amount beside a day is one of that day's."""
     for one in sentence.amounts if sentence.days else ():
-        if one.step == 1 and one.amount < _COUNTED:
-            continue
-        when = min(sentence.days, key=lambda day: _apart(day, one))
-        if _apart(when, one) > _NEAR or when.day is None:
+        when = None if one.step == 1 and one.amount < _COUNTED else _day_beside(text, sentence, one)
+        if when is None or when.day is None:
             continue
         given = [
             number
@@ -118,5 +116,15 @@ def _bound(text: str, sentence: Sentence, columns: Sequence[Column]) -> Iterator
             yield Finding("bound", min(one.start, when.start), max(one.end, when.end), comes_to(text, one, given))
 
 
-def _apart(one: Stated, other: Stated) -> int:
-    return min(abs(one.start - other.end), abs(other.start - one.end))
+def _day_beside(text: str, sentence: Sentence, amount: Stated) -> Stated | None:
+    """The day after an amount, else the one before it: near it, with no other amount between, and opening no span."""
+    after = next((day for day in sentence.days if day.start >= amount.end), None)
+    if after is not None and after.start - amount.end <= _NEAR:
+        between = any(amount.end <= other.start < after.start for other in sentence.amounts)
+        if not between and not _FROM.search(text, max(0, after.start - 6), after.start):
+            return after
+    before = next((day for day in reversed(sentence.days) if day.end <= amount.start), None)
+    if before is None or amount.start - before.end > _NEAR:
+        return None
+    between = any(before.end <= other.start < amount.start for other in sentence.amounts)
+    return None if between or _TO.match(text[before.end : amount.start]) else before

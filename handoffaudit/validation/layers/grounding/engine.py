@@ -1,5 +1,6 @@
 """Looks up every concrete value of a claim in the sources."""
 
+import re
 from collections.abc import Sequence
 
 from handoffaudit.validation.layers.grounding.data_wording import data_marks
@@ -8,6 +9,7 @@ from handoffaudit.validation.layers.grounding.marks import Kind, Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import Value, ValueKind, values_in
 from handoffaudit.validation.layers.grounding.wording import wording_marks
+from handoffaudit.validation.layers.grounding.wording_text import speaks
 
 _KINDS: dict[ValueKind, Kind] = {
     "number": "number",
@@ -19,8 +21,11 @@ _KINDS: dict[ValueKind, Kind] = {
 }
 _BRACKETS = frozenset("{[")
 # a text of fewer words is a value, and no statement about the data
-_FEWEST_SPACES = 4
-_SHORT = 400
+_FEWEST_WORDS = 5
+_WORDS_PER_SPEAKER = 40
+_MOST_READ = 20_000
+_FEWEST_VALUES = 3
+_LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
 
 
 def ground(text: str, index: SourceIndex) -> list[Mark]:
@@ -29,13 +34,29 @@ def ground(text: str, index: SourceIndex) -> list[Mark]:
     is_json = text.lstrip()[:1] in _BRACKETS
     values = values_in(text, quotes=not is_json)
     marks = _value_marks(text, index, values)
-    if not is_json:
-        judge = index.judge
-        if judge is None:
-            marks += wording_marks(text, index)
-        elif text.count(" ", 0, _SHORT) >= _FEWEST_SPACES:
-            marks += data_marks(text, judge, values, marks)
+    if is_json:
+        return _restated(marks)
+    judge = index.judge
+    if judge is None:
+        marks += wording_marks(text, index)
+    elif _tells(text):
+        marks += data_marks(text, judge, values, marks)
     return sorted(marks, key=_place)
+
+
+def _restated(marks: list[Mark]) -> list[Mark]:
+    """The marks of a text that is itself JSON: where most of its values stand nowhere, it is the answer of a tool or
+    another record of its own, which restates nothing and is not told to be unfounded."""
+    grounded = [mark for mark in marks if mark.status != "ungrounded"]
+    return grounded if len(marks) > 2 * len(grounded) and len(marks) >= _FEWEST_VALUES else marks
+
+
+def _tells(text: str) -> bool:
+    """Whether a text may be one about data: no bare value, no list, no talk to somebody, no question."""
+    words = text[:_MOST_READ].lower().split()
+    if _LISTED.search(text, 0, _MOST_READ):
+        return False
+    return len(words) >= _FEWEST_WORDS and "?" not in text and speaks(words) <= len(words) // _WORDS_PER_SPEAKER
 
 
 def _place(mark: Mark) -> tuple[int, int]:

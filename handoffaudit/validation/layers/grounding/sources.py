@@ -19,6 +19,8 @@ _MAX_PLACES = 6
 _EXCERPT = 60
 _LONGEST_VALUE = 120
 _LONGEST_NAME = 500
+_SENTENCE_SPACES = 3
+_SENTENCE_ENDS = (".", "!", "?")
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 _WORDS = re.compile(r"\w+")
 _APART = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -136,10 +138,12 @@ class SourceIndex:
 
 
 def _all_records(sources: Sequence[Source]) -> Records | None:
-    """The facts of all sources together, or None where a tenth of their text or more is prose."""
+    """The facts of all sources together, or None where one of them is a sentence or a tenth of their text is prose."""
     long = [source for source in sources if len(source.text) > _LONGEST_VALUE]
     short = [source for source in sources if len(source.text) <= _LONGEST_VALUE]
     most_prose = sum(len(source.text) for source in sources) / 10
+    if any(_is_sentence(source.text) for source in short):
+        return None
     if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
         return records_of_leaves((source.name, source.text) for source in short)
     prose, facts, first = 0, [], 0
@@ -147,7 +151,7 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
         records = records_of(source.text)
         if records is None:
             prose += len(source.text)
-            if prose > most_prose:
+            if prose > most_prose or _is_sentence(source.text):
                 return None
         else:
             facts += (
@@ -155,6 +159,10 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
             )
             first = max((fact.record for fact in facts), default=0)
     return Records(facts) if facts else None
+
+
+def _is_sentence(text: str) -> bool:
+    return text.count(" ", 0, _LONGEST_VALUE) >= _SENTENCE_SPACES and text.rstrip()[-1:] in _SENTENCE_ENDS
 
 
 def _unescaped(text: str) -> str:

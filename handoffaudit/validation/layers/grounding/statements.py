@@ -18,7 +18,7 @@ _YEAR = re.compile(r"(?:18|19|20)\d\d$")
 _NOT_AN_AMOUNT = re.compile(r"(?:st|nd|rd|th)\b|-(?:day|hour|week|year|month)|[ ](?:days?|hours?|weeks?)\b")
 _HEDGED = re.compile(
     r"\b(?:around|about|approximately|nearly|almost|over|more than|roughly|close to|just|under|less than|above|below"
-    r"|exceed\w*)\s+$"
+    r"|exceed\w*|surpass\w*)\s+$"
 )
 _HEDGE_SHARE = 0.05
 _BEFORE = 14
@@ -76,6 +76,8 @@ def _stated(text: str, value: Value) -> Stated | None:
         return Stated(value.start, value.end, (int(value.text), None, None))
     number = number_of(value)
     if number is None or _NOT_AN_AMOUNT.match(text, value.start + len(value.figure)):
+        return None
+    if text[max(0, value.start - 4) : value.start] == "per ":
         return None
     return Stated(value.start, value.end, None, number.value, number.step)
 

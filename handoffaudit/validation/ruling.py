@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
+from itertools import takewhile
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
+from handoffaudit.validation.effort import Effort, TooMuchError
 from handoffaudit.validation.paths import Location, dotted
 from handoffaudit.validation.rule_models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.selecting import ANY, MISSING, Path, PathError, parse_path, select
@@ -12,6 +15,9 @@ from handoffaudit.validation.text import clean, counted, shown, type_name
 
 _MOST_PLACES = 20
 _MOST_CHOICES = 12
+_MOST_KEPT = 1_000
+# a second at most; an honest handoff takes some hundreds
+_MOST_STEPS = 300_000
 _ORDERED: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
     Operator.LT: lt,
     Operator.LE: le,
@@ -48,10 +54,12 @@ class _CannotCompare(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
+    """`why` the value could not be compared, as what follows its name; empty where it only broke the rule."""
+
     place: Location
     value: Any
-    wanted: str
-    expected: Any
+    expected: Any = None
+    name: str = ""
     why: str = ""
 
 
@@ -62,52 +70,80 @@ def rules_for(sets: Iterable[BusinessRuleSet], types: Iterable[str]) -> list[tup
 
 
 def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]) -> Iterator[Broken]:
-    """Each rule that does not hold, once."""
+    """Each rule that does not hold, once. All rules together may take so many steps; one that cannot be judged for that
+    fails, and says so."""
+    effort = Effort(_MOST_STEPS)
     for set_id, rule in rules:
-        failures = list(_failures(rule, data))
-        if failures:
-            yield _broken(set_id, rule, sorted(failures, key=lambda one: dotted(one.place)))
+        try:
+            first, total = _first_of(_failures(rule, data, effort))
+        except TooMuchError:
+            first, total = [_not_judged(rule)], 1
+        if first:
+            yield _broken(set_id, rule, first, total)
 
 
-def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure]) -> Broken:
-    first, *others = failures
+def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
+    """The first by their places, and how many there are."""
+    kept: list[_Failure] = []
+    total = 0
+    for total, one in enumerate(failures, 1):
+        kept.append(one)
+        if len(kept) > _MOST_KEPT:
+            kept = _by_place(kept)
+    return _by_place(kept), total
+
+
+def _by_place(failures: list[_Failure]) -> list[_Failure]:
+    return nsmallest(_MOST_PLACES, failures, key=lambda one: (dotted(one.place), one.name))
+
+
+def _not_judged(rule: BusinessRule) -> _Failure:
+    """Located at what all places of the rule are in."""
+    place = takewhile(lambda part: part is not ANY, parse_path(rule.field))
+    within = tuple(part for part in place if isinstance(part, str | int))
+    return _Failure(within, None, why="could not be judged: there is too much to compare")
+
+
+def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: int) -> Broken:
+    first = failures[0]
     title = clean(rule.description or rule.name or rule.rule_id).rstrip(". ")
-    where = dotted(first.place)
+    where = dotted(first.place) or "the data"
+    wanted = _wanted(rule, first)
     if first.why:
         said = f"{where} {first.why}"
     else:
-        said = f"{where} is {'missing' if first.value is MISSING else shown(first.value)}; it must be {first.wanted}"
-    more = f", and {counted(len(others), 'other place')} break the rule too" if others else ""
+        said = f"{where} is {'missing' if first.value is MISSING else shown(first.value)}; it must be {wanted}"
+    more = f", and {counted(total - 1, 'other place')} break the rule too" if total > 1 else ""
     return Broken(
         rule=rule,
         set_id=set_id,
         location=first.place,
-        places=tuple(one.place for one in failures[:_MOST_PLACES]),
+        places=tuple(one.place for one in failures),
         message=f"{title}: {said}{more}.",
-        hint=_hint(rule, where, first),
+        hint=_hint(rule, where, wanted),
         expected=first.expected,
         actual=None if first.value is MISSING else first.value,
     )
 
 
-def _hint(rule: BusinessRule, where: str, failure: _Failure) -> str:
+def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return f"Fill in {where}."
-    return f"Change {where}: it must be {failure.wanted}." if failure.wanted else "Ask whoever set the rule to mend it."
+    return f"Change {where}: it must be {wanted}." if wanted else "Ask whoever set the rule to mend it."
 
 
-def _failures(rule: BusinessRule, data: dict[str, Any]) -> Iterator[_Failure]:
+def _failures(rule: BusinessRule, data: dict[str, Any], effort: Effort) -> Iterator[_Failure]:
     try:
         path = parse_path(rule.field)
     except PathError as error:
-        yield _Failure((rule.field,), None, "", None, f"cannot be looked up: {str(error)[:-1]}")
+        yield _Failure((rule.field,), None, why=f"cannot be looked up: {str(error)[:-1]}")
         return
-    for place, value in select(data, path):
+    for place, value in select(data, path, effort=effort):
         if rule.rule_type is BusinessRuleType.REQUIRED:
             if _is_empty(value):
-                yield _Failure(place, value, "there and not empty", None)
+                yield _Failure(place, value)
         elif value is not MISSING:
-            yield from _compared(rule, data, path, place, value)
+            yield from _compared(rule, data, path, place, value, effort)
 
 
 def _is_empty(value: object) -> bool:
@@ -116,19 +152,22 @@ def _is_empty(value: object) -> bool:
     return value is MISSING or value is None or (isinstance(value, dict | list) and not value)
 
 
-def _compared(rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any) -> Iterator[_Failure]:
-    for name, against in _against(rule, data, path, place):
-        wanted = _wanted(rule.operator, against, name)
+def _compared(
+    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: Effort
+) -> Iterator[_Failure]:
+    for name, against in _against(rule, data, path, place, effort):
         try:
-            holds = _holds(rule.operator, value, against)
+            holds = _holds(rule.operator, value, against, effort)
         except _CannotCompare as error:
-            yield _Failure(place, value, wanted, against, str(error))
+            yield _Failure(place, value, against, name, str(error))
         else:
             if not holds:
-                yield _Failure(place, value, wanted, against)
+                yield _Failure(place, value, against, name)
 
 
-def _against(rule: BusinessRule, data: dict[str, Any], path: Path, place: Location) -> Iterator[tuple[str, Any]]:
+def _against(
+    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, effort: Effort
+) -> Iterator[tuple[str, Any]]:
     """What the value is compared with. A missing field to compare with fails nothing."""
     if rule.compare_field is None:
         yield "", rule.threshold
@@ -138,7 +177,7 @@ def _against(rule: BusinessRule, data: dict[str, Any], path: Path, place: Locati
     except PathError:
         yield rule.compare_field, MISSING
         return
-    for where, value in select(data, other):
+    for where, value in select(data, other, effort=effort):
         if value is not MISSING:
             yield dotted(where), value
 
@@ -154,18 +193,18 @@ def _bound(other: Path, path: Path, place: Location) -> Path:
     return tuple(bound)
 
 
-def _holds(operator: Operator | None, value: Any, against: Any) -> bool:
+def _holds(operator: Operator | None, value: Any, against: Any, effort: Effort) -> bool:
     match operator:
         case None:
             raise _CannotCompare("cannot be judged, since the rule names no operator")
         case Operator.EQ:
-            return _equal(value, against)
+            return _equal(value, against, effort)
         case Operator.NE:
-            return not _equal(value, against)
+            return not _equal(value, against, effort)
         case Operator.IN | Operator.NOT_IN:
             if not isinstance(against, list | tuple):
                 raise _CannotCompare(f"cannot be looked for in {_what(against)}, which is no list")
-            return any(_equal(value, one) for one in against) is (operator is Operator.IN)
+            return any(_equal(value, one, effort) for one in against) is (operator is Operator.IN)
         case Operator.BETWEEN:
             if not isinstance(against, list | tuple) or len(against) != 2:
                 raise _CannotCompare(f"cannot be between {_what(against)}, which is no list of two limits")
@@ -184,14 +223,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _equal(left: Any, right: Any, effort: Effort) -> bool:
     """Equality of JSON values: 1 is 1.0 and is not true."""
+    effort.spend()
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_equal(value, right[key]) for key, value in left.items())
+        same = left.keys() == right.keys()
+        return same and all(_equal(value, right[key], effort) for key, value in left.items())
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(_equal(one, other) for one, other in zip(left, right, strict=True))
+        same = len(left) == len(right)
+        return same and all(_equal(one, other, effort) for one, other in zip(left, right, strict=True))
     return bool(left == right)
 
 
@@ -201,18 +243,21 @@ def _what(value: object) -> str:
     return f"{type_name(value)} ({shown(value)})" if isinstance(value, str | int | float) else type_name(value)
 
 
-def _wanted(operator: Operator | None, against: Any, name: str) -> str:
+def _wanted(rule: BusinessRule, failure: _Failure) -> str:
     """What would make the rule hold, after "it must be"; empty where nothing in the data can."""
-    named = f"{name}, " if name else ""
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return "there and not empty"
+    against = failure.expected
+    named = f"{failure.name}, " if failure.name else ""
     many = isinstance(against, list | tuple)
-    match operator:
+    match rule.operator:
         case Operator.IN | Operator.NOT_IN if many:
             listed = ", ".join(shown(one) for one in against[:_MOST_CHOICES])
             rest = f" and {len(against) - _MOST_CHOICES} more" if len(against) > _MOST_CHOICES else ""
-            return f"{'one' if operator is Operator.IN else 'none'} of {named}{listed}{rest}"
+            return f"{'one' if rule.operator is Operator.IN else 'none'} of {named}{listed}{rest}"
         case Operator.BETWEEN if many and len(against) == 2:
-            return f"from {shown(against[0])} to {shown(against[1])}{f' ({name})' if name else ''}"
+            return f"from {shown(against[0])} to {shown(against[1])}{f' ({failure.name})' if failure.name else ''}"
         case None | Operator.IN | Operator.NOT_IN | Operator.BETWEEN:
             return ""
         case _:
-            return f"{_WANTED[operator]} {named}{shown(against)}"
+            return f"{_WANTED[rule.operator]} {named}{shown(against)}"

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
+from handoffaudit.validation.effort import Effort
 from handoffaudit.validation.paths import Location, dotted
 
 __all__ = ["ANY", "MISSING", "Path", "PathError", "dotted", "parse_path", "select"]
@@ -70,33 +71,38 @@ def _part(found: re.Match[str]) -> str | int | _Mark:
     return ANY if name is None or name == "*" else name
 
 
-def select(document: Any, path: Path, place: Location = ()) -> Iterator[tuple[Location, Any]]:
+def select(
+    document: Any, path: Path, place: Location = (), effort: Effort | None = None
+) -> Iterator[tuple[Location, Any]]:
     """Every place that `path` points at, with its value; `MISSING` where a name or a position is not there.
 
-    A `*` over an empty list or object points at nothing.
+    A `*` over an empty list or object points at nothing. `effort` is spent on each value that is passed; where it does
+    not suffice, TooMuchError is raised.
     """
+    if effort is not None:
+        effort.spend()
     if not path:
         yield place, document
         return
     part, rest = path[0], path[1:]
     if part is ANY:
-        yield from _select_all(document, rest, place)
+        yield from _select_all(document, rest, place, effort)
         return
     key = _key(document, part)
     if key is None:
         named = tuple(str(one.value) if isinstance(one, _Mark) else one for one in path)
         yield (*place, *named), MISSING
     else:
-        yield from select(document[key], rest, (*place, key))
+        yield from select(document[key], rest, (*place, key), effort)
 
 
-def _select_all(document: Any, rest: Path, place: Location) -> Iterator[tuple[Location, Any]]:
+def _select_all(document: Any, rest: Path, place: Location, effort: Effort | None) -> Iterator[tuple[Location, Any]]:
     if isinstance(document, dict):
         for key, value in document.items():
-            yield from select(value, rest, (*place, key))
+            yield from select(value, rest, (*place, key), effort)
     elif isinstance(document, list):
         for index, value in enumerate(document):
-            yield from select(value, rest, (*place, index))
+            yield from select(value, rest, (*place, index), effort)
     else:
         yield (*place, ANY.value), MISSING
 

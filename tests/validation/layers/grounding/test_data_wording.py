@@ -1,11 +1,13 @@
 """Texts about structured data: each kind of statement against the data, and the phrases that are marked."""
 
+import ast
+
 import pytest
 
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Source
-from handoffaudit.validation.layers.grounding.sources import SourceIndex
+from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import values_in
 
 GAME = (
@@ -86,3 +88,28 @@ def test_short_values_and_json_are_not_judged_as_texts() -> None:
 def test_data_beside_prose_is_left_to_the_judge_of_prose() -> None:
     prose = Source("policy", "Agents may not change a booking after the flight has left. " * 20)
     assert SourceIndex.of([Source("result", GAME), prose]).judge is None
+
+
+def test_a_conversation_is_no_data_however_much_of_it_is() -> None:
+    talk = [Source("context.turns[0].text", "Could you tell me what it costs?"), Source("context.turns[1].text", GAME)]
+    assert SourceIndex.of(talk).judge is None
+
+
+def test_fields_of_the_context_are_data_as_a_text_of_them_is() -> None:
+    game = ast.literal_eval(GAME)
+    judge = SourceIndex.of(leaves(game, "context")).judge
+    assert judge is not None
+    claim = "The Alder Pirates won with a final score of 4-2."
+    assert [one.check for one in judge.findings(claim, values_in(claim)) if not one.agrees] == ["score", "winner"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "I can tell you that the sold-out Harbour Arena saw a thrilling evening, and I hope that you enjoyed it too.",
+        "Did captain Erik Lund score a hat trick at the sold-out Harbour Arena despite an injury?",
+        "The evening:\n- sold-out Harbour Arena\n- captain Erik Lund\n- hat trick despite an injury",
+    ],
+)
+def test_talk_questions_and_lists_are_not_judged_as_texts_about_data(claim: str) -> None:
+    assert wording(claim) == []

@@ -127,3 +127,13 @@ def test_a_deep_document_has_no_leaves_to_run_out_of_stack_for() -> None:
         deep = [deep]
     (leaf,) = leaves(deep, "data")
     assert leaf.text == "bottom"
+
+
+def test_the_answer_of_a_tool_brings_its_own_values() -> None:
+    answer = '{"order": "W777", "price": 981.13, "sold": "2019-08-04"}'
+    assert [mark for mark in values(answer) if mark.status == "ungrounded"] == []
+
+
+def test_arguments_of_a_call_restate_their_sources() -> None:
+    arguments = '{"order": "W6390527", "price": 300, "day": "2024-03-12", "desk": "desk@example.org"}'
+    assert [mark.text for mark in values(arguments) if mark.status == "ungrounded"] == ["desk@example.org"]

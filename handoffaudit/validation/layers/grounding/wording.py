@@ -66,6 +66,7 @@ _MOST_SOURCE_CHARACTERS = 200_000
 _MOST_WORDS = 180
 _MOST_SENTENCES = 20
 _SNIPPET = 120
+_SNIPPET_CHARACTERS = 2_000
 _ANSWER = 40
 # a summary is a text of its own, and shorter than what it sums up
 _SHORTEST_SUMMARY = 12
@@ -91,20 +92,28 @@ def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
 
     None where it keeps to them, and none where it does not restate them.
     """
-    if not _is_prose(text) or not 0 < len(index.text) <= _MOST_SOURCE_CHARACTERS:
+    size = len(index.text)
+    if not 0 < size <= _MOST_SOURCE_CHARACTERS:
+        return []
+    if (size > _SNIPPET_CHARACTERS and text.count(" ") < _SHORTEST_DIGEST - 1) or not _is_prose(text):
         return []
     sentences = claim_sentences(text)
     situation = _situation(text, sentences, index.text)
     if situation is None:
         return []
     source = _prose(index.text)
-    if situation == "summary":
-        changes = changes_of(sentences, source)
-        is_found = _restates(sentences, source) and _is_changed(changes)
-        closest = {start: source.written(stem) for start, stem in changes.closest.items()} if is_found else {}
-        return _marks(text, _changed_words(changes), closest) if is_found else []
-    departure, words = departure_of(sentences, source)
-    return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
+    if situation != "summary":
+        departure, words = departure_of(sentences, source)
+        return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
+    return _summary_marks(text, sentences, source) if _restates(sentences, source) else []
+
+
+def _summary_marks(text: str, sentences: list[list[Word]], source: Prose) -> list[Mark]:
+    changes = changes_of(sentences, source)
+    if not _is_changed(changes):
+        return []
+    closest = {start: source.written(stem) for start, stem in changes.closest.items()}
+    return _marks(text, _changed_words(changes), closest)
 
 
 @lru_cache(maxsize=1)

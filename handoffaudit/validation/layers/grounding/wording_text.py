@@ -225,10 +225,14 @@ class Prose:
         ]
         return frozenset[str]().union(*(self.sentences[-at] for size, at in nlargest(count, shared) if size))
 
+    @cached_property
+    def _spelled(self) -> dict[str, str]:
+        tokens = _tokens(self.text)[::-1]
+        return dict(zip(stems(tokens), tokens, strict=True))
+
     def written(self, stem: str) -> str:
-        """The first word of the text with a stem."""
-        forms = re.finditer(rf"\b{re.escape(stem[:-1])}\w*", self.text, re.IGNORECASE)
-        return next((form.group() for form in forms if _STEMS[form.group().lower()] == stem), stem)
+        """The first word of the text with a stem, in lower case."""
+        return _EDGES.sub("", self._spelled.get(stem, stem))
 
     def coverage(self, wanted: frozenset[str]) -> float:
         """The largest share of `wanted` that one sentence holds."""

@@ -94,15 +94,18 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge") -> "R
     from handoffaudit.validation.counting import default_counter
     from handoffaudit.validation.repair import Means, budget_of, repair
 
-    policy = judge.config.other
-    if given.document is not None and (record := given.read().record):
-        policy = judge.config.policy_for(record.handoff_type)
+    record = given.read().record
+    policy = judge.config.policy_for(record.handoff_type) if record else judge.config.other
     means = Means(budget=budget_of(policy, default_counter()), now=datetime.now(UTC), new_id=lambda: str(uuid.uuid4()))
 
     def judged(document: object) -> "Verdict":
-        return judge.judge_given(replace(given, document=document, format=form or given.format), b"")[1]
+        source = given.envelope.agent or (record.source_agent_id if record else None)
+        envelope = replace(given.envelope, adapt=False, agent=source)
+        candidate = replace(given, document=document, format=form or given.format, envelope=envelope)
+        return judge.judge_given(candidate, b"")[1]
 
-    return repair(given.document, verdict, form, judge=judged, means=means)
+    # what is judged, where that was made of what was sent: an older version lifted, the object of a report
+    return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 
 def _candidate(given: "Given", result: "Repair") -> bytes | None:

@@ -4,6 +4,7 @@ import json
 
 from tests.cli.test_main import run
 from tests.cli.test_validate import fed
+from tests.validation.formats.documents import example
 from tests.validation.support import payload, universal
 
 LONG = universal(context={"summary": "word " * 140})
@@ -48,6 +49,25 @@ def test_the_envelope_counts_and_stays_behind():
     sent = {"document": LONG, "context": {"page": "x"}, "trace_id": "t"}
     done = fed(json.dumps(sent), "repair", "-")
     assert list(json.loads(done.stdout)) == ["handoff"]
+
+
+def test_of_a_report_the_object_of_the_handoff_file_is_repaired():
+    content = {"status": "complete", "artifacts": [], "next": "review", "summary": "Done. " * 3000}
+    report = {"run_id": "r-1", "agent": "builder", "expected_path": "out.json"}
+    done = fed(json.dumps({**report, "file": {"exists": True, "content": content}}), "repair", "-")
+    assert done.returncode == 0
+    candidate = json.loads(done.stdout)
+    assert len(candidate.pop("summary")) < len(content.pop("summary"))
+    assert candidate == content
+
+
+def test_an_older_version_is_repaired_as_it_was_lifted():
+    older = example("universal-2.0")
+    older["handoff"]["context"]["original_prompt"] = "word " * 4000
+    done = fed(json.dumps({"document": older, "adapt": True}), "repair", "-")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["handoff"]["version"] == "3.0"
+    assert "handoff.context.original_prompt" in done.stderr
 
 
 def test_it_takes_one_document():

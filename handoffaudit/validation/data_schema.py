@@ -31,6 +31,8 @@ _PATTERN_STEPS = ((4 * 1024, 300), (16 * 1024, 3_200), (LARGEST_PATTERN, 16_000)
 # Each error holds a copy of the value that it is about.
 _MOST_COPIED = 10_000_000
 _MOST_ERRORS = 100_000
+# And one of all values that were allowed, as Python objects ten times as large as their text.
+_MOST_CARRIED = 5_000_000
 _MOST_ENTRIES = 100
 _MOST_TOLD = 2_000
 _BRANCHING = (b'"anyOf"', b'"oneOf"', b'"if"', b'"not"', b'"dependentSchemas"')
@@ -66,6 +68,7 @@ class _Compiled:
     cost: Profile
     highest: int
     branches: bool
+    choices: int
 
 
 def _of(source: object) -> "_Compiled | tuple[Flaw, ...]":
@@ -103,7 +106,19 @@ def _compiled(text: bytes) -> "_Compiled | tuple[Flaw, ...]":
     except (ValueError, RecursionError, OverflowError) as error:
         return (flaw("", None, f"The schema cannot be used: {error}.", "Simplify it."),)
     branches = any(word in text for word in _BRANCHING)
-    return _Compiled(source, validator, cost, max(cost), branches)
+    return _Compiled(source, validator, cost, max(cost), branches, _largest_choice(source))
+
+
+def _largest_choice(source: Schema) -> int:
+    """The size of the largest list of allowed values."""
+    largest, waiting = 0, [source]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            largest = max([largest, *(len(compact(one[key])) for key in ("enum", "const") if key in one)])
+        if isinstance(one, dict | list):
+            waiting.extend(one.values() if isinstance(one, dict) else one)
+    return largest
 
 
 def _for_this_draft(source: Schema) -> None:
@@ -205,7 +220,9 @@ def _errors(
 
 
 def _can_be_listed(schema: _Compiled, size: int, much: list[int]) -> bool:
-    return size * sum(schema.cost[: len(much)]) <= _MOST_COPIED and steps(much, schema.cost) <= _MOST_ERRORS
+    if size * sum(schema.cost[: len(much)]) > _MOST_COPIED or sum(much) * schema.choices > _MOST_CARRIED:
+        return False
+    return steps(much, schema.cost) <= _MOST_ERRORS
 
 
 def _at(data: Any, error: jsonschema_rs.ValidationError) -> Any:

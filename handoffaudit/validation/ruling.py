@@ -86,7 +86,8 @@ def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
     """The first by their places, and how many there are."""
     kept: list[_Failure] = []
     total = 0
-    for total, one in enumerate(failures, 1):
+    for one in failures:
+        total += 1
         kept.append(one)
         if len(kept) > _MOST_KEPT:
             kept = _by_place(kept)

@@ -95,7 +95,7 @@ def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:
         return []
-    if (size > _SNIPPET_CHARACTERS and text.count(" ") < _SHORTEST_DIGEST - 1) or not _is_prose(text):
+    if (size > _SNIPPET_CHARACTERS and not _may_sum_up(text)) or not _is_prose(text):
         return []
     sentences = claim_sentences(text)
     situation = _situation(text, sentences, index.text)
@@ -120,6 +120,13 @@ def _summary_marks(text: str, sentences: list[list[Word]], source: Prose) -> lis
 def _prose(text: str) -> Prose:
     """All claims of one handoff are judged against one text, one after the other."""
     return Prose(text)
+
+
+def _may_sum_up(text: str) -> bool:
+    """What can be told cheaply of a claim on long sources, before its words are looked at."""
+    if text.count(" ") < _SHORTEST_DIGEST - 1 or "?" in text:
+        return False
+    return text.rstrip().endswith(_ENDS) or not _CASED.search(text)
 
 
 def _is_prose(text: str) -> bool:

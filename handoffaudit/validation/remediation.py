@@ -140,9 +140,18 @@ def decide(
 
 
 def _fresh(facts: Facts, policy: RemediationPolicy, now: datetime, new_id: Callable[[], str]) -> RemediationRecord:
-    # Without pydantic's checks, which would cost every handoff that is judged as much as a layer does.
+    # Without pydantic's checks. Every field is given: for one left to its default pydantic inspects the function that
+    # makes it, each time anew, which takes longer than all the layers together.
     return RemediationRecord.model_construct(
-        remediation_id=new_id(), validation_id=facts.validation_id, started_at=now, max_retries=policy.max_retries
+        remediation_id=new_id(),
+        validation_id=facts.validation_id,
+        state=RemediationState.PENDING,
+        actions_taken=[],
+        retry_count=0,
+        max_retries=policy.max_retries,
+        started_at=now,
+        resolved_at=None,
+        resolution=None,
     )
 
 

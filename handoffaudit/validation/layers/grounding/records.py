@@ -14,6 +14,7 @@ _MAX_LITERAL = 65_536
 _MAX_DEPTH = 40
 _FEW_LINES = 3
 _LONGEST_PATH = 500
+_LONGEST_LINE = 300
 _INDEX = re.compile(r"\[\d+\]")
 _KEY_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _KEYED_LINE = re.compile(r"\s*[-*#]?\s*([^:\n]{1,60}): (.{1,2000})")
@@ -63,6 +64,9 @@ def records_of(text: str) -> Records | None:
     if start in ("{", "["):
         value = _parsed(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
+    # lines as long as these are paragraphs
+    if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
+        return None
     return _table(text) or _keyed_lines(text)
 
 

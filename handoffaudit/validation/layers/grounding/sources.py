@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, islice
+from operator import itemgetter
 
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
 from handoffaudit.validation.layers.grounding.records import Records, records_of, records_of_leaves
-from handoffaudit.validation.layers.grounding.values import moments_in
+from handoffaudit.validation.layers.grounding.values import Value, moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
@@ -24,6 +25,8 @@ _SENTENCE_ENDS = (".", "!", "?")
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 _WORDS = re.compile(r"\w+")
 _APART = {code: " " for code in range(128) if not chr(code).isalnum()}
+_COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2022"
+_FIRST = itemgetter(0)
 _JOINT = "\n"
 _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 
@@ -57,7 +60,11 @@ class SourceIndex:
     def words(self) -> frozenset[str]:
         """Every word of the sources and of their names, without case and accents."""
         named = _JOINT.join(source.name for source in self.sources)
-        return frozenset(_plain_words(f"{self.text}\n{named}"))
+        return frozenset(self._in_order).union(_plain_words(named))
+
+    @cached_property
+    def _in_order(self) -> list[str]:
+        return _plain_words(self.text)
 
     @cached_property
     def by_start(self) -> dict[str, list[str]]:
@@ -82,7 +89,7 @@ class SourceIndex:
     @cached_property
     def initials(self) -> str:
         """The first letters of all words, in order: an acronym is looked up in it."""
-        return "".join(word[0] for word in _plain_words(self.text))
+        return "".join(map(_FIRST, self._in_order))
 
     @cached_property
     def figures(self) -> dict[str, None]:
@@ -101,15 +108,15 @@ class SourceIndex:
 
     @cached_property
     def days(self) -> dict[Day, str]:
-        return {day: value for value in self._dated("date") for day in days_of(value)}
+        return {day: value.text for value in self._moments if value.kind == "date" for day in days_of(value.text)}
 
     @cached_property
     def minutes(self) -> dict[int | None, str]:
-        return {minutes_of(value): value for value in self._dated("time")}
+        return {minutes_of(value.text): value.text for value in self._moments if value.kind == "time"}
 
-    def _dated(self, kind: str) -> Iterator[str]:
-        found = (value.text for value in moments_in(self.text) if value.kind == kind)
-        return islice(found, _MAX_NUMBERS)
+    @cached_property
+    def _moments(self) -> list[Value]:
+        return list(islice(moments_in(self.text), _MAX_NUMBERS))
 
     def find(self, wanted: str) -> int:
         """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""
@@ -172,6 +179,8 @@ def _unescaped(text: str) -> str:
 
 def _plain_words(text: str) -> list[str]:
     """The words of `text` in order, without case and accents, at `_` and all marks apart."""
+    for mark in _COMMON_MARKS if not text.isascii() else "":
+        text = text.replace(mark, " ")
     plain = folded(text)
     # several times as quick as a pattern, where all characters are known
     return plain.translate(_APART).split() if plain.isascii() else _WORDS.findall(plain.replace("_", " "))

@@ -156,7 +156,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
     handoff.retry_of = record.retry_of
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
-    handoff.data_hash = canonical.data_hash(record)
+    handoff.data_hash = canonical.repeated_as(record)
 
 
 def _named(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:

@@ -154,3 +154,10 @@ def test_repeats_in_another_tenant_do_not_count(tenant: Tenant, other_tenant: Te
     for _ in range(2):
         judged(other_tenant, payload(tenant_id="globex"), trace_id="t")
     assert judged(tenant, payload(), trace_id="t").state == State.ACCEPTED
+
+
+def test_empty_answers_in_a_row_are_no_loop(tenant: Tenant) -> None:
+    answers = [
+        judged(tenant, payload(handoff_id=f"h-{number}", data={"text": ""}), trace_id="t") for number in range(4)
+    ]
+    assert {answer.state for answer in answers} == {"accepted"}

@@ -20,18 +20,19 @@ from handoffaudit.dashboard.claims import claims_of
 from handoffaudit.dashboard.document import PartNotFoundError, is_text, place_of, text_piece, tree
 from handoffaudit.dashboard.headline import headline
 from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
-from handoffaudit.dashboard.places import batch, found_of, spots_of
+from handoffaudit.dashboard.places import batch, spots_of
+from handoffaudit.dashboard.shown_document import ShownDocument, shown_document
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
 from handoffaudit.handoffs import comparing, holding, parking, queries, remedies
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, State
 from handoffaudit.handoffs.states import REVIEWABLE
 
 TEMPLATE = "dashboard/handoff/page.html"
 PART_TEMPLATE = "dashboard/handoff/part.html"
 MOST_EVENTS = 50
 MOST_PATH = 1000
-BESIDE = ("", "context", "evidence")
+BESIDE = ("context", "evidence")
 
 
 @require_safe
@@ -42,7 +43,8 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         return _judging(request, shown)
     body = queries.body(shown)
     verdict = queries.current_verdict(shown)
-    found = found_of(verdict)
+    document = shown_document(body, verdict)
+    found = document.found
     first_issue = _number(request.GET.get("issues", "0")) or 0
     placed = batch(found, first_issue)
     events = queries.events(shown)
@@ -61,7 +63,7 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "parent": parts.parent_of(shown),
         "attempts": queries.earlier_attempts(shown),
         **_lineage(who, shown, verdict),
-        "claims": claims_of(verdict, parts.parsed(body), parts.evidence_of(shown, body)),
+        "claims": claims_of(verdict, document.value, parts.evidence_of(shown, body)),
         "later": queries.later_attempt(shown),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(len(events) - MOST_EVENTS, 0),
@@ -73,7 +75,8 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
         "chain_is_full": request.GET.get("chain") == "full",
         "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, shown.pk]),
-        **_document(request, bytes(body.original), parts.parsed(body), placed),
+        "is_lifted": document.is_lifted,
+        **_document(request, bytes(body.original), document.value, placed),
     }
     return render_page(request, TEMPLATE, context, partials=("document",))
 
@@ -120,15 +123,15 @@ def part(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     shown = _get(who, pk)
     body = queries.body(shown)
     of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), _number(request.GET.get("from", "0"))
-    value = parts.parsed(body, of) if of in BESIDE else None
-    if value is None or start is None or len(where) > MOST_PATH:
+    document = _document_of(shown, body, of)
+    if document.value is None or start is None or len(where) > MOST_PATH:
         raise Http404("The document has no such part.")
     try:
         context = {
             "handoff": shown,
             "of": of,
-            "place": place_of(value, where),
-            **_part(shown, value, of, where, start),
+            "place": place_of(document.value, where),
+            **_part(document, where, start),
         }
     except PartNotFoundError as error:
         raise Http404("The document has no such part.") from error
@@ -139,12 +142,18 @@ def part(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     return response
 
 
-def _part(shown: Handoff, value: Any, of: str, where: str, start: int) -> dict[str, Any]:
+def _document_of(shown: Handoff, body: HandoffBody, of: str) -> ShownDocument:
+    if not of:
+        return shown_document(body, queries.current_verdict(shown))
+    return ShownDocument(parts.parsed(body, of) if of in BESIDE else None, ())
+
+
+def _part(document: ShownDocument, where: str, start: int) -> dict[str, Any]:
+    value = document.value
     if is_text(value, where):
         text, following, length = text_piece(value, where, start)
         return {"kind": "text", "text": text, "following": following, "length": length, "path": where, "start": start}
-    found = [] if of else found_of(queries.current_verdict(shown))
-    return {"kind": "entries", "node": tree(value, spots_of(found), path=where, start=start), "start": start}
+    return {"kind": "entries", "node": tree(value, spots_of(document.found), path=where, start=start), "start": start}
 
 
 @require_safe

@@ -18,7 +18,7 @@ _LONGEST_ANCHOR = 300
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One issue as the page shows it."""
+    """One issue as the page shows it. `is_placed`: it is about the document that is shown."""
 
     issue_id: str
     layer: str
@@ -32,10 +32,11 @@ class Found:
     expected: str
     actual: str
     metadata: Mapping[str, Any]
+    is_placed: bool = True
 
     @property
     def anchor(self) -> str:
-        return anchor(self.pointer)
+        return anchor(self.pointer) if self.is_placed else ""
 
     @property
     def decides(self) -> bool:
@@ -119,6 +120,8 @@ class Spot:
 def spots_of(issues: Iterable[Found]) -> Spot:
     root = Spot()
     for issue in issues:
+        if not issue.is_placed:
+            continue
         spot = root
         for part in parts_of(issue.pointer):
             spot = spot.below.setdefault(part, Spot())

@@ -7,7 +7,7 @@ from django.urls import reverse
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who
-from handoffaudit.dashboard.places import found_of
+from handoffaudit.dashboard.shown_document import shown_document
 from handoffaudit.handoffs import holding, queries
 from handoffaudit.handoffs.models import Handoff, State
 
@@ -25,9 +25,9 @@ def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
 
 def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
     verdict = queries.current_verdict(handoff)
-    found = found_of(verdict)
+    document = shown_document(queries.body(handoff), verdict)
+    found = document.found
     address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
-    document = parts.parsed(queries.body(handoff))
     decided = handoff.state in (State.APPROVED, State.DECLINED)
     return {
         "handoff": handoff,
@@ -37,7 +37,8 @@ def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
         "found": found[:MOST_ISSUES],
         "found_hidden": max(0, len(found) - MOST_ISSUES),
         "chain": parts.chain_drawings((verdict or {}).get("chain"), f"{address}?chain=full#chain", is_full=False),
-        "tree": parts.document_tree(document, found) if document is not None else None,
+        "tree": parts.document_tree(document.value, found) if document.value is not None else None,
+        "is_lifted": document.is_lifted,
         "attempts": queries.earlier_attempts(handoff),
         "last_event": queries.events(handoff)[-1] if decided else None,
     }

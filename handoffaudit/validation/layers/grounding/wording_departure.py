@@ -79,7 +79,7 @@ def _apart(content: list[str], source: Prose) -> float:
 
 
 def _is_number(word: Word) -> bool:
-    return word.text[0].isdigit() or word.lower in NUMBER_WORDS
+    return word.text[0].isdecimal() or word.lower in NUMBER_WORDS
 
 
 def _stands_in(word: Word, source: Prose) -> bool:

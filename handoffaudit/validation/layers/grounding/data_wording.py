@@ -14,6 +14,8 @@ from handoffaudit.validation.layers.grounding.marks import Mark
 from handoffaudit.validation.layers.grounding.statements import Finding
 from handoffaudit.validation.layers.grounding.values import Value
 
+_MARGIN = 0.2
+
 
 def data_marks(text: str, judge: DataJudge, values: Sequence[Value], marks: Sequence[Mark]) -> list[Mark]:
     """The phrases of `text` that the data does not bear out; `values` and `marks` are those found in the text."""
@@ -22,11 +24,17 @@ def data_marks(text: str, judge: DataJudge, values: Sequence[Value], marks: Sequ
     doubt = text_doubt(judge, findings, words, marks)
     if doubt <= 0:
         return []
-    doubted: list[bool] = []
+    sums: list[float] = []
     for shared, own in word_features(text, judge, findings, words, marks, doubt):
         start = _weighed(shared, WORD) + WORD_START
-        doubted += [start + _weighed(one, WORD) > 0 for one in own]
-    return list(_phrases(text, words, doubted))
+        sums += [start + _weighed(one, WORD) for one in own]
+    return list(_phrases(text, words, most_doubtful(sums)))
+
+
+def most_doubtful(sums: Sequence[float]) -> list[bool]:
+    """The words above the limit; where there are none, those next to the most doubtful: a doubted text has a place."""
+    limit = min(0.0, max(sums, default=0.0) - _MARGIN)
+    return [one > limit for one in sums]
 
 
 def text_doubt(

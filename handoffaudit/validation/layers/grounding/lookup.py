@@ -158,7 +158,7 @@ class Lookup:
         if plain in self.index.words or (word.isupper() and len(word) <= 6 and plain in self.index.initials):
             return True
         stem = plain[: max(_STEM, len(plain) - 2)]
-        return len(plain) > _STEM and self.index.begins_word(stem)
+        return (len(plain) > _STEM and self.index.begins_word(stem)) or self.index.has_country(plain)
 
     def _first_word(self, word: str) -> str:
         at = self.index.find(word.lower())

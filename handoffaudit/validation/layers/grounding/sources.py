@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import accumulate, islice
 from operator import itemgetter
 
+from handoffaudit.validation.layers.grounding.countries import CODES
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
@@ -24,6 +25,7 @@ _SENTENCE_SPACES = 3
 _SENTENCE_ENDS = (".", "!", "?")
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
 _WORDS = re.compile(r"\w+")
+_CODE = re.compile(r"\b[A-Z]{2}\b")
 _APART = {code: " " for code in range(128) if not chr(code).isalnum()}
 _COMMON_MARKS = "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u00a3\u00a0\u2022"
 _FIRST = itemgetter(0)
@@ -85,6 +87,15 @@ class SourceIndex:
 
     def begins_word(self, stem: str) -> bool:
         return f" {stem}" in self._by_word
+
+    def has_country(self, word: str) -> bool:
+        """Whether the code of a country whose name has this word stands in the sources, in capitals."""
+        codes = CODES.get(word)
+        return codes is not None and any(code.lower() in self.words and code in self._codes for code in codes)
+
+    @cached_property
+    def _codes(self) -> frozenset[str]:
+        return frozenset(_CODE.findall(self.text))
 
     @cached_property
     def initials(self) -> str:

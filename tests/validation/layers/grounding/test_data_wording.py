@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
+from handoffaudit.validation.layers.grounding.data_wording import most_doubtful
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
@@ -113,3 +114,9 @@ def test_fields_of_the_context_are_data_as_a_text_of_them_is() -> None:
 )
 def test_talk_questions_and_lists_are_not_judged_as_texts_about_data(claim: str) -> None:
     assert wording(claim) == []
+
+
+def test_a_doubted_text_has_a_place_even_where_no_word_is_above_the_limit() -> None:
+    assert most_doubtful([-2.0, 0.5, -0.1]) == [False, True, False]
+    assert most_doubtful([-2.0, -0.5, -0.6]) == [False, True, True]
+    assert most_doubtful([]) == []

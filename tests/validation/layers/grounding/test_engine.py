@@ -137,3 +137,9 @@ def test_the_answer_of_a_tool_brings_its_own_values() -> None:
 def test_arguments_of_a_call_restate_their_sources() -> None:
     arguments = '{"order": "W6390527", "price": 300, "day": "2024-03-12", "desk": "desk@example.org"}'
     assert [mark.text for mark in values(arguments) if mark.status == "ungrounded"] == ["desk@example.org"]
+
+
+def test_a_country_is_known_by_its_code_in_capitals() -> None:
+    index = SourceIndex.of([Source("context.country", "PH"), Source("context.note", "it is said to be so")])
+    assert [mark.status for mark in values("flown out from the Philippines", index)] == ["grounded"]
+    assert [mark.status for mark in values("flown out to Iceland and on", index)] == ["ungrounded"]

@@ -24,6 +24,8 @@ def storable(text: str) -> bool:
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """`text` at most `limit` characters long (`…` marks the cut), with what cannot be stored replaced."""
+    if len(text) <= limit and text.isprintable():  # nearly all
+        return text
     if len(text) > limit:
         text = text[: limit - 1] + "…"
     if storable(text):

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 _LONGEST = 64
 _RFC3339 = re.compile(
@@ -25,8 +26,12 @@ class Moment:
 
 def moment(text: object) -> Moment | None:
     """The time that `text` names, or None where it names none. A time without an offset is taken as UTC."""
-    if not isinstance(text, str) or len(text) > _LONGEST:
-        return None
+    return _read(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+
+
+# the times of one handoff are read by its schema, its format and a layer
+@lru_cache(maxsize=16)
+def _read(text: str) -> Moment | None:
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None

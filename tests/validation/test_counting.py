@@ -17,6 +17,10 @@ def test_the_real_tokenizer_counts() -> None:
     assert counter.count("hello world") == 2
 
 
+def test_a_special_token_is_plain_text() -> None:
+    assert default_counter().count("<|endoftext|>") > 1
+
+
 def test_half_a_surrogate_pair_is_counted() -> None:
     assert default_counter().count("a\ud800b") > 0
 

@@ -115,7 +115,7 @@ def entries(value: object) -> list[Any]:
 
 def names(value: object) -> tuple[str, ...]:
     """The texts in a list of them; what is no text is left out."""
-    return tuple(clean(item) for item in entries(value) if isinstance(item, str))
+    return tuple([clean(item) for item in entries(value) if isinstance(item, str)])
 
 
 CONFIDENCE: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
@@ -146,14 +146,17 @@ def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]
         value = at(document, place)
         if isinstance(value, list):
             for index, item in enumerate(value):
-                yield from _id_issue((*place, index), item)
-        else:
+                if not _fits(item):
+                    yield from _id_issue((*place, index), item)
+        elif not _fits(value):
             yield from _id_issue(place, value)
 
 
-def _id_issue(place: Location, value: object) -> Iterable[Issue]:
-    if not isinstance(value, str):
-        return
+def _fits(value: object) -> bool:
+    return not isinstance(value, str) or (len(value) <= MAX_TEXT and storable(value))
+
+
+def _id_issue(place: Location, value: str) -> Iterable[Issue]:
     if len(value) > MAX_TEXT:
         yield make(
             "structure.too_long",
@@ -164,7 +167,7 @@ def _id_issue(place: Location, value: object) -> Iterable[Issue]:
             expected=MAX_TEXT,
             actual=len(value),
         )
-    elif not storable(value):
+    else:
         yield make(
             "structure.bad_format",
             location=place,

@@ -15,7 +15,6 @@ from handoffaudit.validation.layers.grounding.normal import (
     minutes_of,
     name_words,
     number_of,
-    same_day,
 )
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import Value, ValueKind, opens_sentence
@@ -44,12 +43,12 @@ class Found(NamedTuple):
 
 
 class Lookup:
-    """The sources, and what of the claim is already known to rest on them: `stated` numbers may be added up."""
+    """The sources, and the numbers of the claim that are known to rest on them: these may be added up."""
 
     def __init__(self, text: str, index: SourceIndex) -> None:
         self.text = text
         self.index = index
-        self.stated: list[float] = []
+        self._grounded: list[Value] = []
         self.tries = _MAX_TRIES
         self.likenesses = _MAX_LIKENESSES
 
@@ -68,11 +67,11 @@ class Lookup:
         return self._at(at, len(text)) if at >= 0 else Found("grounded")
 
     def number(self, value: Value) -> Found | None:
-        number = number_of(value)
         at = self.index.find(value.text.lower())
         if at >= 0:
-            self._state(number)
+            self._grounded.append(value)
             return self._at(at, len(value.text))
+        number = number_of(value)
         at = self.index.find(value.figure) if value.figure != value.text else -1
         if at < 0 and number and number.value in WORDS_OF_NUMBERS:
             at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
@@ -80,13 +79,13 @@ class Lookup:
             plain = at >= 0 and number.step <= 1
             found = self._at(at, len(value.figure)) if plain else self._number(number)
             if found and found.status != "ungrounded":
-                self._state(number)
+                self._grounded.append(value)
             return found
         return self._at(at, len(value.figure)) if at >= 0 else None
 
-    def _state(self, number: Number | None) -> None:
-        if number:
-            self.stated.append(number.value)
+    def _stated(self) -> list[float]:
+        """The claim's numbers so far that rest on something, read only where one is to be derived from them."""
+        return [number.value for value in self._grounded if (number := number_of(value))]
 
     def _number(self, number: Number) -> Found | None:
         given = self.index.numbers
@@ -104,7 +103,7 @@ class Lookup:
         way = ""
         if self.tries and number.value < _LONG_NUMBER:
             self.tries -= 1
-            way = worked_out(number, list(given), self.stated)
+            way = worked_out(number, list(given), self._stated())
         if way:
             return Found("derived", way)
         closest = min(islice(given, _MAX_COMPARED), key=lambda one: abs(one - number.value), default=None)
@@ -114,10 +113,9 @@ class Lookup:
         claimed = days_of(value.text)
         if not claimed:
             return None
-        for day, written in self.index.days.items():
-            if any(same_day(one, day) for one in claimed):
-                return self._written(written)
-        return Found("ungrounded", closest=next(iter(self.index.days.values()), ""))
+        places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
+        written = list(self.index.days.values())
+        return self._written(written[min(places)]) if places else Found("ungrounded", closest="".join(written[:1]))
 
     def time(self, value: Value) -> Found | None:
         minutes = minutes_of(value.text)

@@ -10,9 +10,10 @@ from operator import itemgetter
 
 from handoffaudit.validation.layers.grounding.countries import CODES
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
+from handoffaudit.validation.layers.grounding.known_days import KnownDays
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
-from handoffaudit.validation.layers.grounding.records import Records, records_of, records_of_leaves
+from handoffaudit.validation.layers.grounding.records import MAX_FACTS, Fact, Records, records_of, records_of_leaves
 from handoffaudit.validation.layers.grounding.values import Value, moments_in
 
 MAX_LEAVES = 20_000
@@ -36,12 +37,13 @@ _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 class SourceIndex:
     """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case."""
 
-    __slots__ = ("__dict__", "_found", "folded", "sources", "text")
+    __slots__ = ("__dict__", "_found", "_texts", "folded", "sources", "text")
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self.text = _JOINT.join(_unescaped(source.text) for source in sources)
-        self.folded = self.text.lower()
+        self._texts = [_unescaped(source.text) for source in sources]
+        self.text = _JOINT.join(self._texts)
+        self.folded = _lowered(self.text)
         self._found: dict[str, int] = {}
 
     @classmethod
@@ -56,7 +58,7 @@ class SourceIndex:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return list(accumulate((len(source.text) + len(_JOINT) for source in self.sources), initial=0))
+        return list(accumulate((len(text) + len(_JOINT) for text in self._texts), initial=0))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -72,7 +74,7 @@ class SourceIndex:
     def by_start(self) -> dict[str, list[str]]:
         """The words by their first two characters."""
         grouped: dict[str, list[str]] = {}
-        for word in self.words:
+        for word in sorted(self.words):
             grouped.setdefault(word[:2], []).append(word)
         return grouped
 
@@ -122,6 +124,10 @@ class SourceIndex:
         return {day: value.text for value in self._moments if value.kind == "date" for day in days_of(value.text)}
 
     @cached_property
+    def known_days(self) -> KnownDays:
+        return KnownDays(self.days)
+
+    @cached_property
     def minutes(self) -> dict[int | None, str]:
         return {minutes_of(value.text): value.text for value in self._moments if value.kind == "time"}
 
@@ -148,11 +154,9 @@ class SourceIndex:
     def where(self, at: int, size: int) -> str:
         """The name of the source at an offset of the joined text, with the words around it."""
         source = bisect_right(self._starts, at) - 1
-        start = self._starts[source]
-        text = self.sources[source].text
-        first = max(0, at - start - _EXCERPT // 2)
-        excerpt = " ".join(text[first : at - start + size + _EXCERPT // 2].split())
-        return f"{self.sources[source].name}: {excerpt}"
+        first = max(self._starts[source], at - _EXCERPT // 2)
+        last = min(self._starts[source + 1] - 1, at + size + _EXCERPT // 2)
+        return f"{self.sources[source].name}: {' '.join(self.text[first:last].split())}"
 
 
 def _all_records(sources: Sequence[Source]) -> Records | None:
@@ -164,7 +168,8 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
         return None
     if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
         return records_of_leaves((source.name, source.text) for source in short)
-    prose, facts, first = 0, [], 0
+    prose, first = 0, 0
+    facts: list[Fact] = []
     for source in sources:
         records = records_of(source.text)
         if records is None:
@@ -172,11 +177,20 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
             if prose > most_prose or _is_sentence(source.text):
                 return None
         else:
-            facts += (
-                records.facts if not first else [replace(fact, record=fact.record + first) for fact in records.facts]
-            )
-            first = max((fact.record for fact in facts), default=0)
+            found = islice(records.facts, MAX_FACTS - len(facts))
+            facts += [replace(fact, record=fact.record + first) for fact in found] if first else found
+            first += max((fact.record for fact in records.facts), default=0)
+        if len(facts) >= MAX_FACTS:
+            break
     return Records(facts) if facts else None
+
+
+def _lowered(text: str) -> str:
+    """`text` in lower case, but for the few letters that are two then: offsets stay those of `text`."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := char.lower()) == 1 else char for char in text)
 
 
 def _is_sentence(text: str) -> bool:

@@ -111,7 +111,7 @@ def test_no_sources_leave_everything_ungrounded() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0"]
+    "piece", ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0", "\u0130 7 "]
 )
 def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> None:
     text = piece * (1024 * 1024 // len(piece))
@@ -143,3 +143,14 @@ def test_a_country_is_known_by_its_code_in_capitals() -> None:
     index = SourceIndex.of([Source("context.country", "PH"), Source("context.note", "it is said to be so")])
     assert [mark.status for mark in values("flown out from the Philippines", index)] == ["grounded"]
     assert [mark.status for mark in values("flown out to Iceland and on", index)] == ["ungrounded"]
+
+
+def test_sources_are_named_rightly_after_texts_that_change_their_length() -> None:
+    index = SourceIndex.of(
+        [Source("first", "\u0130" * 500), Source("second", "a price of\\u200920.25"), Source("third", "41.75")]
+    )
+    (mark,) = values("it cost 41.75", index)
+    assert mark.where == ("third: 41.75",)
+    plain = SourceIndex.of([Source("first", "\\u2009" * 50), Source("second", "a price of\\u200920.25")])
+    (mark,) = values("it cost 20.25", plain)
+    assert mark.where == ("second: a price of 20.25",)

@@ -1,6 +1,6 @@
 """The document that a page marks issues in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +9,9 @@ import orjson
 from handoffaudit.dashboard.handoff_parts import parsed
 from handoffaudit.dashboard.places import Found, found_of, parts_of
 from handoffaudit.handoffs.models import HandoffBody
+
+_MISSING = "structure.missing_field"
+_LONGEST_POSITION = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,8 @@ class ShownDocument:
 def shown_document(body: HandoffBody, content: Mapping[str, Any] | None) -> ShownDocument:
     """The document with the issues of the verdict's content.
 
-    It is the one that was judged, unless an issue that decides is about what arrived: a report that can't be used.
-    Beside what was judged, issues about what arrived have no place.
+    It is the one that was judged, unless an issue that decides is about what arrived: a report that can't be used, a
+    document that breaks the rules of its older version. Issues about what arrived have no place in what was judged.
     """
     arrived, found = parsed(body), found_of(content)
     if body.lifted is None:
@@ -39,5 +42,26 @@ def shown_document(body: HandoffBody, content: Mapping[str, Any] | None) -> Show
 
 def _is_about(arrived: Any, lifted: Any, issue: Found) -> bool:
     """Whether its place is in what arrived, and not in what was made of it."""
-    first = next(iter(parts_of(issue.pointer)), None)
-    return first is not None and first not in lifted and first in arrived
+    place = parts_of(issue.pointer)
+    if not place or _fits(lifted, place, issue.code):
+        return False
+    return _fits(arrived, place, issue.code) or (place[0] in arrived and place[0] not in lifted)
+
+
+def _fits(document: Any, place: list[str], code: str) -> bool:
+    """Whether the issue can be of that document: what is missing is not there, and else the place is."""
+    if code == _MISSING:
+        return _has(document, place[:-1]) and not _has(document, place)
+    return _has(document, place)
+
+
+def _has(value: Any, place: Iterable[str]) -> bool:
+    for part in place:
+        match value:
+            case dict() if part in value:
+                value = value[part]
+            case list() if part.isdecimal() and len(part) < _LONGEST_POSITION and int(part) < len(value):
+                value = value[int(part)]
+            case _:
+                return False
+    return True

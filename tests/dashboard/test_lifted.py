@@ -53,6 +53,24 @@ def test_an_older_version_is_shown_as_it_was_lifted(browser: Client, tenant: Ten
     assert "lifted" not in raw.text("document")
 
 
+def test_one_that_breaks_the_rules_of_its_version_is_marked_as_it_arrived(browser: Client, tenant: Tenant) -> None:
+    broken = older()
+    del broken["handoff"]["source"]
+    page = opened(browser, store(tenant, broken, adapt=True))
+    assert "arrived. This is" not in page.text("document")
+    assert page.text("at-/handoff/source").startswith("source missing source is missing.")
+
+
+def test_one_that_breaks_the_rules_of_the_new_version_is_marked_as_it_was_lifted(
+    browser: Client, tenant: Tenant
+) -> None:
+    broken = older()
+    broken["handoff"]["context"]["summary"] = "word " * 200
+    page = opened(browser, store(tenant, broken, adapt=True))
+    assert "schema_type" in page.text("document")
+    link_to(page, "handoff/context/summary")
+
+
 def test_what_was_not_lifted_is_shown_as_it_arrived(browser: Client, tenant: Tenant) -> None:
     for document, beside in ((universal(), {}), (older(), {"adapt": False})):
         assert "arrived. This is" not in opened(browser, store(tenant, document, **beside)).text("document")

@@ -8,23 +8,32 @@ from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.models import Handoff, Remediation
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.validation import remediation
-from handoffaudit.validation.remediation import RemediationRecord
+from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation_models import RemediationRecord
 from handoffaudit.validation.verdict import Outcome
 
 
-def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, RemediationRecord]:
+def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, Lineage]:
     """The records of those that are not first attempts, by lineage. All handoffs must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
         return {}
     found = Remediation.objects.filter(tenant=handoffs[0].tenant_id, lineage__in=lineages)
-    return {row.lineage: RemediationRecord.model_validate_json(row.content) for row in found}
+    return {row.lineage: _read(row) for row in found}
 
 
-def of(handoff: Handoff) -> RemediationRecord | None:
+def of(handoff: Handoff) -> Lineage | None:
     """The record of its lineage as it stands now."""
     found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
-    return RemediationRecord.model_validate_json(found.content) if found else None
+    return _read(found) if found else None
+
+
+def _read(row: Remediation) -> Lineage:
+    return RemediationRecord.model_validate_json(row.content).lineage()
+
+
+def _written(lineage: Lineage) -> str:
+    return RemediationRecord.of(lineage).model_dump_json()
 
 
 def escalate(handoff: Handoff, reason: str) -> None:
@@ -33,14 +42,14 @@ def escalate(handoff: Handoff, reason: str) -> None:
     if record is not None:
         escalated = remediation.escalate(record, reason, timezone.now())
         rows = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff))
-        rows.update(content=escalated.model_dump_json())
+        rows.update(content=_written(escalated))
 
 
 def store(judged: Iterable[Judged]) -> None:
     """Keeps the records that the verdicts end with; call inside the transaction that stores them. A first attempt that
     was accepted needs none."""
     rows = {
-        (one.handoff.tenant_id, lineage_of(one.handoff)): one.verdict.remediation.model_dump_json()
+        (one.handoff.tenant_id, lineage_of(one.handoff)): _written(one.verdict.remediation)
         for one in judged
         if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
     }

@@ -52,12 +52,8 @@ if TYPE_CHECKING:
         StrictnessConfig,
         ValidationStrictness,
     )
-    from handoffaudit.validation.remediation import (
-        RemediationAction,
-        RemediationPolicy,
-        RemediationRecord,
-        RemediationState,
-    )
+    from handoffaudit.validation.remediation import RemediationAction, RemediationState
+    from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
 
 __all__ = [
     "BusinessRule",
@@ -128,7 +124,8 @@ _NAMES_OF = {
     "protocol": (
         "HandoffPayload HandoffProtocol HandoffRejectedError HandoffResult StrictnessConfig ValidationStrictness"
     ),
-    "remediation": "RemediationAction RemediationPolicy RemediationRecord RemediationState",
+    "remediation": "RemediationAction RemediationState",
+    "remediation_models": "RemediationPolicy RemediationRecord",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

@@ -11,7 +11,7 @@ from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.layers.plugins import installed_layers
-from handoffaudit.validation.remediation import RemediationRecord, facts_of, policy_of
+from handoffaudit.validation.remediation import Lineage, facts_of
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Outcome, Verdict
 
 _GRAVE = (Severity.ERROR, Severity.CRITICAL)
@@ -80,15 +80,14 @@ def _remediated(
     outcome: Outcome,
     at: datetime,
     new_id: Callable[[], str],
-) -> tuple[str | None, RemediationRecord | None]:
+) -> tuple[str | None, Lineage | None]:
     """What is due after this attempt; nothing yet where it waits for a person."""
     if outcome is Outcome.HELD:
         return None, subject.remediation
     accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
     facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
-    policy = policy_of(subject.policy)
-    action, record = remediation.decide(facts, subject.remediation, policy=policy, now=at, new_id=new_id)
-    return action.value, record
+    action, lineage = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
+    return action.value, lineage
 
 
 def _why_not(layer: Layer, subject: Subject) -> str | None:

@@ -1,16 +1,11 @@
 """What is to be done about a verdict: a pure decision over a record of the tries before it."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
-from typing import Any
-from uuid import uuid4
+from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.times import utc_text
 
@@ -35,38 +30,55 @@ class RemediationState(StrEnum):
     EXHAUSTED = "exhausted"
 
 
-class RemediationPolicy(BaseModel):
-    """How often the sender of a type is asked to try again, and what is taken to a person at once."""
+class Limits(Protocol):
+    """What a type's policy says of this: how often its senders are asked to try again, and what goes to a person at
+    once."""
 
-    model_config = ConfigDict(frozen=True)
+    @property
+    def max_retries(self) -> int: ...
+    @property
+    def max_re_retrievals(self) -> int: ...
+    @property
+    def auto_escalate_on_critical(self) -> bool: ...
+    @property
+    def min_severity_to_remediate(self) -> Severity: ...
 
-    output_type: str = ANY_OTHER_TYPE
-    max_retries: int = Field(default=2, ge=0)
-    max_re_retrievals: int = Field(default=1, ge=0)
-    auto_escalate_on_critical: bool = True
-    min_severity_to_remediate: Severity = Severity.ERROR
 
-
-class RemediationRecord(BaseModel):
-    """Every action of one lineage of attempts, with its time.
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Every action of one lineage of attempts, with its time: what users see as `RemediationRecord`.
 
     `validation_id` is the verdict that it began with. `actions_taken`: each with "action" and "timestamp" (RFC 3339,
     UTC); retries with "attempt", their number since the last new retrieval; escalations with "reason".
     """
 
-    remediation_id: str = Field(default_factory=lambda: str(uuid4()))
+    remediation_id: str
     validation_id: str
+    started_at: datetime
     state: RemediationState = RemediationState.PENDING
-    actions_taken: list[dict[str, Any]] = Field(default_factory=list)
+    actions_taken: tuple[Mapping[str, Any], ...] = ()
     retry_count: int = 0
     max_retries: int = 2
-    started_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
     resolved_at: datetime | None = None
     resolution: str | None = None
 
     @property
     def re_retrievals(self) -> int:
         return sum(taken.get("action") == RemediationAction.RE_RETRIEVE for taken in self.actions_taken)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the API and files show it: plain JSON values."""
+        return {
+            "remediation_id": self.remediation_id,
+            "validation_id": self.validation_id,
+            "state": self.state.value,
+            "actions_taken": [dict(taken) for taken in self.actions_taken],
+            "retry_count": self.retry_count,
+            "max_retries": self.max_retries,
+            "started_at": utc_text(self.started_at),
+            "resolved_at": utc_text(self.resolved_at) if self.resolved_at else None,
+            "resolution": self.resolution,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,31 +110,22 @@ def is_evidence_error(layer: str, severity: Severity) -> bool:
     return layer in _EVIDENCE_LAYERS and _RANK[severity] >= _RANK[Severity.ERROR]
 
 
-@lru_cache(maxsize=1024)
-def policy_of(policy: TypePolicy) -> RemediationPolicy:
-    """The part of a type's policy that this decision is about."""
-    return RemediationPolicy(
-        output_type=policy.handoff_type,
-        max_retries=policy.max_retries,
-        max_re_retrievals=policy.max_re_retrievals,
-        auto_escalate_on_critical=policy.auto_escalate_on_critical,
-        min_severity_to_remediate=policy.min_severity_to_remediate,
-    )
-
-
 def decide(
     facts: Facts,
-    record: RemediationRecord | None = None,
+    lineage: Lineage | None = None,
     *,
-    policy: RemediationPolicy,
+    policy: Limits,
     now: datetime,
     new_id: Callable[[], str],
-) -> tuple[RemediationAction, RemediationRecord]:
-    """What is due now, and the record with it added; the record given is left as it is.
+) -> tuple[RemediationAction, Lineage]:
+    """What is due now, and the lineage with it added; the one given is left as it is.
 
-    `record` is that of the attempts before this one, None for the first. The first row of the table that holds counts.
+    `lineage` is that of the attempts before this one, None for the first. The first row of the table that holds counts.
     """
-    before = _fresh(facts, policy, now, new_id) if record is None else _under(record, policy)
+    if lineage is None:
+        before = Lineage(new_id(), facts.validation_id, now, max_retries=policy.max_retries)
+    else:
+        before = _under(lineage, policy)
     if _passes(facts, policy):
         return _ended(before, RemediationAction.ACCEPT_WITH_WARNINGS, RemediationState.RESOLVED, "passed", now)
     if Severity.CRITICAL in facts.severities and policy.auto_escalate_on_critical:
@@ -139,34 +142,18 @@ def decide(
     return _escalated(before, "remediation_exhausted", now)
 
 
-def _fresh(facts: Facts, policy: RemediationPolicy, now: datetime, new_id: Callable[[], str]) -> RemediationRecord:
-    # Without pydantic's checks. Every field is given: for one left to its default pydantic inspects the function that
-    # makes it, each time anew, which takes longer than all the layers together.
-    return RemediationRecord.model_construct(
-        remediation_id=new_id(),
-        validation_id=facts.validation_id,
-        state=RemediationState.PENDING,
-        actions_taken=[],
-        retry_count=0,
-        max_retries=policy.max_retries,
-        started_at=now,
-        resolved_at=None,
-        resolution=None,
-    )
+def _under(lineage: Lineage, policy: Limits) -> Lineage:
+    """The lineage under the limits that hold now."""
+    same = lineage.max_retries == policy.max_retries
+    return lineage if same else replace(lineage, max_retries=policy.max_retries)
 
 
-def _under(record: RemediationRecord, policy: RemediationPolicy) -> RemediationRecord:
-    """The record under the limits that hold now."""
-    same = record.max_retries == policy.max_retries
-    return record if same else record.model_copy(update={"max_retries": policy.max_retries})
+def escalate(lineage: Lineage, reason: str, now: datetime) -> Lineage:
+    """The lineage with its lineage taken to a person for `reason`."""
+    return _escalated(lineage, reason, now)[1]
 
 
-def escalate(record: RemediationRecord, reason: str, now: datetime) -> RemediationRecord:
-    """The record with its lineage taken to a person for `reason`."""
-    return _escalated(record, reason, now)[1]
-
-
-def _passes(facts: Facts, policy: RemediationPolicy) -> bool:
+def _passes(facts: Facts, policy: Limits) -> bool:
     """Nothing at the policy's severity or above. A verdict that failed without an issue to blame has not passed."""
     least = _RANK[policy.min_severity_to_remediate]
     if any(_RANK[severity] >= least for severity in facts.severities):
@@ -174,31 +161,36 @@ def _passes(facts: Facts, policy: RemediationPolicy) -> bool:
     return facts.passed or any(_RANK[severity] >= _RANK[Severity.ERROR] for severity in facts.severities)
 
 
-def _escalated(record: RemediationRecord, reason: str, now: datetime) -> tuple[RemediationAction, RemediationRecord]:
-    return _taken(record, RemediationAction.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
+def _escalated(lineage: Lineage, reason: str, now: datetime) -> tuple[RemediationAction, Lineage]:
+    return _taken(lineage, RemediationAction.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
 
 
 def _ended(
-    record: RemediationRecord, action: RemediationAction, state: RemediationState, resolution: str, now: datetime
-) -> tuple[RemediationAction, RemediationRecord]:
-    return _taken(record, action, state, now, resolved_at=now, resolution=resolution)
+    lineage: Lineage, action: RemediationAction, state: RemediationState, resolution: str, now: datetime
+) -> tuple[RemediationAction, Lineage]:
+    return _taken(lineage, action, state, now, resolution=resolution)
 
 
 def _taken(
-    record: RemediationRecord,
+    lineage: Lineage,
     action: RemediationAction,
     state: RemediationState,
     now: datetime,
-    said: dict[str, Any] | None = None,
-    **changes: Any,
-) -> tuple[RemediationAction, RemediationRecord]:
-    """An action taken after the record had ended opens it again."""
+    said: Mapping[str, Any] | None = None,
+    *,
+    retry_count: int | None = None,
+    resolution: str | None = None,
+) -> tuple[RemediationAction, Lineage]:
+    """An action taken after the lineage had ended opens it again."""
     entry = {"action": action.value, "timestamp": utc_text(now), **(said or {})}
-    update = {
-        "state": state,
-        "actions_taken": [*record.actions_taken, entry],
-        "resolved_at": None,
-        "resolution": None,
-        **changes,
-    }
-    return action, record.model_copy(update=update)
+    return action, Lineage(
+        remediation_id=lineage.remediation_id,
+        validation_id=lineage.validation_id,
+        started_at=lineage.started_at,
+        state=state,
+        actions_taken=(*lineage.actions_taken, entry),
+        retry_count=lineage.retry_count if retry_count is None else retry_count,
+        max_retries=lineage.max_retries,
+        resolved_at=now if resolution else None,
+        resolution=resolution,
+    )

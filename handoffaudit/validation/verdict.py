@@ -11,7 +11,7 @@ from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.output_names import error_lines
-from handoffaudit.validation.remediation import RemediationRecord
+from handoffaudit.validation.remediation import Lineage
 from handoffaudit.validation.times import utc_text
 
 PIPELINE_VERSION = "2"
@@ -104,7 +104,7 @@ class Verdict:
     pipeline_version: str = PIPELINE_VERSION
     validator_model: str | None = None
     claims: tuple[Claim, ...] = ()
-    remediation: RemediationRecord | None = None
+    remediation: Lineage | None = None
     recommended_action: str | None = None
     policy_versions: Mapping[str, int] = field(default_factory=dict)
     format: str = ""
@@ -149,7 +149,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "layers": [_layer_dict(layer) for layer in verdict.layers],
         "token_counts": _token_dict(verdict.token_counts) if verdict.token_counts else None,
         "chain": _chain_dict(verdict.chain) if verdict.chain else None,
-        "remediation": verdict.remediation.model_dump(mode="json") if verdict.remediation else None,
+        "remediation": verdict.remediation.to_dict() if verdict.remediation else None,
         "recommended_action": verdict.recommended_action,
         "output_hash": verdict.output_hash,
         "pipeline_version": verdict.pipeline_version,

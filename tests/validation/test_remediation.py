@@ -1,6 +1,7 @@
 """The decision table of remediation, row by row, and long sequences of attempts."""
 
 import itertools
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,17 +14,15 @@ from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import (
     Facts,
+    Lineage,
     RemediationAction,
-    RemediationPolicy,
-    RemediationRecord,
     RemediationState,
     decide,
     facts_of,
-    policy_of,
 )
+from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
 
 START = datetime(2026, 2, 1, 8, 0, tzinfo=UTC)
-POLICY = RemediationPolicy()
 PASSED = Facts("v", passed=True)
 WARNED = Facts("v", passed=True, severities=frozenset({Severity.WARNING}))
 FAILED = Facts("v", passed=False, severities=frozenset({Severity.ERROR}))
@@ -31,12 +30,12 @@ CRITICAL = Facts("v", passed=False, severities=frozenset({Severity.ERROR, Severi
 UNCITED = Facts("v", passed=False, severities=frozenset({Severity.ERROR}), has_evidence_error=True)
 
 
-def decided(facts: Facts, record: RemediationRecord | None = None, **policy: Any):
+def decided(facts: Facts, record: Lineage | None = None, **policy: Any):
     ids = (f"remediation-{number}" for number in itertools.count(1))
     return decide(facts, record, policy=RemediationPolicy(**policy), now=START, new_id=lambda: next(ids))
 
 
-def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], RemediationRecord]:
+def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], Lineage]:
     """The actions due after each of these verdicts, and the record after the last."""
     record, actions = None, []
     for number, one in enumerate(facts):
@@ -47,12 +46,12 @@ def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], RemediationR
     return actions, record
 
 
-SPENT = RemediationRecord(
+SPENT = Lineage(
     remediation_id="r",
     validation_id="v",
     retry_count=2,
     started_at=START,
-    actions_taken=[{"action": "re_retrieve", "timestamp": "2026-02-01T08:00:00Z"}],
+    actions_taken=({"action": "re_retrieve", "timestamp": "2026-02-01T08:00:00Z"},),
 )
 ROWS = [
     (PASSED, None, "accept_with_warnings", "resolved"),
@@ -62,15 +61,15 @@ ROWS = [
     (CRITICAL, SPENT, "escalate", "escalated"),
     (FAILED, None, "retry", "retrying"),
     (UNCITED, None, "retry", "retrying"),
-    (FAILED, SPENT.model_copy(update={"actions_taken": []}), "re_retrieve", "re_retrieving"),
-    (UNCITED, SPENT.model_copy(update={"actions_taken": []}), "re_retrieve", "re_retrieving"),
+    (FAILED, replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
+    (UNCITED, replace(SPENT, actions_taken=()), "re_retrieve", "re_retrieving"),
     (UNCITED, SPENT, "insufficient_evidence", "exhausted"),
     (FAILED, SPENT, "escalate", "escalated"),
 ]
 
 
 @pytest.mark.parametrize(("facts", "record", "action", "state"), ROWS)
-def test_the_table(facts: Facts, record: RemediationRecord | None, action: str, state: str) -> None:
+def test_the_table(facts: Facts, record: Lineage | None, action: str, state: str) -> None:
     found, after = decided(facts, record)
     assert (found, after.state) == (action, state)
     assert after.actions_taken[-1]["action"] == action
@@ -79,7 +78,7 @@ def test_the_table(facts: Facts, record: RemediationRecord | None, action: str, 
 
 def test_a_first_failure_begins_a_record() -> None:
     _, record = decided(FAILED, max_retries=3)
-    assert record.model_dump(mode="json") == {
+    assert record.to_dict() == {
         "remediation_id": "remediation-1",
         "validation_id": "v",
         "state": "retrying",
@@ -165,11 +164,14 @@ def test_facts_of_a_verdicts_issues() -> None:
     assert facts_of("v", [wrong], accepted=True, enforced=False) == PASSED
 
 
-def test_the_policy_of_a_type() -> None:
-    policy = policy_of(TypePolicy("deal_data", max_retries=5, min_severity_to_remediate=Severity.WARNING))
-    assert (policy.output_type, policy.max_retries, policy.max_re_retrievals) == ("deal_data", 5, 1)
-    assert policy.min_severity_to_remediate is Severity.WARNING
-    assert policy_of(TypePolicy("*")) == POLICY
+def test_the_policy_of_a_type_is_asked() -> None:
+    policy = TypePolicy("deal_data", max_retries=0, min_severity_to_remediate=Severity.WARNING)
+    action, record = decide(WARNED, None, policy=policy, now=START, new_id=lambda: "r")
+    assert (action, record.max_retries) == (RemediationAction.RE_RETRIEVE, 0)
+
+
+def test_a_record_is_shown_as_its_lineage_is() -> None:
+    assert RemediationRecord.of(SPENT).model_dump(mode="json") == SPENT.to_dict()
 
 
 FACTS = st.builds(
@@ -195,14 +197,14 @@ def test_any_sequence(facts: list[Facts], retries: int, re_retrievals: int, esca
         auto_escalate_on_critical=escalates,
         min_severity_to_remediate=least,
     )
-    record: RemediationRecord | None = None
+    record: Lineage | None = None
     for number, one in enumerate(facts, 1):
-        given_record = None if record is None else record.model_dump_json()
+        given_record = None if record is None else record.to_dict()
         action, after = decide(one, record, policy=policy, now=START, new_id=lambda: "r")
 
         # what was given is left alone, and what is stored as JSON comes back as it was
-        assert record is None or record.model_dump_json() == given_record
-        assert RemediationRecord.model_validate_json(after.model_dump_json()) == after
+        assert record is None or record.to_dict() == given_record
+        assert RemediationRecord.model_validate_json(RemediationRecord.of(after).model_dump_json()).lineage() == after
         assert len(after.actions_taken) == number
         assert after.actions_taken[-1]["action"] == action
         assert (after.resolved_at is None) == (after.state not in (RemediationState.RESOLVED, "exhausted"))

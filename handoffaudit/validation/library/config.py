@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from handoffaudit.validation.remediation import RemediationPolicy
+from handoffaudit.validation.remediation_models import RemediationPolicy
 
 FAST_MODEL = "claude-haiku-5-5"
 

@@ -18,7 +18,8 @@ from handoffaudit.validation.errors import (
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.output_names import error_lines
-from handoffaudit.validation.remediation import RemediationAction, RemediationRecord, RemediationState
+from handoffaudit.validation.remediation import RemediationAction, RemediationState
+from handoffaudit.validation.remediation_models import RemediationRecord
 from handoffaudit.validation.verdict import LayerStatus
 
 ValidationSeverity = Severity

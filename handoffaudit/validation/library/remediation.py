@@ -5,14 +5,8 @@ from collections.abc import Iterable, Mapping
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.library.models import ValidationResult
-from handoffaudit.validation.remediation import (
-    Facts,
-    RemediationAction,
-    RemediationPolicy,
-    RemediationRecord,
-    decide,
-    is_evidence_error,
-)
+from handoffaudit.validation.remediation import Facts, RemediationAction, decide, is_evidence_error
+from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
 
 
 class RemediationEngine:
@@ -36,4 +30,6 @@ class RemediationEngine:
             severities=frozenset(issue.severity for issue in result.issues),
             has_evidence_error=any(is_evidence_error(issue.layer, issue.severity) for issue in result.issues),
         )
-        return decide(facts, record, policy=self.get_policy(result.output_type), now=utc_now(), new_id=new_id)
+        policy, before = self.get_policy(result.output_type), record.lineage() if record else None
+        action, lineage = decide(facts, before, policy=policy, now=utc_now(), new_id=new_id)
+        return action, RemediationRecord.of(lineage)

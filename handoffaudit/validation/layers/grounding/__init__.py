@@ -15,6 +15,7 @@ from handoffaudit.validation.layers.evidence import claims_of
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Mark, Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.text import clean, counted, shown
@@ -24,6 +25,10 @@ __all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 name: Final = "grounding"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
+MOST_VALUES = 5_000
+# characters of claims for each fact of the data
+MOST_WEIGHED = 10_000_000
+_PER_CLAIM = 200
 _SHOWN_SOURCES = 3
 _DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
 _KINDS: Final = {
@@ -61,10 +66,19 @@ def check(subject: Subject) -> Iterable[Issue]:
         sources.pop()
         subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
     index = SourceIndex.of(sources)
-    marked = [(claim, ground(claim.text, index)) for claim in claims]
+    most, statements = _affordable(claims, index)
+    marked = [(claim, ground(claim.text, index, most, statements=statements)) for claim in claims]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
     return bounded(_issues(marked, sources, severity))
+
+
+def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]:
+    """How many values of each claim are looked up, and whether statements about structured data are judged: of one
+    handoff only so much, however many claims it has."""
+    most = min(MAX_VALUES, max(1, MOST_VALUES // len(claims)))
+    facts = len(index.judge.records.facts) if index.judge else 0
+    return most, facts * sum(len(claim.text) + _PER_CLAIM for claim in claims) <= MOST_WEIGHED
 
 
 def sources_of(record: Record) -> Iterator[Source]:

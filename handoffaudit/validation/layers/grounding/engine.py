@@ -7,7 +7,7 @@ from handoffaudit.validation.layers.grounding.data_wording import data_marks
 from handoffaudit.validation.layers.grounding.lookup import Lookup
 from handoffaudit.validation.layers.grounding.marks import Kind, Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.values import Value, ValueKind, values_in
+from handoffaudit.validation.layers.grounding.values import MAX_VALUES, Value, ValueKind, values_in
 from handoffaudit.validation.layers.grounding.wording import wording_marks
 from handoffaudit.validation.layers.grounding.wording_text import speaks
 
@@ -25,21 +25,24 @@ _FEWEST_WORDS = 5
 _WORDS_PER_SPEAKER = 40
 _MOST_READ = 20_000
 _FEWEST_VALUES = 3
+# a longer text is a document of its own
+_MOST_JUDGED = 10_000
 _LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
 
 
-def ground(text: str, index: SourceIndex) -> list[Mark]:
+def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True) -> list[Mark]:
     """The marks of one claim's text, in order: every value that something can be said of, with what it rests on, and
-    the wording that departs from the sources."""
+    the wording that departs from the sources. At most so many values are looked up; without `statements` what the text
+    says about structured data is not judged."""
     is_json = text.lstrip()[:1] in _BRACKETS
-    values = values_in(text, quotes=not is_json)
+    values = values_in(text, quotes=not is_json, most=most)
     marks = _value_marks(text, index, values)
     if is_json:
         return _restated(marks)
     judge = index.judge
     if judge is None:
         marks += wording_marks(text, index)
-    elif _tells(text):
+    elif statements and len(text) <= _MOST_JUDGED and _tells(text):
         marks += data_marks(text, judge, values, marks)
     return sorted(marks, key=_place)
 

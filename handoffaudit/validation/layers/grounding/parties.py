@@ -1,6 +1,7 @@
 """Statements about two parties of a record (home and away, buyer and seller): whose number is which, who has more."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,6 +39,7 @@ _MORE = re.compile(
 _FINAL = re.compile(r"final|won|victor|\bwin\b|defeat|ended")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _NEAR = 32
+_BEFORE = 200
 _LONGEST_NAME = 3
 _EPOCHS = (5e8, 2.2e9)
 
@@ -93,14 +95,23 @@ class _Mention:
 
 def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Party, Party]) -> Iterator[Finding]:
     """What the statements about the parties' numbers come to."""
-    mentions = sorted(_mentions(text, parties), key=lambda mention: mention.start)
+    mentions = sorted(_mentions(text, parties), key=_start)
     numbered = {key[0] for key in parties[0].numbers if len(key) == 2 and key[1].isdigit()}
     for sentence in sentences:
-        here = [mention for mention in mentions if sentence.start - 200 <= mention.start < sentence.end]
+        here = _between(mentions, sentence.start - _BEFORE, sentence.end)
         yield from _scores(text, sentence, parties)
         yield from _winners(sentence, here, parties)
         if any(word in sentence.text.lower() for word in numbered):
             yield from _numbered(sentence, here, parties, numbered)
+
+
+def _start(mention: _Mention) -> int:
+    return mention.start
+
+
+def _between(mentions: Sequence[_Mention], start: int, end: int) -> Sequence[_Mention]:
+    """Of mentions in order those from `start` to before `end`."""
+    return mentions[bisect_left(mentions, start, key=_start) : bisect_left(mentions, end, key=_start)]
 
 
 def _mentions(text: str, parties: tuple[Party, Party]) -> Iterator[_Mention]:
@@ -121,17 +132,20 @@ def _numbered(
         (sentence.start + match.start(), sentence.start + match.end(), _count(match[1]))
         for match in _COUNT.finditer(sentence.text)
     ]
+    ends = [end for _, end, _ in counts]
     everyone = "each" in sentence.text or "both" in sentence.text
     for match in _ORDINAL.finditer(sentence.text):
         at = sentence.start + match.start()
-        before = [count for count in counts if count[1] <= at and at - count[1] < _NEAR]
-        between = sentence.text[before[-1][1] - sentence.start : match.start()] if before else ","
+        last = bisect_right(ends, at) - 1
+        if last < 0 or at - ends[last] >= _NEAR:
+            continue
+        start, end, claimed = counts[last]
+        between = sentence.text[end - sentence.start : match.start()]
         if "," in between or " and " in between:
             continue
-        start, _, claimed = before[-1]
         keys = [(word, _ORDINALS[ordinal.lower()]) for word in words for ordinal in match.groups() if ordinal]
-        spoken = [mention.party for mention in mentions if mention.start < start]
-        candidates = parties if everyone or not spoken else (spoken[-1],)
+        spoken = bisect_left(mentions, start, key=_start)
+        candidates = parties if everyone or not spoken else (mentions[spoken - 1].party,)
         given = [[party.numbers[key] for key in keys if key in party.numbers] for party in candidates]
         if any(given):
             agrees = any(claimed in numbers or claimed == sum(numbers) for numbers in given)
@@ -173,11 +187,11 @@ def _winners(sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Pa
     for match in _MORE.finditer(sentence.text):
         start, end = sentence.start + match.start(), sentence.start + match.end()
         if match[1]:
-            subject = [mention.party for mention in mentions if start <= mention.start < sentence.end][:1]
+            subject = _between(mentions, start, sentence.end)[:1]
         else:
-            subject = [mention.party for mention in mentions if sentence.start <= mention.start < start][-1:]
+            subject = _between(mentions, sentence.start, start)[-1:]
         if subject:
-            yield Finding("winner", start, end, subject[0] is winner)
+            yield Finding("winner", start, end, subject[0].party is winner)
 
 
 def clock_findings(values: Sequence[Value], records: Records) -> Iterator[Finding]:

@@ -48,16 +48,16 @@ class Value(NamedTuple):
     unit: str = ""
 
 
-def values_in(text: str, *, quotes: bool = True) -> list[Value]:
+def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list[Value]:
     """The first values of `text`, in order, none inside another except in a quote.
 
     Quotes are left out for a text that is itself JSON, where quotes mean nothing.
     """
     finders = (_addresses, _figures, _month_dates, _spelled, _names)
-    found = _apart([value for finder in finders for value in islice(finder(text), MAX_VALUES)])
+    found = _apart([value for finder in finders for value in islice(finder(text), most)])
     if quotes and ('"' in text or "“" in text):
-        found = sorted([*found, *islice(_quotes(text), MAX_VALUES)], key=_start)
-    return found[:MAX_VALUES]
+        found = sorted([*found, *islice(_quotes(text), most)], key=_start)
+    return found[:most]
 
 
 def moments_in(text: str) -> Iterator[Value]:
@@ -166,7 +166,7 @@ def _identifier(token: str, start: int) -> Value | None:
 
 
 def _spelled(text: str) -> Iterator[Value]:
-    for word in NUMBER_WORDS.keys() & set(text.split()):
+    for word in sorted(NUMBER_WORDS.keys() & set(text.split())):
         at = text.find(word)
         while at >= 0:
             end = at + len(word)

@@ -79,7 +79,7 @@ _CASED = re.compile(r"[A-Z][a-z]")
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")
 # what somebody else said
-_QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201d]*\u201d|``[^`]*?''")
+_QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|``[^`]*?''")
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
 # a source that asks, or whose words are often those of a speaker, is a conversation and no knowledge to restate
 _SPEAKING_SHARE = 0.02

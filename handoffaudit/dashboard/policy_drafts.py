@@ -35,6 +35,7 @@ class Draft(ABC, Generic[R]):
     tried: str = USUAL
     types: str = ""
     noun: ClassVar[str] = "row"
+    can_be_tried: ClassVar[bool] = True
     offers_types: ClassVar[bool] = False
     errors: dict[str, str] = field(default_factory=dict)
     theirs: list[Line] | None = None

@@ -1,10 +1,10 @@
 """The editor of one rule; and which editor of the rules page a form came from."""
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
 from django.http import QueryDict
 
 from handoffaudit.dashboard.policy_drafts import lines_of, read_json, sent, text_of
@@ -157,7 +157,7 @@ def threshold_text(value: Any) -> str:
     """A threshold as it is typed: a text plainly, where it would not be read as something else."""
     if value is None:
         return ""
-    text = orjson.dumps(value).decode()
+    text = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, str) or value != value.strip() or not value or _LOOKS_LIKE_JSON.match(value):
         return text
     try:

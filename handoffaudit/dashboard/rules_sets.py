@@ -61,7 +61,8 @@ class SetEditor(RulesDraft):
     """`set_id` empty for a new one, whose id is `new_id`."""
 
     noun = "set"
-    offers_types = False
+    # Neither its name nor a set without rules changes a verdict.
+    can_be_tried = False
     new_id: str = ""
     name: str = ""
 

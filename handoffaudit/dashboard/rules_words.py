@@ -147,4 +147,6 @@ def _threshold(operator: Operator, value: Any) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 10**15:
+        value = int(value)
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)

@@ -18,15 +18,16 @@ from handoffaudit.dashboard import rules, schemas, strictness, trials_words
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.policy_pages import PolicyPage
-from handoffaudit.dashboard.policy_words import MOST_OF_A_VERSION, Lines
-from handoffaudit.handoffs import trials
+from handoffaudit.dashboard.policy_words import Lines
+from handoffaudit.handoffs import queries, trials
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
-from handoffaudit.policy.versions import Stale
+from handoffaudit.policy.versions import Stale, Table
 
 TEMPLATE = "dashboard/trials/page.html"
 PART = "trial"
 PAGES: dict[str, PolicyPage[Any]] = {page.name: page for page in (strictness.PAGE, rules.PAGE, schemas.PAGE)}
+MOST_LINES = 10
 # A worker that is there begins within a second.
 LONG = timedelta(seconds=15)
 
@@ -77,6 +78,8 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "kind": page,
         "trial": tried,
         "scope": trials_words.scope(tried),
+        "types": trials_words.types(tried.handoff_types),
+        "known": SimpleLazyObject(lambda: trials_words.listed(queries.known_values(who.tenant).types)),
         "flips": found,
         "number": number,
         "same": tried.judged - number,
@@ -86,19 +89,36 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
         "now": now,
         "moved_on": now.version != tried.base_version,
+        "in_force": SimpleLazyObject(lambda: _in_force(page, now, tried)),
         "back": page.address(who, {"trial": str(tried.pk)}) + "#editor",
     }
     return render_page(request, TEMPLATE, context, partials=(PART,), status=status)
 
 
+def _draft(page: PolicyPage[Any], tried: Trial) -> tuple[Any, ...] | None:
+    """The draft's rows; None where they could no longer be saved."""
+    try:
+        return page.versions.from_plain(orjson.loads(tried.draft))
+    except InvalidPolicy:
+        return None
+
+
 def _lines(who: Who, page: PolicyPage[Any], tried: Trial) -> Lines:
     """What the draft changes."""
+    rows = _draft(page, tried)
     try:
         base = page.versions.at_version(who.tenant, tried.base_version)
-        rows = page.versions.from_plain(orjson.loads(tried.draft))
-    except (NoSuchVersion, InvalidPolicy):
+    except NoSuchVersion:
+        rows = None
+    if rows is None:
         return Lines((), 0)
-    return Lines.of(page.lines(page.versions.difference(base.rows, rows)), MOST_OF_A_VERSION)
+    return Lines.of(page.lines(page.versions.difference(base.rows, rows)), MOST_LINES)
+
+
+def _in_force(page: PolicyPage[Any], now: Table[Any], tried: Trial) -> bool:
+    """Whether what is in force says what the draft does: it was saved, or somebody had the same thought."""
+    rows = _draft(page, tried)
+    return rows is not None and not page.versions.difference(now.rows, rows)
 
 
 urlpatterns = [

@@ -55,14 +55,19 @@ def types(names: Sequence[str]) -> str:
     """The handoff types that a trial is about; all where none is named."""
     if not names:
         return "of all types"
+    return f"of {listed(names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few of them."""
     told = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
     more = len(names) - len(told)
-    return f"of {', '.join(told)}" + (f" and {more} more types" if more else "")
+    return ", ".join(told) + (f" and {more} more types" if more else "")
 
 
 def scope(trial: Trial) -> str:
     """On which handoffs it is tried."""
     kind = types(trial.handoff_types)
     if trial.since:
-        return f"those {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
-    return f"the last {trial.most:,} {kind}"
+        return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
+    return f"the last {trial.most:,} handoffs {kind}"

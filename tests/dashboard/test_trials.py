@@ -82,7 +82,7 @@ def test_a_draft_is_tried_from_its_editor_and_then_saved(
     page = as_admin.get(address).text
     assert '<progress max="2" value="0"' in page
     assert 'hx-trigger="every 1s"' in page
-    assert "the last 50 of message" in page
+    assert "the last 50 handoffs of message" in page
     trials.run_waiting()
     page = as_admin.get(address).text
     assert "every 1s" not in page
@@ -98,6 +98,9 @@ def test_a_draft_is_tried_from_its_editor_and_then_saved(
     now = versions.current(tenant)
     assert (now.version, now.changed_by) == (before + 1, "admin")
     assert now.note == forms[kind]["note"]
+    page = as_admin.get(address).text
+    assert f"in force: version {now.version}, saved by admin" in page
+    assert "Save this draft" not in page
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas"])
@@ -168,13 +171,21 @@ def test_a_rule_that_changes_its_types_is_tried_on_both(as_admin: Client, tenant
     assert trial.handoff_types == ["Signal", "message"]
 
 
-def test_no_handoff_says_what_to_do(as_admin: Client, tenant: Tenant) -> None:
+def test_no_handoff_says_what_to_do(as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]) -> None:
     with_signals(tenant)
     trial = start(as_admin, "rules", RULE)
-    page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
-    assert "There is no handoff to try it on" in page
-    assert "or all types" in page
+    address = f"/t/acme/trials/{trial.pk}/"
+    page = as_admin.get(address).text
+    assert "none has been judged yet in Acme" in page
     assert "<progress" not in page
+    submit(handoff_type="other")
+    page = as_admin.get(address).text
+    assert "none of message has been judged yet. Types that have come are other." in page
+    assert "try it on all types" in page
+    Trial.objects.all().delete()
+    trial = start(as_admin, "rules", RULE | {"tried": "24h"})
+    page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert "none of message came in that time. Go back to editing and choose a longer one, or all types" in page
 
 
 def test_what_could_not_be_saved_is_not_tried_and_told_in_the_editor(as_admin: Client, tenant: Tenant) -> None:

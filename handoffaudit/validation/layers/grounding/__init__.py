@@ -12,6 +12,7 @@ from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.evidence import claims_of
+from handoffaudit.validation.layers.grounding.bringing import brings_facts, is_document
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Mark, Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
@@ -46,7 +47,9 @@ def skip(subject: Subject) -> str | None:
         return "lenient types are not asked what their claims rest on"
     if subject.policy.grounding is GroundingPolicy.OFF:
         return "switched off for this type"
-    return None if _has_sources(subject.record) else "neither context nor evidence is given"
+    if not _has_sources(subject.record):
+        return "neither context nor evidence is given"
+    return brings_facts(subject.record)
 
 
 def _has_sources(record: Record) -> bool:
@@ -67,8 +70,19 @@ def check(subject: Subject) -> Iterable[Issue]:
         subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
     index = SourceIndex.of(sources)
     most, statements = _affordable(claims, index)
-    marked = [(claim, ground(claim.text, index, most, statements=statements)) for claim in claims]
+    is_call = bool(subject.record.data.get("tool_calls"))
+    marked = [
+        (
+            claim,
+            ground(claim.text, index, most, statements=statements) if is_call or not is_document(claim.text) else [],
+        )
+        for claim in claims
+    ]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
+    if not statements:
+        subject.findings.notes.setdefault(name, "what is said about the data was not judged: there is too much of both")
+    elif most < MAX_VALUES and any(len(marks) >= most for _, marks in marked):
+        subject.findings.notes.setdefault(name, f"of each claim only the first {counted(most, 'value')} were looked up")
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
     return bounded(_issues(marked, sources, severity))
 

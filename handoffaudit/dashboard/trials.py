@@ -90,7 +90,7 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "now": now,
         "moved_on": now.version != tried.base_version,
         "in_force": SimpleLazyObject(lambda: _in_force(page, now, tried)),
-        "back": page.address(who, {"trial": str(tried.pk)}) + "#editor",
+        "back": page.address(who, {"trial": str(tried.pk)}),
     }
     return render_page(request, TEMPLATE, context, partials=(PART,), status=status)
 

@@ -114,7 +114,7 @@ def test_back_to_editing_finds_everything_that_was_typed(as_admin: Client, tenan
     trial = start(as_admin, kind, forms[kind])
     assert trial.since is not None
     back = f"/t/acme/{kind}/?trial={trial.pk}"
-    assert f'href="{back}#editor"' in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert f'href="{back}"' in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
     page = as_admin.get(back).text
     typed = {"rules": "text_wanted", "schemas": "&quot;required&quot;:   [", "strictness": 'value="777"'}[kind]
     for text in (typed, "odd &amp; kept", '<option value="7d" selected>'):

@@ -60,7 +60,8 @@ def command(
     from handoffaudit.cli.local.reading import take_apart
 
     sent = _only_document(file)
-    judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root)
+    # a count is shown only where it is over the budget
+    judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
     reading, verdict = judge.judge_given(given, sent)
     result = _repair(given, verdict, reading.format, judge)
@@ -91,12 +92,11 @@ def _only_document(file: str) -> bytes:
 
 
 def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge") -> "Repair":
-    from handoffaudit.validation.counting import default_counter
     from handoffaudit.validation.repair import Means, budget_of, repair
 
     record = given.read().record
     policy = judge.config.policy_for(record.handoff_type) if record else judge.config.other
-    means = Means(budget=budget_of(policy, default_counter()), now=datetime.now(UTC), new_id=lambda: str(uuid.uuid4()))
+    means = Means(budget=budget_of(policy, judge.counter), now=datetime.now(UTC), new_id=lambda: str(uuid.uuid4()))
 
     def judged(document: object) -> "Verdict":
         source = given.envelope.agent or (record.source_agent_id if record else None)

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from handoffaudit.validation.business_rules import BusinessRuleSet
-from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.issues import Severity
+
+if TYPE_CHECKING:  # loaded by whoever makes some: pydantic's models alone take longer to load than all else here
+    from handoffaudit.validation.data_schema import DataSchema
+    from handoffaudit.validation.rule_models import BusinessRuleSet
 
 OPTIONAL_LAYERS = ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules")
 ANY_OTHER_TYPE = "*"
@@ -80,8 +83,8 @@ class Demands:
     """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
     every text and number at the top of the data is a claim."""
 
-    rules: tuple[BusinessRuleSet, ...] = ()
-    schema: DataSchema | None = None
+    rules: tuple["BusinessRuleSet", ...] = ()
+    schema: "DataSchema | None" = None
     claim_fields: tuple[str, ...] | None = None
 
 
@@ -96,8 +99,8 @@ class ValidationConfig:
     version: int
     other: TypePolicy
     types: Mapping[str, TypePolicy] = field(default_factory=dict)
-    rules: tuple[BusinessRuleSet, ...] = ()
-    schemas: Mapping[str, DataSchema] = field(default_factory=dict)
+    rules: tuple["BusinessRuleSet", ...] = ()
+    schemas: Mapping[str, "DataSchema"] = field(default_factory=dict)
     claim_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     known_agents: frozenset[str] | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -11,10 +11,12 @@ from handoffaudit.cli.stop import Stop
 from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.parsing import parse_rows
-from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
-from handoffaudit.validation.data_schema import DataSchema
+
+if TYPE_CHECKING:
+    from handoffaudit.validation.data_schema import DataSchema
+    from handoffaudit.validation.rule_models import BusinessRuleSet
 
 
 def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
@@ -23,7 +25,7 @@ def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
     try:
         rows = parse_rows(given["rows"]) if "rows" in given else ROWS_AS_SHIPPED
         rules = _rules(given.get("rule_sets"))
-        schemas = {name: DataSchema(source) for name, source in given.get("schemas", {}).items()}
+        schemas = _schemas(given.get("schemas", {}))
         claim_fields = {name: parse_fields(fields) for name, fields in given.get("claim_fields", {}).items()}
     except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
         raise Stop(f"{path} is no policy: {error}") from error
@@ -39,12 +41,20 @@ def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
     )
 
 
-def _rules(given: object) -> tuple[BusinessRuleSet, ...]:
+def _rules(given: object) -> tuple["BusinessRuleSet", ...]:
     if given is None:
         return ()
     from handoffaudit.validation.rule_parsing import parse_sets
 
     return parse_sets(given)
+
+
+def _schemas(given: dict[str, Any]) -> dict[str, "DataSchema"]:
+    if not given:
+        return {}
+    from handoffaudit.validation.data_schema import DataSchema
+
+    return {name: DataSchema(source) for name, source in given.items()}
 
 
 def _by_type(rows: Iterable[TypePolicy], strictness: Strictness | None) -> dict[str, TypePolicy]:

@@ -1,17 +1,20 @@
-"""Do the business rules for the type hold?"""
+"""Do the business rules for the type hold? What judges them is loaded where there are some: their pydantic models take
+longer to load than all other layers."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.business_rules import BusinessRule
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, dotted
 from handoffaudit.validation.placing import placer
-from handoffaudit.validation.ruling import Broken, broken_rules, rules_for
 from handoffaudit.validation.text import clean
+
+if TYPE_CHECKING:
+    from handoffaudit.validation.rule_models import BusinessRule
+    from handoffaudit.validation.ruling import Broken
 
 name: Final = "rules"
 _LONGEST_ID = 64
@@ -22,21 +25,25 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
+    from handoffaudit.validation.ruling import broken_rules  # noqa: PLC0415
+
     place_of = placer(subject.record)
     return bounded(
         rule_issue(one, place_of(one.location)) for one in broken_rules(_rules(subject), subject.record.data)
     )
 
 
-def _rules(subject: Subject) -> list[tuple[str, BusinessRule]]:
+def _rules(subject: Subject) -> list[tuple[str, "BusinessRule"]]:
     if not subject.demands.rules:
         return []
+    from handoffaudit.validation.ruling import rules_for  # noqa: PLC0415
+
     named = subject.record.data.get("_output_type")
     types = {subject.record.handoff_type, named if isinstance(named, str) else subject.record.handoff_type}
     return rules_for(subject.demands.rules, types)
 
 
-def rule_issue(broken: Broken, place: Location) -> Issue:
+def rule_issue(broken: "Broken", place: Location) -> Issue:
     """The issue of a broken rule, at `place` in the document."""
     rule = broken.rule
     return make(

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.data_schema import DataSchema, moved
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
@@ -27,6 +26,8 @@ def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
     record, registered = subject.record, subject.demands.schema
     if registered is None and record.expected_schema is None:
         return
+    from handoffaudit.validation.data_schema import DataSchema, moved  # noqa: PLC0415  (most handoffs need none)
+
     place_of = placer(record)
     found = registered.check(record.data) if registered else []
     if record.expected_schema is not None:

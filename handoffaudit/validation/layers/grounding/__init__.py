@@ -12,7 +12,7 @@ from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.evidence import claims_of
-from handoffaudit.validation.layers.grounding.bringing import brings_facts, is_document
+from handoffaudit.validation.layers.grounding.bringing import brings_facts, states_nothing
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Mark, Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
@@ -74,7 +74,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     marked = [
         (
             claim,
-            ground(claim.text, index, most, statements=statements) if is_call or not is_document(claim.text) else [],
+            ground(claim.text, index, most, statements=statements) if is_call or not states_nothing(claim) else [],
         )
         for claim in claims
     ]

@@ -237,7 +237,9 @@ def _walk(value: object, path: str) -> Iterator[Source]:
         name, item = waiting.pop()
         name = name[:_LONGEST_NAME]
         if isinstance(item, Mapping):
-            waiting += [(f"{name}.{key}" if name else str(key), inner) for key, inner in reversed(list(item.items()))]
+            # in the order of the keys, since what an object says does not depend on how it was written
+            fields = sorted(((str(key), inner) for key, inner in item.items()), key=_FIRST, reverse=True)
+            waiting += [(f"{name}.{key}" if name else key, inner) for key, inner in fields]
         elif isinstance(item, list | tuple):
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, str):

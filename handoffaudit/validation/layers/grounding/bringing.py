@@ -1,0 +1,68 @@
+"""Who brings facts of their own: what a person or a tool says need not stand in what was known before."""
+
+import re
+from functools import lru_cache
+from typing import Final
+
+import orjson
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.record import Record
+
+PEOPLE: Final = frozenset({"client", "customer", "enduser", "human", "humanuser", "person", "user", "userproxy"})
+PROGRAMS: Final = frozenset(
+    {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
+)
+_ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
+_SEPARATORS = str.maketrans("", "", "-_. ")
+
+
+def brings_facts(record: Record) -> str | None:
+    """Why nothing of the handoff is held against its sources; None where its source speaks of them.
+
+    A tool is known by its name, or by the call of it that stands in the context: `{"name": "get_order", …}`.
+    """
+    name = record.source_agent_id.lower().translate(_SEPARATORS)
+    if name in PEOPLE:
+        return "a person's words bring facts of their own"
+    if name in PROGRAMS or record.data.get("role") == "tool" or _was_called(record):
+        return "a tool's answer brings facts of its own"
+    return None
+
+
+def states_nothing(claim: Claim) -> bool:
+    """Whether a claim's text is what a program put out, and no statement: JSON, or a single word in a field that could
+    hold anything."""
+    text = claim.text.strip()
+    if text[:1] in ("{", "["):
+        return _is_json(text)
+    return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _was_called(record: Record) -> bool:
+    source = record.source_agent_id
+    if not source:
+        return False
+    context = compact(record.context)
+    # Most names are nowhere in the context, which is seen sooner than that they were not called.
+    return source.encode("utf-8", "surrogatepass") in context and bool(_call_of(source).search(context))
+
+
+@lru_cache(maxsize=1024)
+def _call_of(name: str) -> "re.Pattern[bytes]":
+    """A call as models write it, also inside a text, where its quotation marks are escaped."""
+    escaped = re.escape(name.encode("utf-8", "surrogatepass"))
+    return re.compile(
+        rb'\\{0,3}"name\\{0,3}": ?\\{0,3}"'
+        + escaped
+        + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
+    )

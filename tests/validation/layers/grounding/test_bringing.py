@@ -1,0 +1,63 @@
+"""Who brings facts of their own is not held against what was known before."""
+
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.verdict import Verdict
+from tests.validation.support import judge, payload
+
+CONTEXT = {"policy": "Agents help with reservations."}
+CALL = '[{"name": "get_user", "arguments": "{\\"user_id\\": \\"mia_4516\\"}"}]'
+
+
+def judged(source: str, data: dict[str, Any], context: dict[str, Any] = CONTEXT) -> Verdict:
+    document = payload(source_agent_id=source, call_chain=[source], data=data)
+    return judge(document, envelope={"context": context})
+
+
+def grounding(verdict: Verdict) -> tuple[str, str]:
+    return next((layer.status.value, layer.why) for layer in verdict.layers if layer.name == "grounding")
+
+
+def told(verdict: Verdict) -> list[str]:
+    return [issue.code for issue in verdict.issues if issue.layer == "grounding"]
+
+
+@pytest.mark.parametrize("source", ["user", "Customer", "User_Proxy", "human"])
+def test_a_person_is_not_asked_where_a_fact_comes_from(source: str) -> None:
+    verdict = judged(source, {"text": "My user id is mia_4516, I fly on 12 May 2024."})
+    assert grounding(verdict) == ("skipped", "a person's words bring facts of their own")
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "context"),
+    [
+        ("Computer_terminal", {"text": "exitcode: 0, found 4711 rows"}, CONTEXT),
+        ("search", {"role": "tool", "content": "Room 4711 is free."}, CONTEXT),
+        ("get_user", {"text": "Mia Garcia, 4516 Elm Street"}, {"earlier": [{"agent": "assistant", "text": CALL}]}),
+        ("get_user", {"text": "Mia Garcia, 4516 Elm Street"}, {"calls": [{"name": "get_user", "arguments": {}}]}),
+    ],
+)
+def test_a_tools_answer_brings_facts(source: str, data: dict[str, Any], context: dict[str, Any]) -> None:
+    assert grounding(judged(source, data, context)) == ("skipped", "a tool's answer brings facts of its own")
+
+
+def test_an_agent_that_is_only_named_in_the_context_is_judged() -> None:
+    verdict = judged("researcher", {"text": "Room 4711 is free."}, {"plan": 'ask "researcher", name: researcher'})
+    assert "grounding.number" in told(verdict)
+
+
+@pytest.mark.parametrize("text", ['{"room": 4711}', '["4711", {"a": "Mia Garcia"}]', "mia_garcia_4516"])
+def test_what_a_program_put_out_states_nothing(text: str) -> None:
+    assert told(judged("assistant", {"text": text})) == []
+
+
+def test_an_agents_call_and_a_field_of_its_own_are_judged() -> None:
+    assert told(judged("assistant", {"text": CALL, "tool_calls": [{"name": "get_user"}]}))
+    assert told(judged("assistant", {"user_id": "mia_garcia_4516"})) == ["grounding.identifier"]
+
+
+def test_hostile_names_and_contexts_are_only_looked_up() -> None:
+    name = 'a"\\(.*' * 20
+    assert grounding(judged(name, {"text": "Room 4711 is free."}, {"x": name * 100}))[0] != "error"

@@ -19,7 +19,9 @@ from handoffaudit.policy.versions import Table
 R = TypeVar("R")
 
 MOST_DIGITS = 9
+# More than may be saved, so that what is too long is refused and not cut; and no page grows with what was sent.
 LONGEST_KEPT = 4 * MOST_BYTES
+LONGEST_LINE = 10_000
 
 
 @dataclass(kw_only=True)
@@ -88,15 +90,20 @@ def sent(given: QueryDict) -> dict[str, Any]:
     base = number(given.get("base_version", ""))
     return {
         "base_version": -1 if base is None else base,
-        "note": text_of(given, "note"),
-        "tried": given.get("tried", USUAL),
-        "types": given.get("types", ""),
+        "note": line_of(given, "note"),
+        "tried": line_of(given, "tried") or USUAL,
+        "types": line_of(given, "types"),
     }
 
 
 def text_of(given: QueryDict, name: str) -> str:
-    """A field's text with plain line ends, as much of it as can be shown again."""
+    """A long field's text with plain line ends, as much of it as can be shown again."""
     return given.get(name, "")[:LONGEST_KEPT].replace("\r\n", "\n")
+
+
+def line_of(given: QueryDict, name: str) -> str:
+    """The same of a field of one line."""
+    return given.get(name, "")[:LONGEST_LINE]
 
 
 def lines_of(text: str) -> list[str]:

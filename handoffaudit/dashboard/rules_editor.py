@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from handoffaudit.dashboard.policy_drafts import lines_of, read_json, sent, text_of
+from handoffaudit.dashboard.policy_drafts import line_of, lines_of, read_json, sent, text_of
 from handoffaudit.dashboard.policy_fields import Field, menu
 from handoffaudit.dashboard.rules_sets import JsonEditor, RulesDraft, SetEditor, Sets
 from handoffaudit.dashboard.rules_words import HELP, NAMES, OPERATORS, SEVERITIES, TYPES
@@ -142,15 +142,16 @@ def editor_from(given: QueryDict) -> Editor:
     kind = given.get("editor", "")
     if kind == "json":
         return JsonEditor(text=text_of(given, "text"), **sent(given))
-    set_id = text_of(given, "set")
+    set_id = line_of(given, "set")
     if kind == "set":
         return SetEditor(
-            set_id=set_id, new_id=text_of(given, "set_id").strip(), name=text_of(given, "name"), **sent(given)
+            set_id=set_id, new_id=line_of(given, "set_id").strip(), name=line_of(given, "name"), **sent(given)
         )
-    values: dict[str, Any] = {name: text_of(given, name).strip() for name in TEXTS}
-    values |= {"description": text_of(given, "description"), "output_types": text_of(given, "output_types")}
+    values: dict[str, Any] = {name: line_of(given, name).strip() for name in TEXTS}
+    values["threshold"] = text_of(given, "threshold").strip()
+    values |= {"description": line_of(given, "description"), "output_types": text_of(given, "output_types")}
     values["enabled"] = "enabled" in given
-    return RuleEditor(set_id=set_id, rule_id=text_of(given, "rule"), values=values, **sent(given))
+    return RuleEditor(set_id=set_id, rule_id=line_of(given, "rule"), values=values, **sent(given))
 
 
 def threshold_text(value: Any) -> str:

@@ -8,7 +8,7 @@ import orjson
 from django.http import QueryDict
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.policy_drafts import Draft, lines_of, read_json, sent, text_of
+from handoffaudit.dashboard.policy_drafts import Draft, line_of, lines_of, read_json, sent, text_of
 from handoffaudit.dashboard.policy_fields import Field
 from handoffaudit.dashboard.policy_words import MOST_OF_A_VERSION
 from handoffaudit.dashboard.readable import cut
@@ -130,8 +130,8 @@ def editor_for_new(now: Rows) -> Editor:
 def editor_from(given: QueryDict) -> Editor:
     """What a person sent."""
     return Editor(
-        row=text_of(given, "row"),
-        new_type=text_of(given, "handoff_type").strip(),
+        row=line_of(given, "row"),
+        new_type=line_of(given, "handoff_type").strip(),
         schema=text_of(given, "schema"),
         claim_fields=text_of(given, "claim_fields"),
         claims_nothing="claims_nothing" in given,

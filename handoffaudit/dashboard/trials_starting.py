@@ -74,6 +74,12 @@ def form_of(trial: Trial) -> QueryDict:
 
 
 def _kept(given: QueryDict) -> dict[str, list[str]]:
-    return {
-        name[:100]: [value[:LONGEST_KEPT] for value in values] for name, values in given.lists() if name not in NOT_KEPT
-    }
+    """The form, as far as an editor reads it."""
+    kept: dict[str, list[str]] = {}
+    left = LONGEST_KEPT
+    for name, values in given.lists():
+        size = len(name) + sum(len(value) for value in values)
+        if name not in NOT_KEPT and size <= left:
+            kept[name] = values
+            left -= size
+    return kept

@@ -352,3 +352,11 @@ def test_a_form_without_fields_saves_nothing(as_admin: Client, tenant: Tenant, d
         assert as_admin.post(f"{PAGE}save/", data).status_code in (400, 409)
         assert as_admin.post(f"{PAGE}try/", data).status_code in (400, 409)
     assert rules.current(tenant).version == 1
+
+
+def test_no_page_grows_with_what_was_sent(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
+    sent = {name: "<" * 1_000_000 for name in (*RULE, "note", "tried") if name not in ("editor", "set", "threshold")}
+    for path in ("save", "try"):
+        page = as_admin.post(f"{PAGE}{path}/", {"editor": "rule", "set": "deals", "base_version": 1} | sent)
+        assert page.status_code == 400
+        assert len(page.content) < 5_000_000

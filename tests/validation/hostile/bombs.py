@@ -1,4 +1,4 @@
-"""Documents whose parts multiply: each claim with each source, each sentence with each fact, each rule with each place."""
+"""Documents whose parts multiply: claims with sources, sentences with facts, rules with places, schemas with values."""
 
 from collections.abc import Callable
 from typing import Any
@@ -177,7 +177,7 @@ def lists_in_lists(size: int) -> Submission:
 
 
 def references(size: int) -> Submission:
-    files = [{"path": f"/tmp/{at}"} for at in range(size // 25)]
+    files = [{"path": f"work/{at}"} for at in range(size // 25)]
     return Submission(universal(payload={"references": {"files": files}}))
 
 

@@ -19,7 +19,7 @@ from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, counted, shown
+from handoffaudit.validation.text import clean, counted, either, shown
 
 __all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 
@@ -166,9 +166,20 @@ def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -
 
 
 def _looked_in(sources: Sequence[Source]) -> str:
-    """The names of the sources, of many the first."""
+    """What the values were looked up in, by its parts: `context.question, context.earlier and 2 other parts`."""
     if not sources:
         return "the context or the evidence, which hold no text"
-    names = [clean(source.name, 80) for source in sources[:_SHOWN_SOURCES]]
-    rest = len(sources) - len(names)
-    return ", ".join(names) + (f" and {counted(rest, 'other value')} of the sources" if rest else "")
+    parts = list(dict.fromkeys(_part(source.name) for source in sources))
+    if len(parts) > _SHOWN_SOURCES:
+        rest = len(parts) - _SHOWN_SOURCES + 1
+        return f"{', '.join(parts[: _SHOWN_SOURCES - 1])} or {counted(rest, 'other part')} of the sources"
+    return either(parts)
+
+
+def _part(name: str) -> str:
+    """`context.earlier[0].text` as `context.earlier`, `evidence[2].content` as `evidence[2]`."""
+    return (
+        clean(".".join(name.split("[", 1)[0].split(".")[:2]), 80)
+        if name.startswith("context")
+        else name.split(".", maxsplit=1)[0]
+    )

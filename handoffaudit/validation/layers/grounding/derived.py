@@ -62,11 +62,11 @@ def _pair(claimed: Number, operands: list[float]) -> str:
             if other is None or (sign == "+" and (other == 0 or one == 0)) or (sign == "-" and one == 0):
                 continue
             if _near(claimed, one + other) if sign == "+" else _near(claimed, other - one):
-                return f"{one:g} + {other:g}" if sign == "+" else f"{other:g} - {one:g}"
+                return f"{one:,.12g} + {other:,.12g}" if sign == "+" else f"{other:,.12g} - {one:,.12g}"
     for times in range(2, 13):
         found = by_place.get(round(target / times / step))
         if found and _near(claimed, found * times):
-            return f"{times} * {found:g}"
+            return f"{times} * {found:,.12g}"
     return ""
 
 
@@ -74,7 +74,7 @@ def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
     for start in range(len(numbers)):
         for size, total in enumerate(accumulate(numbers[start : start + _LONGEST_RUN]), start=1):
             if size > 2 and _near(claimed, total):
-                return f"sum of {size} numbers from {numbers[start]:g}"
+                return f"sum of {size} numbers from {numbers[start]:,.12g}"
             if total > claimed.value + claimed.step:
                 break
     return ""
@@ -87,12 +87,12 @@ def _percentage(claimed: Number, operands: Sequence[float]) -> str:
             continue
         part = rounded_from(Number(claimed.value * whole / 100, claimed.step * whole / 100), operands)
         if part is not None:
-            return f"{part:g} of {whole:g}"
+            return f"{part:,.12g} of {whole:,.12g}"
         change = whole * claimed.value / 100
         near = Number(whole + change, claimed.step * whole / 100)
         other = rounded_from(near, operands) or rounded_from(Number(whole - change, near.step), operands)
         if other is not None:
-            return f"change from {whole:g} to {other:g}"
+            return f"change from {whole:,.12g} to {other:,.12g}"
     return ""
 
 

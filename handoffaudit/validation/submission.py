@@ -1,0 +1,176 @@
+"""What was sent, cut into the document and what stands beside it. The document's bytes are kept as they came."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import orjson
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.reading import MAX_DEPTH, could_be_deeper, deeper_than
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.text import MAX_TEXT, closest, shown, storable
+
+_BOM = b"\xef\xbb\xbf"
+_PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
+_TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "agent")
+
+
+class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
+    document: msgspec.Raw
+    format: str | None = None
+    # Empty where it was not given.
+    context: msgspec.Raw = msgspec.Raw()
+    evidence: msgspec.Raw = msgspec.Raw()
+    trace_id: str | None = None
+    parent_handoff_id: str | None = None
+    retry_of: str | None = None
+    handoff_id: str | None = None
+    agent: str | None = None
+    step: int | None = None
+    adapt: bool = False
+    repair: bool = False
+
+
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ENVELOPE = msgspec.json.Decoder(_Wrapped)
+FIELDS = _Wrapped.__struct_fields__
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One document as it arrived (`document`, exact bytes) and its envelope; `repair`: what is rejected is to be
+    repaired; `issues` say what of the envelope can't be read, and then `document` is all that was sent."""
+
+    document: bytes
+    format: str | None = None
+    context: bytes | None = None
+    evidence: bytes | None = None
+    envelope: Envelope = field(default_factory=Envelope)
+    repair: bool = False
+    issues: tuple[Issue, ...] = ()
+
+
+def read_submission(
+    sent: bytes,
+    declared_format: str | None = None,
+    handoff_id: str | None = None,
+    *,
+    max_nesting: int = MAX_DEPTH,
+) -> Submission:
+    """With a declared format, or without a `document` in it, what was sent is the bare document. `handoff_id` names one
+    that has no id of its own; `max_nesting`: how many levels deep the context and the evidence may be."""
+    bare = Submission(document=sent, format=declared_format, envelope=Envelope(handoff_id=_usable(handoff_id)))
+    if declared_format is not None:
+        return bare
+    plain = sent.removeprefix(_BOM)
+    try:
+        wrapped = _ENVELOPE.decode(plain)
+    except UNREADABLE as error:
+        return _not_unwrapped(sent, plain, bare, str(error))
+    return _unwrapped(sent, wrapped, bare.envelope.handoff_id, max_nesting)
+
+
+def _not_unwrapped(sent: bytes, plain: bytes, bare: Submission, error: str) -> Submission:
+    """A bare document, or an envelope with something wrong in it."""
+    try:
+        fields = _NAMES.decode(plain)
+    except UNREADABLE:
+        return bare
+    if "document" not in fields:
+        return bare
+    # Its id counts all the same: sent again, it is the same finding and not another one.
+    named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or bare.envelope.handoff_id)
+    return Submission(document=sent, envelope=named, issues=(_unreadable(error),))
+
+
+def _text_of(raw: msgspec.Raw | None) -> str | None:
+    try:
+        return msgspec.json.decode(raw, type=str) if raw is not None else None
+    except UNREADABLE:
+        return None
+
+
+def _usable(handoff_id: str | None) -> str | None:
+    return handoff_id if handoff_id and len(handoff_id) <= MAX_TEXT and storable(handoff_id) else None
+
+
+def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: int) -> Submission:
+    named = _usable(wrapped.handoff_id) or otherwise
+    issues = [issue for name in _TEXTS if (issue := _text_issue(name, getattr(wrapped, name)))]
+    context = _json_field(wrapped.context, "context", dict, max_nesting)
+    evidence = _json_field(wrapped.evidence, "evidence", list, max_nesting)
+    issues += [part for part in (context, evidence) if isinstance(part, Issue)]
+    if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
+        issues.append(_wrong("step", "structure.out_of_range", f"step is {wrapped.step}, which is no step number"))
+    if issues:
+        return Submission(document=sent, envelope=Envelope(handoff_id=named), issues=tuple(issues))
+    return Submission(
+        document=bytes(wrapped.document),
+        format=wrapped.format,
+        context=bytes(wrapped.context) if context else None,
+        evidence=bytes(wrapped.evidence) if evidence else None,
+        envelope=Envelope(
+            context=context or None,
+            evidence=evidence or None,
+            trace_id=wrapped.trace_id,
+            parent_handoff_id=wrapped.parent_handoff_id,
+            retry_of=wrapped.retry_of,
+            step=wrapped.step,
+            handoff_id=named,
+            agent=wrapped.agent,
+            adapt=wrapped.adapt,
+        ),
+        repair=wrapped.repair,
+    )
+
+
+def _json_field(raw: msgspec.Raw, name: str, kind: type, max_nesting: int) -> Any:
+    if not bytes(raw):
+        return None
+    try:
+        value = orjson.loads(bytes(raw))
+    except orjson.JSONDecodeError as error:
+        return _wrong(name, "structure.json_parse", f"{name} is not JSON: {error.msg}")
+    if value is not None and not isinstance(value, kind):
+        wanted = "an object" if kind is dict else "a list"
+        return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
+    if could_be_deeper(bytes(raw), max_nesting) and deeper_than(value, max_nesting):
+        return _wrong(name, "structure.json_parse", f"{name} is nested more than {max_nesting} levels deep")
+    return value
+
+
+def _text_issue(name: str, value: str | None) -> Issue | None:
+    if value is None:
+        return None
+    if len(value) > MAX_TEXT:
+        return _wrong(name, "structure.too_long", f"{name} has {len(value)} characters; {MAX_TEXT} are the most")
+    if "\x00" in value:
+        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character")
+    return None
+
+
+def _wrong(name: str, code: str, message: str) -> Issue:
+    return make(code, location=(name,), message=message + ".", part="envelope")
+
+
+def _unreadable(error: str) -> Issue:
+    place = _PLACE.search(error)
+    said = _PLACE.sub("", error)
+    if "unknown field" in said:
+        name = said.rpartition("`")[0].rpartition("`")[2]
+        near = closest(name, FIELDS)
+        return make(
+            "structure.unknown_field",
+            location=(name,),
+            message=f"The submission has a field {shown(name)} that is not known here.",
+            hint=f'Did you mean "{near}"?' if near else f"Use only {', '.join(FIELDS)}.",
+            part="envelope",
+        )
+    location = tuple(part for part in (place[1] if place else "").split(".") if part)
+    return make(
+        "structure.wrong_type", location=location, message=f"The submission can't be read: {said}.", part="envelope"
+    )

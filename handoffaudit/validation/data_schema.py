@@ -236,7 +236,8 @@ def _cut(value: Any) -> Any:
         same = len(items) == len(value) and all(one is item for one, item in zip(items, value, strict=True))
         return value if same else items
     if isinstance(value, dict):
-        fields = {key: _cut(item) for key, item in islice(value.items(), _MOST_ENTRIES)}
+        kept = value if len(value) <= _MOST_ENTRIES else sorted(value)[:_MOST_ENTRIES]
+        fields = {key: _cut(value[key]) for key in kept}
         same = len(fields) == len(value) and all(fields[key] is item for key, item in value.items())
         return value if same else fields
     return value

@@ -66,7 +66,7 @@ class Shape:
         # jsonschema-rs collects all errors before it gives the first: half a million would take seconds
         errors = list(validator.iter_errors(_cut(document, self._schema)))
         if errors:
-            return errors
+            return sorted(errors, key=_by_path)
         try:
             validator.validate(document)
         except jsonschema_rs.ValidationError as error:
@@ -83,7 +83,7 @@ def _cut(value: Any, rule: dict[str, Any]) -> Any:
         return value
     known = rule.get("properties", {})
     if "additionalProperties" in rule:
-        return dict(islice(value.items(), _MOST_ENTRIES))
+        return {key: value[key] for key in islice(sorted(value), _MOST_ENTRIES)}
     return {key: _cut(item, known[key]) if key in known else item for key, item in value.items()}
 
 
@@ -92,5 +92,14 @@ def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
     return cleaned
 
 
+def _by_path(error: jsonschema_rs.ValidationError) -> list[tuple[bool, int, str]]:
+    """Errors in an order that does not depend on that of the document's keys."""
+    return [_part(part) for part in (*error.instance_path, *error.schema_path)]
+
+
 def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
-    return [(True, part, "") if isinstance(part, int) else (False, 0, part) for part in issue.location]
+    return [_part(part) for part in issue.location]
+
+
+def _part(part: str | int) -> tuple[bool, int, str]:
+    return (True, part, "") if isinstance(part, int) else (False, 0, part)

@@ -75,8 +75,10 @@ def source_names(record: Record) -> dict[str, int]:
 
 
 def _uncited(found: Extraction) -> Iterator[Issue]:
-    uncited = (claim for claim in found.claims if claim.claim_type is ClaimType.UNCITED)
-    for claim in islice(uncited, MAX_ISSUES + 1):
+    uncited = [claim for claim in found.claims if claim.claim_type is ClaimType.UNCITED]
+    if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
+        uncited.sort(key=lambda claim: dotted(claim.location))
+    for claim in uncited[: MAX_ISSUES + 1]:
         path = dotted(claim.location)
         yield make(
             "evidence.uncited_claim",

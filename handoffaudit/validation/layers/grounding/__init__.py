@@ -123,7 +123,8 @@ def _issues(
     marked: Iterable[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
 ) -> Iterator[Issue]:
     looked_in = _looked_in(sources)
-    for claim, marks in marked:
+    # of many only the first are told, whatever the order of the data's keys
+    for claim, marks in sorted(marked, key=lambda one: dotted(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
             alike.setdefault((mark.kind, mark.text), []).append(mark)

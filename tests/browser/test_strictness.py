@@ -76,6 +76,7 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(open_page, sender,
     second.get_by_role("button", name="Save").click()
     told = second.get_by_role("alert")
     expect(told).to_contain_text(f"mara saved version {before + 1} while you were editing")
+    expect(told).to_be_focused()
     expect(told).to_contain_text(theirs)
     expect(told).to_contain_text(mine)
     assert version(sender) == before + 1

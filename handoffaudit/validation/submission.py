@@ -63,19 +63,20 @@ def read_submission(
 ) -> Submission:
     """With a declared format, or without a `document` in it, what was sent is the bare document. `handoff_id` names one
     that has no id of its own; `max_nesting`: how many levels deep the context and the evidence may be."""
-    bare = Submission(document=sent, format=declared_format, envelope=Envelope(handoff_id=_usable(handoff_id)))
+    otherwise = _usable(handoff_id)
     if declared_format is not None:
-        return bare
+        return Submission(document=sent, format=declared_format, envelope=Envelope(handoff_id=otherwise))
     plain = sent.removeprefix(_BOM)
     try:
         wrapped = _ENVELOPE.decode(plain)
     except UNREADABLE as error:
-        return _not_unwrapped(sent, plain, bare, str(error))
-    return _unwrapped(sent, wrapped, bare.envelope.handoff_id, max_nesting)
+        return _not_unwrapped(sent, plain, otherwise, str(error))
+    return _unwrapped(sent, wrapped, otherwise, max_nesting)
 
 
-def _not_unwrapped(sent: bytes, plain: bytes, bare: Submission, error: str) -> Submission:
+def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None, error: str) -> Submission:
     """A bare document, or an envelope with something wrong in it."""
+    bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
         fields = _NAMES.decode(plain)
     except UNREADABLE:
@@ -83,7 +84,7 @@ def _not_unwrapped(sent: bytes, plain: bytes, bare: Submission, error: str) -> S
     if "document" not in fields:
         return bare
     # Its id counts all the same: sent again, it is the same finding and not another one.
-    named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or bare.envelope.handoff_id)
+    named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or otherwise)
     return Submission(document=sent, envelope=named, issues=(_unreadable(error),))
 
 
@@ -101,8 +102,9 @@ def _usable(handoff_id: str | None) -> str | None:
 def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: int) -> Submission:
     named = _usable(wrapped.handoff_id) or otherwise
     issues = [issue for name in _TEXTS if (issue := _text_issue(name, getattr(wrapped, name)))]
-    context = _json_field(wrapped.context, "context", dict, max_nesting)
-    evidence = _json_field(wrapped.evidence, "evidence", list, max_nesting)
+    raw_context, raw_evidence = bytes(wrapped.context), bytes(wrapped.evidence)
+    context = _json_field(raw_context, "context", dict, max_nesting)
+    evidence = _json_field(raw_evidence, "evidence", list, max_nesting)
     issues += [part for part in (context, evidence) if isinstance(part, Issue)]
     if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
         issues.append(_wrong("step", "structure.out_of_range", f"step is {wrapped.step}, which is no step number"))
@@ -111,8 +113,8 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
     return Submission(
         document=bytes(wrapped.document),
         format=wrapped.format,
-        context=bytes(wrapped.context) if context else None,
-        evidence=bytes(wrapped.evidence) if evidence else None,
+        context=raw_context if context else None,
+        evidence=raw_evidence if evidence else None,
         envelope=Envelope(
             context=context or None,
             evidence=evidence or None,
@@ -128,17 +130,17 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
     )
 
 
-def _json_field(raw: msgspec.Raw, name: str, kind: type, max_nesting: int) -> Any:
-    if not bytes(raw):
+def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
+    if not raw:
         return None
     try:
-        value = orjson.loads(bytes(raw))
+        value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         return _wrong(name, "structure.json_parse", f"{name} is not JSON: {error.msg}")
     if value is not None and not isinstance(value, kind):
         wanted = "an object" if kind is dict else "a list"
         return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
-    if could_be_deeper(bytes(raw), max_nesting) and deeper_than(value, max_nesting):
+    if could_be_deeper(raw, max_nesting) and deeper_than(value, max_nesting):
         return _wrong(name, "structure.json_parse", f"{name} is nested more than {max_nesting} levels deep")
     return value
 

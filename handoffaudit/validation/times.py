@@ -7,7 +7,7 @@ from functools import lru_cache
 
 _LONGEST = 64
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?",
+    r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)?",
     re.ASCII,
 )
 
@@ -35,13 +35,12 @@ def _read(text: str) -> Moment | None:
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    fraction, offset = match.group(7) or "", match.group(8) or ""
-    leap = second == 60  # datetime knows no leap second: read as the second before
-    microsecond = int(fraction[:6].ljust(6, "0"))
+    minute, second, fraction, offset = match.groups("")
+    leap = second == "60"  # datetime knows no leap second: read as the second before
+    microsecond = int(fraction[:6].ljust(6, "0")) if fraction else 0
     try:
-        local = datetime(year, month, day, hour, minute, 59 if leap else second, microsecond, _zone(offset))
-        at = local.astimezone(UTC)
+        local = datetime.fromisoformat(minute + ("59" if leap else second))
+        at = local.replace(microsecond=microsecond, tzinfo=_zone(offset)).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
     return None if leap and (at.hour, at.minute) != (23, 59) else Moment(at, offset)

@@ -38,7 +38,10 @@ def read(document: object, declared_format: str | None, envelope: Envelope) -> R
 
 
 def _recognised(document: dict[str, object]) -> Format | None:
-    return next((form for form in FORMATS if form.recognise(document)), None)
+    for form in FORMATS:
+        if form.recognise(document):
+            return form
+    return None
 
 
 def _unknown_format(name: str) -> Issue:

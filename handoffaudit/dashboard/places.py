@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 from handoffaudit.dashboard.readable import cut, weight
-from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.codes import entry_of
 
 _VALUE = 160
 _SENTENCE = 400
@@ -41,8 +41,7 @@ class Found:
     @property
     def decides(self) -> bool:
         """Whether it is one that makes a handoff rejected or held."""
-        entry = CATALOGUE.get(self.code)
-        return self.severity in ("error", "critical") or (entry is not None and entry.holds)
+        return self.severity in ("error", "critical") or entry_of(self.code).holds
 
 
 def found_of(content: Mapping[str, Any] | None) -> list[Found]:
@@ -54,13 +53,13 @@ def found_of(content: Mapping[str, Any] | None) -> list[Found]:
 
 
 def _found(issue: Mapping[str, Any]) -> Found:
-    entry = CATALOGUE.get(issue["code"])
+    code = issue["code"]
     return Found(
         issue_id=issue["issue_id"],
         layer=issue["layer"],
         severity=issue["severity"],
-        code=issue["code"],
-        title=entry.title if entry else issue["code"],
+        code=code,
+        title=entry_of(code).title,
         message=cut(issue["message"], _SENTENCE),
         hint=cut(issue["hint"] or "", _SENTENCE),
         field_path=cut(issue["field_path"], _VALUE),

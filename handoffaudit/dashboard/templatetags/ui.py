@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from handoffaudit.dashboard.readable import readable
-from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
 
 register = Library()
 
@@ -45,12 +45,12 @@ def code(value: str, level: str = "") -> dict[str, str]:
 
 
 def _code(value: str, level: str = "") -> dict[str, str]:
-    entry = CATALOGUE.get(value)
-    shown = level or (entry.severity.value if entry else "info")
+    entry = entry_of(value)
+    shown = level or entry.severity.value
     return {
         "code": value,
-        "title": entry.title if entry else value,
-        "what": entry.what if entry else "",
+        "title": code_title(value),
+        "what": entry.what,
         "severity": shown,
         "tone": SEVERITY_TONES[shown],
     }
@@ -66,8 +66,11 @@ def codes(values: Iterable[str], shown: int = 2) -> dict[str, Any]:
 
 @register.filter
 def code_title(value: str) -> str:
-    entry = CATALOGUE.get(value)
-    return entry.title if entry else value
+    """What the catalogue calls a code; of a family, with what it was made for: `Breaks a business rule: total`."""
+    if value in CATALOGUE:
+        return CATALOGUE[value].title
+    title, made_for = entry_of(value).title, value.rpartition(".")[2]
+    return f"{title}: {readable(made_for)}" if value.partition(".")[0] in FAMILIES else readable(value)
 
 
 @register.inclusion_tag("components/agent_pair.html")

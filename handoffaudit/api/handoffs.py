@@ -128,8 +128,7 @@ def list_attempts(request: HttpRequest, reference: str) -> HttpResponse:
     handoff = queries.get(who.tenant, reference)
     items = [shapes.attempt_of(attempt, who.tenant.slug) for attempt in comparing.attempts(handoff)]
     record = remedies.of(handoff)
-    remediation = record.model_dump(mode="json") if record else None
-    return shapes.answer({"items": items, "next": None, "remediation": remediation})
+    return shapes.answer({"items": items, "next": None, "remediation": record.to_dict() if record else None})
 
 
 @router.get(

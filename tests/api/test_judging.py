@@ -49,6 +49,9 @@ def test_attempts_are_listed_with_what_each_changed(api: httpx.Client, tenant: T
     assert answer["items"][0]["changes"] is None
     changes = {change["field_path"]: (change["before"], change["after"]) for change in answer["items"][1]["changes"]}
     assert changes == {"handoff_id": ("one", "two"), "target_agent_id": ("planner", "writer")}
+    asked = answer["remediation"]
+    assert (asked["state"], asked["resolution"]) == ("resolved", "passed")
+    assert [action["action"] for action in asked["actions_taken"]] == ["retry", "accept_with_warnings"]
 
 
 def test_repair_answers_the_candidate_its_changes_and_its_verdict_and_keeps_nothing(api: httpx.Client) -> None:

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.handoffs import queries, repairing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
 from handoffaudit.validation.text import counted
 
@@ -55,7 +55,7 @@ class Record:
     actions: tuple[Taken, ...]
 
 
-def record_of(record: Lineage | None) -> Record | None:
+def record_of(record: RemediationLog | None) -> Record | None:
     """What was asked, the latest last."""
     if record is None or not record.actions_taken:
         return None

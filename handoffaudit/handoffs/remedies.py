@@ -8,12 +8,12 @@ from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.models import Handoff, Remediation
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.validation import remediation
-from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.remediation_models import RemediationRecord
 from handoffaudit.validation.verdict import Outcome
 
 
-def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, Lineage]:
+def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
     """The records of those that are not first attempts, by lineage. All handoffs must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
@@ -22,18 +22,18 @@ def of_lineages(handoffs: Sequence[Handoff]) -> dict[str, Lineage]:
     return {row.lineage: _read(row) for row in found}
 
 
-def of(handoff: Handoff) -> Lineage | None:
+def of(handoff: Handoff) -> RemediationLog | None:
     """The record of its lineage as it stands now."""
     found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
     return _read(found) if found else None
 
 
-def _read(row: Remediation) -> Lineage:
-    return RemediationRecord.model_validate_json(row.content).lineage()
+def _read(row: Remediation) -> RemediationLog:
+    return RemediationRecord.model_validate_json(row.content).log()
 
 
-def _written(lineage: Lineage) -> str:
-    return RemediationRecord.of(lineage).model_dump_json()
+def _written(log: RemediationLog) -> str:
+    return RemediationRecord.of(log).model_dump_json()
 
 
 def escalate(handoff: Handoff, reason: str) -> None:

@@ -13,7 +13,7 @@ from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.verdict import Verdict
 
 
@@ -22,7 +22,7 @@ class Before:
     """What is known of a handoff's past: its trace, and the attempts before it."""
 
     history: History
-    remediation: Lineage | None = None
+    remediation: RemediationLog | None = None
 
 
 def verdict_on(handoff: Handoff, body: HandoffBody, before: Before, config: ValidationConfig) -> Verdict:

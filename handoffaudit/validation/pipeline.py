@@ -11,7 +11,7 @@ from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.layers.plugins import installed_layers
-from handoffaudit.validation.remediation import Lineage, facts_of
+from handoffaudit.validation.remediation import RemediationLog, facts_of
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Outcome, Verdict
 
 _GRAVE = (Severity.ERROR, Severity.CRITICAL)
@@ -48,7 +48,7 @@ def run(
     outcome = decide(issues)
     final = _enforced(outcome, subject.policy.mode, stopped=stopped)
     at = now()
-    action, lineage = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
+    action, log = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
     return Verdict(
         validation_id=validation_id,
         handoff_id=subject.record.handoff_id or "",
@@ -67,7 +67,7 @@ def run(
         policy_versions=subject.policy_versions,
         validated_at=at,
         duration_ms=(monotonic() - started) * 1000,
-        remediation=lineage,
+        remediation=log,
         recommended_action=action,
         format=subject.record.format,
     )
@@ -80,14 +80,14 @@ def _remediated(
     outcome: Outcome,
     at: datetime,
     new_id: Callable[[], str],
-) -> tuple[str | None, Lineage | None]:
+) -> tuple[str | None, RemediationLog | None]:
     """What is due after this attempt; nothing yet where it waits for a person."""
     if outcome is Outcome.HELD:
         return None, subject.remediation
     accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
     facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
-    action, lineage = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
-    return action.value, lineage
+    action, log = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
+    return action.value, log
 
 
 def _why_not(layer: Layer, subject: Subject) -> str | None:

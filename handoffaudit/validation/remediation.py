@@ -45,7 +45,7 @@ class Limits(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class RemediationLog:
     """Every action of one lineage of attempts, with its time: what users see as `RemediationRecord`.
 
     `validation_id` is the verdict that it began with. `actions_taken`: each with "action" and "timestamp" (RFC 3339,
@@ -112,20 +112,20 @@ def is_evidence_error(layer: str, severity: Severity) -> bool:
 
 def decide(
     facts: Facts,
-    lineage: Lineage | None = None,
+    log: RemediationLog | None = None,
     *,
     policy: Limits,
     now: datetime,
     new_id: Callable[[], str],
-) -> tuple[RemediationAction, Lineage]:
-    """What is due now, and the lineage with it added; the one given is left as it is.
+) -> tuple[RemediationAction, RemediationLog]:
+    """What is due now, and the log with it added; the one given is left as it is.
 
-    `lineage` is that of the attempts before this one, None for the first. The first row of the table that holds counts.
+    `log` tells of the attempts before this one, None for the first. The first row of the table that holds counts.
     """
-    if lineage is None:
-        before = Lineage(new_id(), facts.validation_id, now, max_retries=policy.max_retries)
+    if log is None:
+        before = RemediationLog(new_id(), facts.validation_id, now, max_retries=policy.max_retries)
     else:
-        before = _under(lineage, policy)
+        before = _under(log, policy)
     if _passes(facts, policy):
         return _ended(before, RemediationAction.ACCEPT_WITH_WARNINGS, RemediationState.RESOLVED, "passed", now)
     if Severity.CRITICAL in facts.severities and policy.auto_escalate_on_critical:
@@ -142,15 +142,15 @@ def decide(
     return _escalated(before, "remediation_exhausted", now)
 
 
-def _under(lineage: Lineage, policy: Limits) -> Lineage:
-    """The lineage under the limits that hold now."""
-    same = lineage.max_retries == policy.max_retries
-    return lineage if same else replace(lineage, max_retries=policy.max_retries)
+def _under(log: RemediationLog, policy: Limits) -> RemediationLog:
+    """The log under the limits that hold now."""
+    same = log.max_retries == policy.max_retries
+    return log if same else replace(log, max_retries=policy.max_retries)
 
 
-def escalate(lineage: Lineage, reason: str, now: datetime) -> Lineage:
-    """The lineage with its lineage taken to a person for `reason`."""
-    return _escalated(lineage, reason, now)[1]
+def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
+    """The log with its lineage taken to a person for `reason`."""
+    return _escalated(log, reason, now)[1]
 
 
 def _passes(facts: Facts, policy: Limits) -> bool:
@@ -161,18 +161,18 @@ def _passes(facts: Facts, policy: Limits) -> bool:
     return facts.passed or any(_RANK[severity] >= _RANK[Severity.ERROR] for severity in facts.severities)
 
 
-def _escalated(lineage: Lineage, reason: str, now: datetime) -> tuple[RemediationAction, Lineage]:
-    return _taken(lineage, RemediationAction.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
+def _escalated(log: RemediationLog, reason: str, now: datetime) -> tuple[RemediationAction, RemediationLog]:
+    return _taken(log, RemediationAction.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
 
 
 def _ended(
-    lineage: Lineage, action: RemediationAction, state: RemediationState, resolution: str, now: datetime
-) -> tuple[RemediationAction, Lineage]:
-    return _taken(lineage, action, state, now, resolution=resolution)
+    log: RemediationLog, action: RemediationAction, state: RemediationState, resolution: str, now: datetime
+) -> tuple[RemediationAction, RemediationLog]:
+    return _taken(log, action, state, now, resolution=resolution)
 
 
 def _taken(
-    lineage: Lineage,
+    log: RemediationLog,
     action: RemediationAction,
     state: RemediationState,
     now: datetime,
@@ -180,17 +180,17 @@ def _taken(
     *,
     retry_count: int | None = None,
     resolution: str | None = None,
-) -> tuple[RemediationAction, Lineage]:
+) -> tuple[RemediationAction, RemediationLog]:
     """An action taken after the lineage had ended opens it again."""
     entry = {"action": action.value, "timestamp": utc_text(now), **(said or {})}
-    return action, Lineage(
-        remediation_id=lineage.remediation_id,
-        validation_id=lineage.validation_id,
-        started_at=lineage.started_at,
+    return action, RemediationLog(
+        remediation_id=log.remediation_id,
+        validation_id=log.validation_id,
+        started_at=log.started_at,
         state=state,
-        actions_taken=(*lineage.actions_taken, entry),
-        retry_count=lineage.retry_count if retry_count is None else retry_count,
-        max_retries=lineage.max_retries,
+        actions_taken=(*log.actions_taken, entry),
+        retry_count=log.retry_count if retry_count is None else retry_count,
+        max_retries=log.max_retries,
         resolved_at=now if resolution else None,
         resolution=resolution,
     )

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.remediation import Lineage, RemediationAction, RemediationState
+from handoffaudit.validation.remediation import RemediationAction, RemediationLog, RemediationState
 
 
 class RemediationPolicy(BaseModel):
@@ -45,11 +45,11 @@ class RemediationRecord(BaseModel):
         return sum(taken.get("action") == RemediationAction.RE_RETRIEVE for taken in self.actions_taken)
 
     @classmethod
-    def of(cls, lineage: Lineage) -> "RemediationRecord":
-        fields = {name: getattr(lineage, name) for name in cls.model_fields}
-        return cls(**{**fields, "actions_taken": [dict(taken) for taken in lineage.actions_taken]})
+    def of(cls, log: RemediationLog) -> "RemediationRecord":
+        fields = {name: getattr(log, name) for name in cls.model_fields}
+        return cls(**{**fields, "actions_taken": [dict(taken) for taken in log.actions_taken]})
 
-    def lineage(self) -> Lineage:
+    def log(self) -> RemediationLog:
         """The engine's own form of it."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
-        return Lineage(**{**fields, "actions_taken": tuple(self.actions_taken)})
+        return RemediationLog(**{**fields, "actions_taken": tuple(self.actions_taken)})

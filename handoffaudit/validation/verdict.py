@@ -11,7 +11,7 @@ from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.output_names import error_lines
-from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.times import utc_text
 
 PIPELINE_VERSION = "2"
@@ -104,7 +104,7 @@ class Verdict:
     pipeline_version: str = PIPELINE_VERSION
     validator_model: str | None = None
     claims: tuple[Claim, ...] = ()
-    remediation: Lineage | None = None
+    remediation: RemediationLog | None = None
     recommended_action: str | None = None
     policy_versions: Mapping[str, int] = field(default_factory=dict)
     format: str = ""

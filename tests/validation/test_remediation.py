@@ -14,8 +14,8 @@ from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import (
     Facts,
-    Lineage,
     RemediationAction,
+    RemediationLog,
     RemediationState,
     decide,
     facts_of,
@@ -30,12 +30,12 @@ CRITICAL = Facts("v", passed=False, severities=frozenset({Severity.ERROR, Severi
 UNCITED = Facts("v", passed=False, severities=frozenset({Severity.ERROR}), has_evidence_error=True)
 
 
-def decided(facts: Facts, record: Lineage | None = None, **policy: Any):
+def decided(facts: Facts, record: RemediationLog | None = None, **policy: Any):
     ids = (f"remediation-{number}" for number in itertools.count(1))
     return decide(facts, record, policy=RemediationPolicy(**policy), now=START, new_id=lambda: next(ids))
 
 
-def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], Lineage]:
+def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], RemediationLog]:
     """The actions due after each of these verdicts, and the record after the last."""
     record, actions = None, []
     for number, one in enumerate(facts):
@@ -46,7 +46,7 @@ def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], Lineage]:
     return actions, record
 
 
-SPENT = Lineage(
+SPENT = RemediationLog(
     remediation_id="r",
     validation_id="v",
     retry_count=2,
@@ -69,7 +69,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("facts", "record", "action", "state"), ROWS)
-def test_the_table(facts: Facts, record: Lineage | None, action: str, state: str) -> None:
+def test_the_table(facts: Facts, record: RemediationLog | None, action: str, state: str) -> None:
     found, after = decided(facts, record)
     assert (found, after.state) == (action, state)
     assert after.actions_taken[-1]["action"] == action
@@ -197,14 +197,14 @@ def test_any_sequence(facts: list[Facts], retries: int, re_retrievals: int, esca
         auto_escalate_on_critical=escalates,
         min_severity_to_remediate=least,
     )
-    record: Lineage | None = None
+    record: RemediationLog | None = None
     for number, one in enumerate(facts, 1):
         given_record = None if record is None else record.to_dict()
         action, after = decide(one, record, policy=policy, now=START, new_id=lambda: "r")
 
         # what was given is left alone, and what is stored as JSON comes back as it was
         assert record is None or record.to_dict() == given_record
-        assert RemediationRecord.model_validate_json(RemediationRecord.of(after).model_dump_json()).lineage() == after
+        assert RemediationRecord.model_validate_json(RemediationRecord.of(after).model_dump_json()).log() == after
         assert len(after.actions_taken) == number
         assert after.actions_taken[-1]["action"] == action
         assert (after.resolved_at is None) == (after.state not in (RemediationState.RESOLVED, "exhausted"))

@@ -11,7 +11,7 @@ from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.remediation import Lineage
+from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.verdict import ChainFacts, TokenCounts
 
 
@@ -56,7 +56,7 @@ class Subject:
     policy_version: int = 0
     policy_versions: Mapping[str, int] = field(default_factory=dict)
     demands: Demands = field(default_factory=Demands)
-    remediation: Lineage | None = None
+    remediation: RemediationLog | None = None
     known_agents: frozenset[str] | None = None
     findings: Findings = field(default_factory=Findings)
 

@@ -30,6 +30,6 @@ class RemediationEngine:
             severities=frozenset(issue.severity for issue in result.issues),
             has_evidence_error=any(is_evidence_error(issue.layer, issue.severity) for issue in result.issues),
         )
-        policy, before = self.get_policy(result.output_type), record.lineage() if record else None
-        action, lineage = decide(facts, before, policy=policy, now=utc_now(), new_id=new_id)
-        return action, RemediationRecord.of(lineage)
+        policy, before = self.get_policy(result.output_type), record.log() if record else None
+        action, log = decide(facts, before, policy=policy, now=utc_now(), new_id=new_id)
+        return action, RemediationRecord.of(log)

@@ -9,7 +9,7 @@ from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted
-from handoffaudit.validation.remediation import Facts, Lineage, decide
+from handoffaudit.validation.remediation import Facts, RemediationLog, decide
 from handoffaudit.validation.remediation_models import RemediationPolicy
 from handoffaudit.validation.repair import Means, budget_of, repair
 from handoffaudit.validation.repair.compress_plans import PLANS
@@ -53,7 +53,7 @@ def test_the_actions_of_a_failure_without_end() -> None:
     told = re.search(r"is therefore told: (.*)\.\n", PAGE)
     assert told is not None
     facts = Facts("v", passed=False, severities=frozenset({Severity.ERROR}))
-    record: Lineage | None = None
+    record: RemediationLog | None = None
     for expected in re.findall(r"`([a-z_]+)`", told[1]):
         action, record = decide(
             facts, record, policy=RemediationPolicy(), now=datetime(2026, 2, 1, tzinfo=UTC), new_id=lambda: "r"

@@ -1,4 +1,4 @@
-"""The core is a library: it loads no framework, and no tokenizer before one is used."""
+"""The core is a library: it loads no framework, and neither a tokenizer nor pydantic's models before they are used."""
 
 import subprocess
 import sys
@@ -7,10 +7,18 @@ PROBE = """
 import sys
 import handoffaudit.validation.pipeline, handoffaudit.validation.reading, handoffaudit.validation.formats
 roots = {name.partition(".")[0] for name in sys.modules}
-print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr"}))
+print(sorted(roots & {"django", "ninja", "celery", "redis", "psycopg", "httpx", "splintr", "pydantic"}))
 """
 
 
 def test_the_core_loads_no_framework() -> None:
     done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_local_commands_load_is_no_more() -> None:
+    loaded = "import handoffaudit.cli.validate, handoffaudit.cli.local.judging, handoffaudit.cli.local.policy\n"
+    done = subprocess.run(
+        [sys.executable, "-c", loaded + PROBE], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"

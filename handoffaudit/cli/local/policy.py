@@ -1,4 +1,7 @@
-"""What files are held against: the policy as shipped, or one out of a file, in the shapes of the API."""
+"""What files are held against: the policy as shipped, or one out of a file, in the shapes of the API.
+
+Of `handoffaudit.policy` only those modules are used that load nothing of Django (a contract of import-linter).
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace

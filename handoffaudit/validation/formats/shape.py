@@ -1,8 +1,8 @@
 """A document against its format's JSON Schema: every error, as issues, in bounded time."""
 
 from collections.abc import Iterable
-from importlib.resources.abc import Traversable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -27,7 +27,7 @@ class Shape:
     Where the schema's file is missing or no JSON, only `basics` are checked, and a warning says so.
     """
 
-    def __init__(self, name: str, basics: Basics, folder: Traversable = FOLDER) -> None:
+    def __init__(self, name: str, basics: Basics, folder: Path = FOLDER) -> None:
         self._name, self._basics = name, basics
         try:
             self._schema = schema(name, folder)

@@ -1,8 +1,7 @@
 """The JSON Schemas (draft 2020-12) of the formats, as files beside this one."""
 
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -17,10 +16,10 @@ SCHEMA_NAMES = (
     "handoff-file",
     "handoff-file-report",
 )
-FOLDER: Final = files(__name__)
+FOLDER: Final = Path(__file__).parent
 
 
-def schema(name: str, folder: Traversable = FOLDER) -> dict[str, Any]:
+def schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
     """The JSON Schema of that name, a copy of its own for each caller.
 
     Raises KeyError where there is none of that name, OSError where its file is missing.
@@ -36,5 +35,5 @@ def _shipped(name: str) -> bytes:
     return _text(name, FOLDER)
 
 
-def _text(name: str, folder: Traversable) -> bytes:
+def _text(name: str, folder: Path) -> bytes:
     return (folder / f"{name}.schema.json").read_bytes()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from handoffaudit.validation.issues import Severity
 
 if TYPE_CHECKING:  # loaded by whoever makes some: pydantic's models alone take longer to load than all else here
+    from handoffaudit.validation.business_rules import BusinessRuleSet
     from handoffaudit.validation.data_schema import DataSchema
-    from handoffaudit.validation.rule_models import BusinessRuleSet
 
 OPTIONAL_LAYERS = ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules")
 ANY_OTHER_TYPE = "*"

@@ -10,7 +10,7 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import rules, schemas
 from handoffaudit.policy.rule_sets import examples
 from handoffaudit.policy.values import MOST_BYTES, MOST_ERRORS
-from handoffaudit.validation.rule_models import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet
 from tests.policy.test_parsing import JSON
 
 RULE = st.dictionaries(st.sampled_from(sorted(BusinessRule.model_fields)), JSON)

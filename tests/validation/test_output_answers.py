@@ -4,9 +4,9 @@ from typing import Any
 
 from handoffaudit.validation import LLMEnvelope, LLMResult, ValidationPipeline
 from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.business_rules.parsing import parse_sets
 from handoffaudit.validation.config import Demands, TypePolicy
 from handoffaudit.validation.library.rules import BusinessRuleValidator
-from handoffaudit.validation.rule_parsing import parse_sets
 from handoffaudit.validation.unread import reject_unread
 from handoffaudit.validation.verdict import verdict_to_dict
 

@@ -18,8 +18,8 @@ from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
 
 if TYPE_CHECKING:
+    from handoffaudit.validation.business_rules.models import BusinessRuleSet
     from handoffaudit.validation.data_schema import DataSchema
-    from handoffaudit.validation.rule_models import BusinessRuleSet
 
 
 def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
@@ -47,7 +47,7 @@ def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
 def _rules(given: object) -> tuple["BusinessRuleSet", ...]:
     if given is None:
         return ()
-    from handoffaudit.validation.rule_parsing import parse_sets
+    from handoffaudit.validation.business_rules.parsing import parse_sets
 
     return parse_sets(given)
 

@@ -13,8 +13,8 @@ from handoffaudit.validation.placing import placer
 from handoffaudit.validation.text import clean
 
 if TYPE_CHECKING:
-    from handoffaudit.validation.rule_models import BusinessRule
-    from handoffaudit.validation.ruling import Broken
+    from handoffaudit.validation.business_rules.judging import Broken
+    from handoffaudit.validation.business_rules.models import BusinessRule
 
 name: Final = "rules"
 _LONGEST_ID = 64
@@ -25,7 +25,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    from handoffaudit.validation.ruling import broken_rules  # noqa: PLC0415
+    from handoffaudit.validation.business_rules.judging import broken_rules  # noqa: PLC0415
 
     place_of = placer(subject.record)
     return bounded(
@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 def _rules(subject: Subject) -> list[tuple[str, "BusinessRule"]]:
     if not subject.demands.rules:
         return []
-    from handoffaudit.validation.ruling import rules_for  # noqa: PLC0415
+    from handoffaudit.validation.business_rules.judging import rules_for  # noqa: PLC0415
 
     named = subject.record.data.get("_output_type")
     types = {subject.record.handoff_type, named if isinstance(named, str) else subject.record.handoff_type}

@@ -12,12 +12,12 @@ import orjson
 from handoffaudit.validation.bounding import MAX_ISSUES, bounded
 from handoffaudit.validation.canonical import canonical, compact
 from handoffaudit.validation.codes import make
+from handoffaudit.validation.data_schema.cost import Profile, Schema, TooCostly, levels, profile, steps
+from handoffaudit.validation.data_schema.wording import told
 from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.paths import Location, at, dotted
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
-from handoffaudit.validation.schema_cost import Profile, Schema, TooCostly, levels, profile, steps
-from handoffaudit.validation.schema_wording import told
 from handoffaudit.validation.text import clean, shown, type_name
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -1,17 +1,6 @@
-"""Business rules: what must hold of the data of a type; how they are read, and those that are shipped as examples."""
+"""Rule sets that are shipped as examples."""
 
-from handoffaudit.validation.rule_models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
-from handoffaudit.validation.rule_parsing import parse_sets
-
-__all__ = [
-    "BusinessRule",
-    "BusinessRuleSet",
-    "BusinessRuleType",
-    "Operator",
-    "build_cmt_rules",
-    "build_signal_rules",
-    "parse_sets",
-]
+from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 
 
 def build_signal_rules() -> BusinessRuleSet:

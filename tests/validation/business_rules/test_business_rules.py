@@ -11,9 +11,9 @@ from handoffaudit.validation.business_rules import (
     build_signal_rules,
     parse_sets,
 )
+from handoffaudit.validation.business_rules.judging import Broken, broken_rules, rules_for
 from handoffaudit.validation.flaws import InvalidDemand
 from handoffaudit.validation.paths import dotted
-from handoffaudit.validation.ruling import Broken, broken_rules, rules_for
 
 
 def broken(data: dict[str, Any], **rule: Any) -> list[Broken]:

@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted
-from handoffaudit.validation.rule_models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
 from handoffaudit.validation.selecting import PathError, parse_path
 from handoffaudit.validation.text import closest, either, shown, type_name
 

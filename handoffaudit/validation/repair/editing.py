@@ -24,7 +24,10 @@ def without(document: Any, location: Location) -> Any:
     """The document without the field at `location`, which must be there."""
 
     def drop(holder: Any) -> Any:
-        return {key: value for key, value in holder.items() if key != location[-1]}
+        # a copy and one key less: of a document of a hundred thousand fields many are dropped, one after the other
+        rest = dict(holder)
+        del rest[location[-1]]
+        return rest
 
     return _with_holder(document, location[:-1], drop)
 
@@ -32,8 +35,10 @@ def without(document: Any, location: Location) -> Any:
 def renamed(document: Any, location: Location, name: str) -> Any:
     """The document with the field at `location` called `name`, at the place where it stood."""
 
+    old = location[-1]
+
     def rename(holder: Any) -> Any:
-        return {name if key == location[-1] else key: value for key, value in holder.items()}
+        return {name if key == old else key: value for key, value in holder.items()}
 
     return _with_holder(document, location[:-1], rename)
 

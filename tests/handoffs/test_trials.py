@@ -33,11 +33,11 @@ def tried(tenant: Tenant, content: dict[str, object], **scope: object) -> Trial:
 def test_a_trial_counts_what_would_change_each_way(tenant: Tenant) -> None:
     worse = judged(tenant, payload(handoff_id="fits"))
     better = judged(tenant, circular(handoff_id="loops"))
-    trial = tried(tenant, table(token_budget=10, circular_policy="allow"))
+    trial = tried(tenant, table(token_budget=10))
     assert (trial.judged, trial.total, trial.flips) == (2, 2, {"accepted>rejected": 1})
     assert [row["handoff"] for row in trial.changed] == [str(worse.pk)]
     assert trial.changed[0]["codes"] == ["tokens.over_budget"]
-    trial = tried(tenant, table(circular_policy="allow"))
+    trial = tried(tenant, table(mode="shadow"))
     assert (trial.flips, trial.changed[0]["handoff"]) == ({"rejected>accepted": 1}, str(better.pk))
     assert trial.finished_at is not None
     assert Handoff.objects.get(handoff_id="fits").state == State.ACCEPTED

@@ -18,6 +18,11 @@ TOLERATED_REPEATS = 2
 NO_CHAIN: Final = "the handoff has no chain"
 _ABSENT = object()
 _SHOWN_ENDS = 4
+# what would pass, where it is not that a person decides
+_LOOP_HINTS: Final = {
+    CircularPolicy.REJECT: "For this type no reason is accepted: name a target that is not in the chain.",
+    CircularPolicy.ALLOW: "Give the reason in handoff_reason, which is enough for this type; or name another target.",
+}
 
 
 def skip(subject: Subject) -> str | None:
@@ -98,9 +103,9 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
     record, policy = subject.record, subject.policy.circular_policy
     target = record.target_agent_id
     positions = _positions(record.call_chain, target)
-    if not positions or policy is CircularPolicy.ALLOW:
-        return ()
     reason = record.handoff_reason.strip()
+    if not positions or (reason and policy is CircularPolicy.ALLOW):
+        return ()
     loop = f"{drawn(record.call_chain, target)} → [{target}]"
     metadata: dict[str, Any] = {"positions": positions, "target": target}
     location = _places(subject)[0]
@@ -116,7 +121,6 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
                 **metadata,
             ),
         )
-    hint = "For this type no reason is accepted: name a target that is not in the chain." if reason else None
     return (
         make(
             "chain.circular",
@@ -124,7 +128,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
             message=f"The target {shown(target)} has had this work before: {loop}."
             + ("" if reason else " No reason is given."),
             actual=target,
-            hint=hint,
+            hint=_LOOP_HINTS.get(policy),
             **metadata,
         ),
     )

@@ -18,7 +18,7 @@ LONG = ["a", "b", "c", "d", "e", "researcher"]
         ("why", CircularPolicy.HOLD, "chain.circular_with_reason"),
         ("", CircularPolicy.REJECT, "chain.circular"),
         ("why", CircularPolicy.REJECT, "chain.circular"),
-        ("", CircularPolicy.ALLOW, None),
+        ("", CircularPolicy.ALLOW, "chain.circular"),
         ("why", CircularPolicy.ALLOW, None),
     ],
 )
@@ -28,6 +28,20 @@ def test_circular(reason: str, policy: CircularPolicy, code: str | None) -> None
     assert codes(verdict) == ([code] if code else [])
     assert verdict.chain is not None
     assert verdict.chain.loop == ((0,) if code else ())
+
+
+@pytest.mark.parametrize(
+    ("policy", "hint"),
+    [
+        (CircularPolicy.HOLD, "so that a person can decide"),
+        (CircularPolicy.REJECT, "no reason is accepted"),
+        (CircularPolicy.ALLOW, "which is enough for this type"),
+    ],
+)
+def test_the_hint_at_a_loop_without_a_reason_is_what_passes_for_its_type(policy: CircularPolicy, hint: str) -> None:
+    (issue,) = judge(payload(target_agent_id="planner"), policy={"circular_policy": policy}).issues
+    assert issue.code == "chain.circular"
+    assert hint in issue.hint
 
 
 def test_a_sender_does_not_approve_its_own_loop() -> None:

@@ -15,6 +15,7 @@ PROGRAMS: Final = frozenset(
     {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
 )
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
+_HOW_SURE: Final = ("confidence",)
 _SEPARATORS = str.maketrans("", "", "-_. ")
 
 
@@ -33,8 +34,10 @@ def brings_facts(record: Record) -> str | None:
 
 def states_nothing(claim: Claim) -> bool:
     """Whether a claim's text is what a program put out, and no statement: JSON, or a single word in a field that could
-    hold anything."""
+    hold anything; or how sure its sender is, which no source can say."""
     text = claim.text.strip()
+    if claim.location[-1:] == _HOW_SURE:
+        return len(text.split(maxsplit=1)) < 2
     if text[:1] in ("{", "["):
         return _is_json(text)
     return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2

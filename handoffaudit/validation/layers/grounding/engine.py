@@ -41,7 +41,7 @@ def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements:
         return _restated(marks)
     judge = index.judge
     if judge is None:
-        marks += wording_marks(text, index)
+        marks += _apart(wording_marks(text, index), marks)
     elif statements and len(text) <= _MOST_JUDGED and _tells(text):
         marks += data_marks(text, judge, values, marks)
     return sorted(marks, key=_place)
@@ -52,6 +52,17 @@ def _restated(marks: list[Mark]) -> list[Mark]:
     another record of its own, which restates nothing and is not told to be unfounded."""
     grounded = [mark for mark in marks if mark.status != "ungrounded"]
     return grounded if len(marks) > 2 * len(grounded) and len(marks) >= _FEWEST_VALUES else marks
+
+
+def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
+    """The wording that is not a mere part of a value that was found: `03` says nothing of 2024-03-12, and `80` nothing
+    of 80 %, where the sources have them."""
+    found = [mark for mark in marks if mark.status != "ungrounded" and mark.kind != "name"]
+    return [mark for mark in wording if not any(_is_part(mark, value) for value in found)]
+
+
+def _is_part(mark: Mark, value: Mark) -> bool:
+    return value.start <= mark.start and mark.end <= value.end and len(mark.text) < len(value.text)
 
 
 def _tells(text: str) -> bool:

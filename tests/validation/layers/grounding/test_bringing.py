@@ -61,3 +61,9 @@ def test_an_agents_call_and_a_field_of_its_own_are_judged() -> None:
 def test_hostile_names_and_contexts_are_only_looked_up() -> None:
     name = 'a"\\(.*' * 20
     assert grounding(judged(name, {"text": "Room 4711 is free."}, {"x": name * 100}))[0] != "error"
+
+
+def test_how_sure_a_sender_is_needs_no_source() -> None:
+    assert told(judged("assistant", {"confidence": 0.8})) == []
+    assert told(judged("assistant", {"share": 0.8})) == ["grounding.number"]
+    assert told(judged("assistant", {"confidence": "As sure as Mia Garcia was on 12 May 2024."}))

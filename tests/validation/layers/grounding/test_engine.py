@@ -154,3 +154,15 @@ def test_sources_are_named_rightly_after_texts_that_change_their_length() -> Non
     plain = SourceIndex.of([Source("first", "\\u2009" * 50), Source("second", "a price of\\u200920.25")])
     (mark,) = values("it cost 20.25", plain)
     assert mark.where == ("second: a price of 20.25",)
+
+
+def test_a_part_of_a_value_that_was_found_is_no_wording_of_its_own() -> None:
+    index = SourceIndex.of([Source("context.facts", "Anna Schmidt sold 40 of 50 cars on 12 March 2024 in Lagos.")])
+    marks = ground("Carla sold 80 % of all lorries on 2024-03-12.", index)
+    assert [(mark.text, mark.status) for mark in marks if mark.kind in ("number", "date")] == [
+        ("80 %", "derived"),
+        ("2024-03-12", "grounded"),
+    ]
+    wording = {mark.text for mark in marks if mark.kind == "wording"}
+    assert "lorries" in " ".join(wording)
+    assert wording.isdisjoint({"80", "03", "12", "2024"})

@@ -22,6 +22,7 @@ NAMES = {
     "max_uncited_ratio": "Uncited share",
     "grounding": "Grounding",
     "confidence_floor": "Confidence floor",
+    "repair": "Repair what is rejected",
     "max_retries": "Retries",
     "max_re_retrievals": "Re-retrievals",
     "auto_escalate_on_critical": "Escalate what is critical",
@@ -42,6 +43,7 @@ HELP = {
     "max_uncited_ratio": "0.0 to 1.0 of all claims; above: rejected",
     "grounding": "a value of a claim that stands in no source: warned of, or rejected",
     "confidence_floor": "0.0 to 1.0; below: warned of",
+    "repair": "without being asked; what passes is a new attempt",
     "max_retries": "0 to 100; how often the sender is asked to try again",
     "max_re_retrievals": "0 to 100; how often it is asked for other sources after that",
     "auto_escalate_on_critical": "to a person at once, without a retry",
@@ -53,6 +55,7 @@ GROUPS = {
     "Size and chain": ("token_budget", "approval_length", "recommended_length", "circular_policy"),
     "Claims": ("evidence", "max_uncited_ratio", "grounding", "confidence_floor"),
     "Remediation and review": (
+        "repair",
         "max_retries",
         "max_re_retrievals",
         "min_severity_to_remediate",

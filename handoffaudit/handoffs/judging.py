@@ -79,8 +79,9 @@ def _judge(claim: Claim) -> int:
 def _repaired(
     handoff: Handoff, body: HandoffBody, verdict: Verdict, before: Before, config: ValidationConfig
 ) -> list[Repaired]:
-    """The candidates for one that is rejected and whose sender asked for repair."""
-    if not handoff.repair or verdict.outcome is not Outcome.REJECTED:
+    """The candidates for one that is rejected, where its sender or its type asks for repair."""
+    asked = handoff.repair or config.policy_for(handoff.handoff_type).repair
+    if not asked or verdict.outcome is not Outcome.REJECTED:
         return []
     case = repairing.case_of(handoff, body, verdict, before, config)
     return [Repaired(case, repairing.candidates(case))]

@@ -40,7 +40,7 @@ CHOICES: dict[str, type[StrEnum]] = {
     "min_severity_to_remediate": Severity,
 }
 SHARES = ("max_uncited_ratio", "confidence_floor")
-SWITCHES = ("auto_escalate_on_critical",)
+SWITCHES = ("repair", "auto_escalate_on_critical")
 FIELDS = (
     "handoff_type",
     "strictness",
@@ -54,6 +54,7 @@ FIELDS = (
     "max_uncited_ratio",
     "grounding",
     "confidence_floor",
+    "repair",
     "max_retries",
     "max_re_retrievals",
     "auto_escalate_on_critical",

@@ -26,8 +26,7 @@ class Mode(StrEnum):
 
 
 class CircularPolicy(StrEnum):
-    """What becomes of a chain whose target is already in it and that gives a reason; without one it is rejected,
-    unless the policy is `allow`."""
+    """What becomes of a chain whose target is already in it and that gives a reason; without one it is rejected."""
 
     HOLD = "hold"
     REJECT = "reject"
@@ -56,7 +55,7 @@ class TypePolicy:
 
     `token_budget` in tokens; `approval_length` and `recommended_length` in agents: a longer chain is held, or warned
     of; `max_uncited_ratio` and `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is
-    overdue. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again before a person is.
+    overdue. `repair`: what is rejected is repaired without being asked. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again before a person is.
     """
 
     handoff_type: str
@@ -71,6 +70,7 @@ class TypePolicy:
     max_uncited_ratio: float = 0.3
     grounding: GroundingPolicy = GroundingPolicy.WARN
     confidence_floor: float = 0.5
+    repair: bool = False
     max_retries: int = 2
     max_re_retrievals: int = 1
     auto_escalate_on_critical: bool = True

@@ -1,5 +1,7 @@
 """Candidates for what was rejected, as new attempts."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -7,6 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs import comparing, queries, remedies
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.policy import strictness
 from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -36,6 +39,13 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
 def test_without_being_asked_nothing_is_repaired(tenant: Tenant) -> None:
     first = judged(tenant, without_meta(), handoff_id="h")
     assert (first.state, Handoff.objects.count()) == (State.REJECTED, 1)
+
+
+def test_a_type_can_have_what_is_rejected_repaired(tenant: Tenant) -> None:
+    rows = [replace(row, repair=True) if row.handoff_type == "*" else row for row in strictness.AS_SHIPPED.rows]
+    strictness.save(tenant=tenant, base_version=0, rows=rows, actor="ada")
+    first = judged(tenant, without_meta(), handoff_id="h")
+    assert (first.state, Handoff.objects.get(repaired=True).state) == (State.SUPERSEDED, State.ACCEPTED)
 
 
 def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Tenant) -> None:

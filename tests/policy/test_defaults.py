@@ -16,6 +16,7 @@ REST = {
     "confidence_floor": 0.5,
     "max_retries": 2,
     "max_re_retrievals": 1,
+    "repair": False,
     "auto_escalate_on_critical": True,
     "min_severity_to_remediate": "error",
     "hold_limit_hours": 24,

@@ -1,24 +1,37 @@
-"""Numbers that stand nowhere but follow from those that do: roundings, percentages, counts, sums and differences."""
+"""Numbers that stand nowhere but follow from those that do: roundings, percentages, counts, sums and differences.
+
+Most claimed numbers follow from nothing. That is seen first, from what was made ready once for all of them; only where
+a way is likely is it looked for, and the first one told.
+"""
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
 
 from handoffaudit.validation.layers.grounding.normal import Number
 
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
+_MAX_TIMES = 12
 _LONGEST_RUN = 12
+_SHORTEST_RUN = 3
 # beyond this, numbers of this precision cannot be told apart, and no sum means anything
 _LARGEST = 1e12
 _HALF = 0.5000001
+# up to so many steps, a difference of floats is off by far less than one of them
+_MOST_STEPS = 1e9
+_EXACTLY = 1e-6
 
 
 def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
     """A number, of some given in order of size, that is the claimed one at the places the claim was written with."""
-    at = bisect_left(given, claimed.value - claimed.step * _HALF)
-    return given[at] if at < len(given) and given[at] <= claimed.value + claimed.step * _HALF else None
+    return _within(claimed.value, claimed.step * _HALF, given)
+
+
+def _within(value: float, tolerance: float, given: Sequence[float]) -> float | None:
+    at = bisect_left(given, value - tolerance)
+    return given[at] if at < len(given) and given[at] <= value + tolerance else None
 
 
 def as_share(claimed: Number, given: Sequence[float]) -> float | None:
@@ -26,25 +39,152 @@ def as_share(claimed: Number, given: Sequence[float]) -> float | None:
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
         return None
-    return rounded_from(Number(claimed.value * scale, claimed.step * scale), given)
+    return _within(claimed.value * scale, claimed.step * scale * _HALF, given)
 
 
-def worked_out(claimed: Number, sources: Sequence[float], stated: Sequence[float]) -> str:
-    """How the claimed number follows from the sources' numbers and those the claim itself states, or nothing.
+class _Runs:
+    """What 3 to 12 numbers that stand side by side add up to."""
 
-    Only the first of each are tried, in pairs, and as sums of numbers that stand side by side; whole numbers with fewer
-    others, since nearly any small one is the sum of two out of many.
-    """
-    most = _MAX_OPERANDS if claimed.step < 1 else _MAX_WHOLE_OPERANDS
-    if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
-        return ""
-    given = [number for number in sources[:most] if abs(number) <= _LARGEST]
-    operands = list(dict.fromkeys([*(number for number in stated[:most] if abs(number) <= _LARGEST), *given]))
-    if claimed.percent:
-        return _percentage(claimed, sorted(operands[:_MAX_PARTS]))
-    return (
-        _sum_of_run(claimed, stated) or _pair(claimed, operands) or _sum_of_run(claimed, given) or _mean(claimed, given)
-    )
+    def __init__(self, numbers: Iterable[float] = ()) -> None:
+        self._totals: list[float] = []
+        self._open: list[float] = []
+        for number in numbers:
+            self.add(number)
+
+    def add(self, number: float) -> None:
+        self._open = [total + number for total in self._open[1 - _LONGEST_RUN :]]
+        self._totals += self._open[: 2 - _SHORTEST_RUN]
+        self._open.append(number)
+
+    def may_come_to(self, claimed: Number) -> bool:
+        self._totals.sort()
+        return _within(claimed.value, claimed.step * _HALF * (1 + _EXACTLY), self._totals) is not None
+
+
+class _Places:
+    """Where numbers stand, counted in steps of one size."""
+
+    def __init__(self, step: float, numbers: Iterable[float]) -> None:
+        self._step = step
+        self._taken: set[int] = set()
+        self._exact: list[int] = []
+        # those that stand between two places, or too far out to tell
+        self._between: list[float] = []
+        for number in numbers:
+            self.add(number)
+
+    def add(self, number: float) -> None:
+        steps = number / self._step
+        place = round(steps)
+        self._taken.add(place)
+        if abs(steps - place) < _EXACTLY and steps < _MOST_STEPS:
+            self._exact.append(place)
+        else:
+            self._between.append(number)
+
+    def copy(self) -> "_Places":
+        copy = _Places(self._step, ())
+        copy._taken, copy._exact, copy._between = self._taken.copy(), self._exact.copy(), self._between.copy()
+        return copy
+
+    def may_make(self, target: float) -> bool:
+        """Whether two of the numbers may add up to `target` or differ by it, or it may be a multiple of one."""
+        taken, step = self._taken, self._step
+        if target / step > _MOST_STEPS:
+            return True
+        place = round(target / step)
+        if not (
+            taken.isdisjoint([place - one for one in self._exact])
+            and taken.isdisjoint([place + one for one in self._exact])
+        ):
+            return True
+        for one in self._between:
+            if round((target - one) / step) in taken or round((target + one) / step) in taken:
+                return True
+        if self._between:
+            return not taken.isdisjoint([round(target / times / step) for times in range(2, _MAX_TIMES + 1)])
+        return any(place % times == 0 and place // times in taken for times in range(2, _MAX_TIMES + 1))
+
+
+class Operands:
+    """The first numbers of the sources, of those from which others may follow."""
+
+    def __init__(self, sources: Iterable[float], most: int) -> None:
+        self.most = most
+        self.numbers = [number for number in islice(sources, most) if abs(number) <= _LARGEST]
+        self.runs = _Runs(self.numbers)
+        self.mean = sum(self.numbers) / len(self.numbers) if len(self.numbers) > 2 else None
+        self._places: dict[float, _Places] = {}
+
+    def places(self, step: float) -> _Places:
+        found = self._places.get(step)
+        if found is None:
+            found = self._places[step] = _Places(step, self.numbers)
+        return found
+
+
+class SourceOperands:
+    """Those for numbers with decimals, and fewer for whole ones, since nearly any small one is the sum of two out of
+    many."""
+
+    def __init__(self, sources: Iterable[float]) -> None:
+        self._sources = list(islice(sources, _MAX_OPERANDS))
+        self._made: dict[int, Operands] = {}
+
+    def of(self, claimed: Number) -> Operands:
+        most = _MAX_OPERANDS if claimed.step < 1 else _MAX_WHOLE_OPERANDS
+        found = self._made.get(most)
+        if found is None:
+            found = self._made[most] = Operands(self._sources, most)
+        return found
+
+
+class Derivation:
+    """How the numbers of one claim follow from those of the sources and those that the claim has stated so far."""
+
+    def __init__(self, sources: SourceOperands) -> None:
+        self._sources = sources
+        self._stated: list[float] = []
+        self._runs = _Runs()
+        # by the operands' number and the step: the sources' places and the first so many of those stated
+        self._places: dict[tuple[int, float], tuple[_Places, int]] = {}
+
+    def state(self, number: float) -> None:
+        """Adds a number of the claim that rests on something."""
+        self._stated.append(number)
+        self._runs.add(number)
+
+    def way(self, claimed: Number) -> str:
+        """How the claimed number follows, or nothing.
+
+        Only the first of each are tried, in pairs, and as sums of numbers that stand side by side.
+        """
+        if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
+            return ""
+        given = self._sources.of(claimed)
+        if claimed.percent:
+            return _percentage(claimed, sorted(self._operands(given)[:_MAX_PARTS]))
+        if self._runs.may_come_to(claimed) and (way := _sum_of_run(claimed, self._stated)):
+            return way
+        places = self._with_places(given, claimed.step)
+        if places.may_make(claimed.value) and (way := _pair(claimed, self._operands(given))):
+            return way
+        if given.runs.may_come_to(claimed) and (way := _sum_of_run(claimed, given.numbers)):
+            return way
+        return _mean(claimed, given)
+
+    def _operands(self, given: Operands) -> list[float]:
+        stated = (number for number in self._stated[: given.most] if abs(number) <= _LARGEST)
+        return list(dict.fromkeys((*stated, *given.numbers)))
+
+    def _with_places(self, given: Operands, step: float) -> _Places:
+        key = (given.most, step)
+        places, known = self._places.get(key) or (given.places(step).copy(), 0)
+        for number in self._stated[known : given.most]:
+            if abs(number) <= _LARGEST:
+                places.add(number)
+        self._places[key] = (places, len(self._stated))
+        return places
 
 
 def _near(claimed: Number, number: float) -> bool:
@@ -55,7 +195,7 @@ def _pair(claimed: Number, operands: list[float]) -> str:
     """A sum, a difference, or a small multiple of two given numbers."""
     step = claimed.step
     target = claimed.value
-    by_place = {round(number / step): number for number in operands} if step else {}
+    by_place = {round(number / step): number for number in operands}
     for one in operands:
         for wanted, sign in ((target - one, "+"), (target + one, "-")):
             other = by_place.get(round(wanted / step))
@@ -63,7 +203,7 @@ def _pair(claimed: Number, operands: list[float]) -> str:
                 continue
             if _near(claimed, one + other) if sign == "+" else _near(claimed, other - one):
                 return f"{one:,.12g} + {other:,.12g}" if sign == "+" else f"{other:,.12g} - {one:,.12g}"
-    for times in range(2, 13):
+    for times in range(2, _MAX_TIMES + 1):
         found = by_place.get(round(target / times / step))
         if found and _near(claimed, found * times):
             return f"{times} * {found:,.12g}"
@@ -73,7 +213,7 @@ def _pair(claimed: Number, operands: list[float]) -> str:
 def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
     for start in range(len(numbers)):
         for size, total in enumerate(accumulate(numbers[start : start + _LONGEST_RUN]), start=1):
-            if size > 2 and _near(claimed, total):
+            if size >= _SHORTEST_RUN and _near(claimed, total):
                 return f"sum of {size} numbers from {numbers[start]:,.12g}"
             if total > claimed.value + claimed.step:
                 break
@@ -82,21 +222,23 @@ def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
 
 def _percentage(claimed: Number, operands: Sequence[float]) -> str:
     """A part of a whole, or the change from one number to another; `operands` are in order of size."""
+    share, tolerance = claimed.value / 100, claimed.step / 100 * _HALF
     for whole in operands:
         if whole <= 0:
             continue
-        part = rounded_from(Number(claimed.value * whole / 100, claimed.step * whole / 100), operands)
+        part = _within(whole * share, whole * tolerance, operands)
         if part is not None:
             return f"{part:,.12g} of {whole:,.12g}"
-        change = whole * claimed.value / 100
-        near = Number(whole + change, claimed.step * whole / 100)
-        other = rounded_from(near, operands) or rounded_from(Number(whole - change, near.step), operands)
+        change = whole * share
+        other = _within(whole + change, whole * tolerance, operands)
+        if other is None:
+            other = _within(whole - change, whole * tolerance, operands)
         if other is not None:
             return f"change from {whole:,.12g} to {other:,.12g}"
     return ""
 
 
-def _mean(claimed: Number, numbers: Sequence[float]) -> str:
-    if len(numbers) > 2 and _near(claimed, sum(numbers) / len(numbers)):
-        return f"mean of {len(numbers)} numbers"
+def _mean(claimed: Number, given: Operands) -> str:
+    if given.mean is not None and _near(claimed, given.mean):
+        return f"mean of {len(given.numbers)} numbers"
     return ""

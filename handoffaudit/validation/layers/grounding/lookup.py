@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable
 from difflib import get_close_matches
-from itertools import islice
 from typing import NamedTuple
 
-from handoffaudit.validation.layers.grounding.derived import as_share, rounded_from, worked_out
+from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
 from handoffaudit.validation.layers.grounding.marks import Status
 from handoffaudit.validation.layers.grounding.normal import (
     Number,
@@ -48,6 +47,7 @@ class Lookup:
     def __init__(self, text: str, index: SourceIndex) -> None:
         self.text = text
         self.index = index
+        self._derivation: Derivation | None = None
         self._grounded: list[Value] = []
         self.tries = _MAX_TRIES
         self.likenesses = _MAX_LIKENESSES
@@ -83,9 +83,16 @@ class Lookup:
             return found
         return self._at(at, len(value.figure)) if at >= 0 else None
 
-    def _stated(self) -> list[float]:
-        """The claim's numbers so far that rest on something, read only where one is to be derived from them."""
-        return [number.value for value in self._grounded if (number := number_of(value))]
+    def _way(self, number: Number) -> str:
+        """How a number follows from others; the claim's numbers so far are read only where one is asked for."""
+        if self._derivation is None:
+            self._derivation = Derivation(self.index.operands)
+        for value in self._grounded:
+            stated = number_of(value)
+            if stated:
+                self._derivation.state(stated.value)
+        self._grounded.clear()
+        return self._derivation.way(number)
 
     def _number(self, number: Number) -> Found | None:
         given = self.index.numbers
@@ -103,11 +110,10 @@ class Lookup:
         way = ""
         if self.tries and number.value < _LONG_NUMBER:
             self.tries -= 1
-            way = worked_out(number, list(given), self._stated())
+            way = self._way(number)
         if way:
             return Found("derived", way)
-        closest = min(islice(given, _MAX_COMPARED), key=lambda one: abs(one - number.value), default=None)
-        return Found("ungrounded", closest="" if closest is None else given[closest])
+        return Found("ungrounded", closest=self.index.closest_number(number.value))
 
     def date(self, value: Value) -> Found | None:
         claimed = days_of(value.text)
@@ -168,7 +174,7 @@ class Lookup:
             return ""
         self.likenesses -= 1
         plain = folded(word)[:_MAX_LIKE]
-        alike = [other for other in self.index.by_start.get(plain[:2], ()) if abs(len(other) - len(plain)) <= 3]
+        alike = [other for other in self.index.words_from(plain[:2]) if abs(len(other) - len(plain)) <= 3]
         return next(iter(get_close_matches(plain, alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
 
     def quote(self, value: Value) -> Found | None:

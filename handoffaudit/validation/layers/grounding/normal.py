@@ -2,8 +2,7 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from handoffaudit.validation.layers.grounding.values import Value
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
@@ -21,8 +20,7 @@ _MIDDAY = 12 * 60
 _LAST_DAY = 31
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(NamedTuple):
     """`step` is the last place that was written: 1.2k is 1200 with a step of 100."""
 
     value: float

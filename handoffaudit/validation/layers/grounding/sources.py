@@ -1,7 +1,7 @@
 """The sources of one handoff, joined once; what costs more than a search is made when it is first asked for."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -10,6 +10,7 @@ from operator import itemgetter
 
 from handoffaudit.validation.layers.grounding.countries import CODES
 from handoffaudit.validation.layers.grounding.data_judge import DataJudge
+from handoffaudit.validation.layers.grounding.derived import SourceOperands
 from handoffaudit.validation.layers.grounding.known_days import KnownDays
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
@@ -18,6 +19,7 @@ from handoffaudit.validation.layers.grounding.values import Value, moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
+_MAX_COMPARED = 100
 _MAX_PLACES = 6
 _EXCERPT = 60
 _LONGEST_VALUE = 120
@@ -70,13 +72,15 @@ class SourceIndex:
     def _in_order(self) -> list[str]:
         return _plain_words(self.text)
 
-    @cached_property
-    def by_start(self) -> dict[str, list[str]]:
-        """The words by their first two characters."""
-        grouped: dict[str, list[str]] = {}
-        for word in sorted(self.words):
-            grouped.setdefault(word[:2], []).append(word)
-        return grouped
+    def words_from(self, start: str) -> list[str]:
+        """The words that begin so, in their order; none where `start` is nothing."""
+        found, joined = [], self._by_word
+        at = joined.find(f" {start}") if start else -1
+        while at >= 0:
+            end = joined.find(" ", at + 1)
+            found.append(joined[at + 1 : end])
+            at = joined.find(f" {start}", end)
+        return sorted(found)
 
     @cached_property
     def flat(self) -> str:
@@ -85,7 +89,7 @@ class SourceIndex:
 
     @cached_property
     def _by_word(self) -> str:
-        return " " + " ".join(self.words)
+        return f" {' '.join(self.words)} "
 
     def begins_word(self, stem: str) -> bool:
         return f" {stem}" in self._by_word
@@ -118,6 +122,23 @@ class SourceIndex:
     @cached_property
     def in_order_of_size(self) -> list[float]:
         return sorted(self.numbers)
+
+    @cached_property
+    def operands(self) -> SourceOperands:
+        return SourceOperands(self.numbers)
+
+    @cached_property
+    def _compared(self) -> list[float]:
+        return sorted(islice(self.numbers, _MAX_COMPARED))
+
+    def closest_number(self, wanted: float) -> str:
+        """The number nearest to `wanted`, as it is written, of the first hundred; nothing where there is none."""
+        at = bisect_left(self._compared, wanted)
+        beside = self._compared[max(0, at - 1) : at + 1]
+        if len(beside) == 2 and wanted - beside[0] == beside[1] - wanted:
+            # of two that are equally near, the one that comes first
+            return next(written for number, written in self.numbers.items() if number in beside)
+        return self.numbers[min(beside, key=lambda one: abs(one - wanted))] if beside else ""
 
     @cached_property
     def days(self) -> dict[Day, str]:

@@ -8,9 +8,9 @@ from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong
 from handoffaudit.validation.business_rules import BusinessRuleSet, build_cmt_rules, build_signal_rules, parse_sets
+from handoffaudit.validation.business_rules.parsing import MOST_SETS
 from handoffaudit.validation.flaws import Flaw, InvalidDemand
 
-MOST_SETS = 50
 HIGHEST_VERSION = 1_000_000
 _PLACE = re.compile(r"\[(\d+)\]\.?(.*)", re.DOTALL)
 

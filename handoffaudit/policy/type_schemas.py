@@ -8,13 +8,12 @@ from typing import Any
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.flaws import InvalidDemand
-from handoffaudit.validation.selecting import PathError, parse_path
 
 MOST_ROWS = 200
-MOST_CLAIM_FIELDS = 100
 FIELDS = ("handoff_type", "schema", "claim_fields")
 
 
@@ -106,18 +105,11 @@ def _schema(value: Any) -> DataSchema | None:
 def _claim_fields(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
-    if not isinstance(value, list) or not all(isinstance(path, str) for path in value):
-        raise Wrong(f"{brief(value)} is not a list of paths.", 'Write ["thesis", "layers.*.key_findings"], or null.')
-    if len(value) > MOST_CLAIM_FIELDS:
-        raise Wrong(f"There are {len(value)} paths.", f"Keep at most {MOST_CLAIM_FIELDS}.")
-    for path in value:
-        if not path.isprintable():
-            raise Wrong(f"{brief(path)} has signs that cannot be seen.", "Take them out.")
-        try:
-            parse_path(path)
-        except PathError as error:
-            raise Wrong(f"{brief(path)}: {error}", "Write it like thesis or layers.*.key_findings[0].") from error
-    return tuple(dict.fromkeys(value))
+    try:
+        return parse_fields(value)
+    except InvalidDemand as invalid:
+        first = invalid.flaws[0]
+        raise Wrong(first.message, first.remedy) from invalid
 
 
 _FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."

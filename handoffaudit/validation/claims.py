@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # a layer's package, whose modules import this one
 
 LONGEST_TEXT = 500
 MOST_CLAIMS = 500
-MOST_FIELDS = 200
+MOST_FIELDS = 100
 SHORTEST_STATEMENT = 10
 ABOUT_CLAIMS = frozenset({"_output_type", "evidence_refs", "assumptions"})
 SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -190,7 +190,8 @@ def parse_fields(plain: object) -> tuple[str, ...]:
         raise InvalidDemand([flaw("", plain, "The claim fields are not a list.", "Give a list of dotted paths.")])
     if len(plain) > MOST_FIELDS:
         message = f"There are {len(plain):,} claim fields, over the limit of {MOST_FIELDS}."
-        raise InvalidDemand([flaw("", len(plain), message, "Use * for any list item or object value.")])
+        remedy = f"Keep at most {MOST_FIELDS}; * stands for any list item or object value."
+        raise InvalidDemand([flaw("", len(plain), message, remedy)])
     flaws = list(_field_flaws(plain))
     if flaws:
         raise InvalidDemand(flaws)
@@ -203,10 +204,13 @@ def _field_flaws(plain: Iterable[Any]) -> Iterator[Any]:
         if not isinstance(path, str):
             yield flaw(f"[{index}]", path, f"The path is {shown(path)}, not a text.", example)
             continue
+        if not path.isprintable():
+            yield flaw(f"[{index}]", path, f"{shown(path)} has signs that cannot be seen.", "Take them out.")
+            continue
         try:
             parse_path(path)
         except PathError as error:
-            yield flaw(f"[{index}]", path, str(error), example)
+            yield flaw(f"[{index}]", path, f"{shown(path)}: {error}", example)
 
 
 def claim_to_dict(claim: Claim) -> dict[str, Any]:

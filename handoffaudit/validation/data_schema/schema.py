@@ -1,5 +1,6 @@
 """A JSON Schema of a user: compiled, and bounded in what it may cost (`docs/decisions/0015-schemas-of-users.md`)."""
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -280,7 +281,8 @@ def _not_listed(size: int) -> Issue:
 
 
 def _readable(text: bytes) -> Any:
-    return orjson.loads(text.decode("utf-8", "replace"))
+    # Not orjson: such data was read by another parser, and may hold integers beyond any float, too.
+    return json.loads(text.decode("utf-8", "replace"))
 
 
 def moved(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:

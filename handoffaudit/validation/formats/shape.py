@@ -1,5 +1,6 @@
 """A document against its format's JSON Schema: every error, as issues, in bounded time."""
 
+import json
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
@@ -88,7 +89,8 @@ def _cut(value: Any, rule: dict[str, Any]) -> Any:
 
 
 def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
-    cleaned: dict[str, Any] = orjson.loads(compact(document).decode("utf-8", "replace"))
+    # Not orjson: what holds a surrogate was read by another parser, and may hold integers beyond any float, too.
+    cleaned: dict[str, Any] = json.loads(compact(document).decode("utf-8", "replace"))
     return cleaned
 
 

@@ -204,7 +204,8 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
         if isinstance(arrival, Arrival) and not arrival.issues:
             handoff, sent = arrival.handoff.as_model(), arrival.submission
             body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
-            content = orjson.dumps(verdict_to_dict(verdicts.verdict_on(handoff, body, verdicts.Before(History()), config))).decode()
+            verdict = verdicts.verdict_on(handoff, body, verdicts.Before(History()), config)
+            content = orjson.dumps(verdict_to_dict(verdict)).decode()
             yield _Sample(sent.document, sent.context, sent.evidence, content)
 
 

@@ -55,7 +55,8 @@ class TypePolicy:
 
     `token_budget` in tokens; `approval_length` and `recommended_length` in agents: a longer chain is held, or warned
     of; `max_uncited_ratio` and `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is
-    overdue. `repair`: what is rejected is repaired without being asked. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again before a person is.
+    overdue. `repair`: what is rejected is repaired without being asked. `max_retries` and `max_re_retrievals`: how
+    often a sender is asked to try again before a person is.
     """
 
     handoff_type: str

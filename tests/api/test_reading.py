@@ -54,7 +54,8 @@ def test_one_is_shown_with_its_document_and_verdict(api: httpx.Client) -> None:
         {"q": 1},
         [1],
     )
-    assert (shown["state"], shown["codes"][0], shown["verdict"]["outcome"]) == ("rejected", "chain.circular", "rejected")
+    assert (shown["state"], shown["codes"][0]) == ("rejected", "chain.circular")
+    assert shown["verdict"]["outcome"] == "rejected"
     assert shown["original_sha256"] == hashlib.sha256(bytes(HandoffBody.objects.get().original)).hexdigest()
     assert (shown["trace_id"], shown["step"], shown["parent_handoff_id"]) == ("t", 2, None)
     (issue,) = [issue for issue in shown["verdict"]["issues"] if issue["layer"] == "chain"]

@@ -7,8 +7,9 @@ from django.urls import reverse
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.claims import claims_of
 from handoffaudit.dashboard.shown_document import shown_document
-from handoffaudit.handoffs import holding, queries
+from handoffaudit.handoffs import comparing, holding, queries
 from handoffaudit.handoffs.models import Handoff, State
 
 MOST_ISSUES = 8
@@ -25,7 +26,8 @@ def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
 
 def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
     verdict = queries.current_verdict(handoff)
-    document = shown_document(queries.body(handoff), verdict)
+    body = queries.body(handoff)
+    document = shown_document(body, verdict)
     found = document.found
     address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
     decided = handoff.state in (State.APPROVED, State.DECLINED)
@@ -39,6 +41,7 @@ def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
         "chain": parts.chain_drawings((verdict or {}).get("chain"), f"{address}?chain=full#chain", is_full=False),
         "tree": parts.document_tree(document.value, found) if document.value is not None else None,
         "is_lifted": document.is_lifted,
-        "attempts": queries.earlier_attempts(handoff),
+        "claims": claims_of(verdict, document.value, parts.evidence_of(handoff, body)),
+        "lineage": comparing.attempts(handoff),
         "last_event": queries.events(handoff)[-1] if decided else None,
     }

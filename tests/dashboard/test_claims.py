@@ -106,3 +106,22 @@ def test_a_viewer_repairs_nothing(client: Client, viewer: Person, tenant: Tenant
     first = broken(tenant)
     assert client.post(address(first, "repair/")).status_code == 403
     assert Handoff.objects.count() == 1
+
+
+def test_a_reviewer_sees_claims_beside_evidence_and_what_each_attempt_changed(browser: Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="h-1", data=SUPPLIERS), evidence=OFFERS)
+    changed = SUPPLIERS | {"summary": "Three suppliers deliver by 14 May 2025."}
+    again = judged(tenant, circular(handoff_id="h-2", data=changed), retry_of="h-1", evidence=OFFERS)
+    page = Page(browser.get(f"/t/{tenant.slug}/review/{again.pk}/").text)
+    claims = page.text("item-claims")
+    for said in ("14 May 2025", "date, in no source", "offers", "not supplied"):
+        assert said in claims
+    attempts = page.text("item-attempts")
+    for said in ("this one", "data.summary", "before: ", "12 March 2024", "14 May 2025"):
+        assert said in attempts
+
+
+def test_a_reviewer_of_a_first_attempt_without_claims_sees_no_empty_parts(browser: Client, tenant: Tenant) -> None:
+    page = Page(browser.get(f"/t/{tenant.slug}/review/{judged(tenant, circular(data={'ok': True})).pk}/").text)
+    assert "item-title" in page.ids
+    assert {"item-claims", "item-attempts"}.isdisjoint(page.ids)

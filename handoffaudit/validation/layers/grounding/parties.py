@@ -99,7 +99,7 @@ def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Part
     numbered = {key[0] for key in parties[0].numbers if len(key) == 2 and key[1].isdigit()}
     for sentence in sentences:
         here = _between(mentions, sentence.start - _BEFORE, sentence.end)
-        yield from _scores(text, sentence, parties)
+        yield from _scores(sentence, parties)
         yield from _winners(sentence, here, parties)
         if any(word in sentence.text.lower() for word in numbered):
             yield from _numbered(sentence, here, parties, numbered)
@@ -157,7 +157,7 @@ def _count(word: str) -> int:
     return int(word) if word.isdigit() else _ARTICLES.get(lowered, NUMBER_WORDS.get(lowered, -1))
 
 
-def _scores(text: str, sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Finding]:
+def _scores(sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Finding]:
     """`4-1` is a pair of the parties' numbers, or of what those of numbered keys add up to."""
     one, other = parties
     final = {(one.total, other.total), (other.total, one.total)}

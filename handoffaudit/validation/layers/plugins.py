@@ -11,7 +11,7 @@ from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.errors import HandoffAuditError
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers.base import CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.placing import placer
 from handoffaudit.validation.selecting import ANY, MISSING, PathError, parse_path, select
@@ -21,22 +21,8 @@ __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
 
 GROUP = "handoffaudit.layers"
 _HINT = "Ask whoever added the layer."
-_RESERVED = frozenset(
-    {
-        "structure",
-        "schema",
-        "tokens",
-        "chain",
-        "references",
-        "consistency",
-        "evidence",
-        "grounding",
-        "rules",
-        "business_rule",
-        "semantic",
-        "critique",
-    }
-)
+# layers of the engine, and those that only the library's pipeline or a model makes
+_RESERVED = frozenset(layer.name for layer in LAYERS) | {"schema", "business_rule", "semantic", "critique"}
 _LONGEST_NAME = 40
 _LONGEST_CODE = 120
 _LONGEST_TEXT = 600

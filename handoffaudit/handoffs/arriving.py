@@ -74,6 +74,7 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
         if before is None:
             new.append(arrival)
             known[handoff.handoff_id] = Known(handoff.id, handoff.content_hash, handoff.state)
+    attempts.take_turns(new)
     attempts.number(new)
     insert(new, sender)
     unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Max, Q
 
 from handoffaudit.handoffs import changing, counts
 from handoffaudit.handoffs.actors import SYSTEM, Actor
@@ -17,6 +18,49 @@ MOST = 32_767
 def lineage_of(handoff: Handoff) -> str:
     """What all attempts share: the first one's handoff_id."""
     return handoff.lineage or handoff.handoff_id
+
+
+def take_turns(arrivals: list[Arrival]) -> None:
+    """Locks the lineages that these go on with, so that of two retries sent at once each gets a number of its own; call
+    inside the transaction that stores them, before they are numbered."""
+    named = {arrival.handoff.retry_of for arrival in arrivals if arrival.handoff.retry_of}
+    if named:
+        tenant_id = arrivals[0].handoff.tenant_id
+        rows = Handoff.objects.filter(tenant=tenant_id, handoff_id__in=named).exclude(lineage="")
+        _lock(_attempts_of(tenant_id, named.union(rows.values_list("lineage", flat=True))))
+
+
+def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
+    """Locks them, and with them all attempts of their lineages that may still change; the claim that each is under.
+
+    All at once and in one order: two workers with attempts of one lineage would wait for each other in a circle.
+    """
+    rows = list(handoffs)
+    wanted = {row.pk for row in rows}
+    for tenant_id, lineages in _lineages(rows).items():
+        wanted |= _attempts_of(tenant_id, lineages)
+    return _lock(wanted)
+
+
+def _attempts_of(tenant_id: int, lineages: set[str]) -> set[UUID]:
+    """The first ones, and the later ones that are not superseded."""
+    rows = Handoff.objects.filter(tenant=tenant_id)
+    first = rows.filter(handoff_id__in=lineages).values_list("pk", flat=True)
+    later = rows.filter(lineage__in=lineages).exclude(lineage="").exclude(state=State.SUPERSEDED)
+    return {*first, *later.values_list("pk", flat=True)}
+
+
+def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
+    rows = Handoff.objects.filter(pk__in=list(wanted)).select_for_update().order_by("id")
+    return dict(rows.values_list("pk", "claim"))
+
+
+def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
+    """By tenant."""
+    found: dict[int, set[str]] = {}
+    for handoff in handoffs:
+        found.setdefault(handoff.tenant_id, set()).add(lineage_of(handoff))
+    return found
 
 
 def number(arrivals: list[Arrival]) -> None:
@@ -39,43 +83,33 @@ def number(arrivals: list[Arrival]) -> None:
 
 
 def _last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
-    last: dict[str, int] = {}
-    for handoff_id, lineage, attempt in _of_lineages(tenant_id, lineages):
-        last[lineage or handoff_id] = max(last.get(lineage or handoff_id, 0), attempt)
-    return last
-
-
-def _of_lineages(tenant_id: int, lineages: set[str]) -> Iterable[tuple[str, str, int]]:
     rows = Handoff.objects.filter(tenant=tenant_id)
-    columns = ("handoff_id", "lineage", "attempt")
-    yield from rows.filter(handoff_id__in=lineages, lineage="").values_list(*columns)
-    yield from rows.filter(lineage__in=lineages).exclude(lineage="").values_list(*columns)
+    first = rows.filter(handoff_id__in=lineages, lineage="").values_list("handoff_id", "attempt")
+    later = rows.filter(lineage__in=lineages).exclude(lineage="").values_list("lineage").annotate(Max("attempt"))
+    return dict(first) | dict(later.order_by())
 
 
 def supersede(arrivals: list[Arrival], sender: Actor) -> counts.Deltas:
     """Those whose place is taken become superseded, where their state allows it; what that changes in the counts."""
     retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
-    newest = {handoff.lineage: (handoff.attempt, handoff.handoff_id) for handoff in retries}
+    newest = {handoff.lineage: (handoff.attempt, handoff.id, handoff.handoff_id) for handoff in retries}
     return _superseded(retries[0].tenant_id, newest, sender) if retries else Counter()
 
 
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
     """Those of them whose place a later attempt took while they were still to be judged; call after they are stored."""
     deltas: counts.Deltas = Counter()
-    by_tenant: dict[int, set[str]] = {}
-    for handoff in judged:
-        by_tenant.setdefault(handoff.tenant_id, set()).add(lineage_of(handoff))
-    for tenant_id, lineages in by_tenant.items():
-        # What repair made and did not pass takes nobody's place.
+    for tenant_id, lineages in _lineages(judged).items():
+        # What was superseded itself takes nobody's place: what repair made and did not pass, or a later one stands.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
-        later = later.exclude(repaired=True, state=State.SUPERSEDED).order_by("attempt")
-        newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "handoff_id")}
+        later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
+        newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "id", "handoff_id")}
         deltas.update(_superseded(tenant_id, newest, SYSTEM))
     return deltas
 
 
-def _superseded(tenant_id: int, newest: dict[str, tuple[int, str]], actor: Actor) -> counts.Deltas:
-    """`newest`: of each lineage, the attempt that stands and its handoff_id."""
+def _superseded(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor: Actor) -> counts.Deltas:
+    """`newest`: of each lineage, the attempt that stands, its key and its handoff_id."""
     deltas: counts.Deltas = Counter()
     if not newest:
         return deltas
@@ -83,7 +117,9 @@ def _superseded(tenant_id: int, newest: dict[str, tuple[int, str]], actor: Actor
     wanted = Q(handoff_id__in=newest) | Q(lineage__in=newest) & ~Q(lineage="")
     rows = Handoff.objects.filter(wanted, tenant=tenant_id).exclude(state=State.SUPERSEDED)
     for handoff in rows.select_for_update().order_by("id"):
-        attempt, name = newest.get(lineage_of(handoff), (0, ""))
-        if handoff.attempt < attempt and may_become(handoff.state, State.SUPERSEDED):
+        attempt, pk, name = newest.get(lineage_of(handoff), (0, handoff.pk, ""))
+        # Retries that were here before the first one can have its number, and each other's: the later one stands.
+        is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, attempt, pk)
+        if name and is_earlier and may_become(handoff.state, State.SUPERSEDED):
             deltas.update(changing.move(handoff, State.SUPERSEDED, actor, f"{name} took its place"))
     return deltas

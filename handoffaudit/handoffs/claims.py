@@ -1,6 +1,7 @@
 """Who judges what: rows are claimed by a conditional UPDATE, so that a doubled or late message finds nothing."""
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import attempts, bulk
 from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, State
 
@@ -59,16 +60,20 @@ def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
                 # A claim lost with the power is claimed again; nothing waits for the disk here.
                 cursor.execute("SET LOCAL synchronous_commit = off")
         handoffs = list(Handoff.objects.raw(sql, [_stored(token), expires, *values, limit]))
-        first_tries = [handoff for handoff in handoffs if handoff.tries == 1]
-        event = [now, SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
-        bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in first_tries])
+        taken(handoff for handoff in handoffs if handoff.tries == 1)
     return Claim(token, sorted(handoffs, key=lambda handoff: handoff.pk)) if handoffs else None
 
 
+def taken(handoffs: Iterable[Handoff]) -> None:
+    """Writes the event of those that are judged now for the first time."""
+    event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
+    bulk.insert(CLAIM_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
+
+
 def still_held(claim: Claim) -> set[uuid.UUID]:
-    """Which of them this claim still holds; locks them until the end of the caller's transaction."""
-    rows = Handoff.objects.filter(pk__in=[handoff.pk for handoff in claim.handoffs], claim=claim.token)
-    return set(rows.select_for_update().order_by("id").values_list("pk", flat=True))
+    """Which of them this claim still holds; locks them and their lineages until the end of the caller's transaction."""
+    holders = attempts.lock(claim.handoffs)
+    return {handoff.pk for handoff in claim.handoffs if holders.get(handoff.pk) == claim.token}
 
 
 def release(claim: Claim, handoff: Handoff) -> None:

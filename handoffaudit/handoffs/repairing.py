@@ -10,10 +10,21 @@ from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import arriving, attempts, changing, counts, lineage, outcomes, previewing, remedies
+from handoffaudit.handoffs import (
+    arriving,
+    attempts,
+    changing,
+    claims,
+    counts,
+    lineage,
+    outcomes,
+    previewing,
+    remedies,
+)
 from handoffaudit.handoffs.actors import SYSTEM, Actor
 from handoffaudit.handoffs.arrivals import Arrival, Refusal, prepare, read
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
@@ -87,14 +98,18 @@ def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
     """Repairs a rejected handoff because somebody asks for it now, and stores what came of it.
 
-    Raises `NotRepairable` where it is not, or no longer, rejected.
+    Raises `NotRepairable` where it is not, or no longer, rejected. Candidates are made with no open transaction: they
+    can take seconds, for which nobody else should wait.
     """
+    if handoff.state != State.REJECTED:
+        raise NotRepairable(f"This handoff is {handoff.state}; only rejected ones can be repaired.")
+    case = case_of_stored(handoff)
+    result = candidates(case)
     with transaction.atomic():
-        locked = Handoff.objects.select_for_update().get(pk=handoff.pk, tenant=handoff.tenant_id)
-        if locked.state != State.REJECTED:
-            raise NotRepairable(f"This handoff is {locked.state}; only rejected ones can be repaired.")
-        case = case_of_stored(locked)
-        result = candidates(case)
+        attempts.lock([handoff])
+        now = Handoff.objects.only("state", "version").get(pk=handoff.pk, tenant=handoff.tenant_id)
+        if (now.state, now.version) != (State.REJECTED, handoff.version):
+            raise NotRepairable(f"This handoff changed while it was repaired; it is {now.state} now.")
         counts.apply(store([Repaired(case, result)], actor))
     return result
 
@@ -147,7 +162,8 @@ def store(repaired: Sequence[Repaired], actor: Actor = SYSTEM) -> counts.Deltas:
             deltas.update(_store_attempt(one.case, one.result, attempt, actor))
         if one.result.status is RepairStatus.ESCALATED:
             remedies.escalate(one.case.handoff, "repair_failed")
-            Handoff.objects.filter(pk=one.case.handoff.pk).update(escalated=True)
+            # Of two who ask at once, the second is told.
+            Handoff.objects.filter(pk=one.case.handoff.pk).update(escalated=True, version=F("version") + 1)
     return deltas
 
 
@@ -163,6 +179,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     attempts.number([arrival])
     _name(arrival)
     arriving.insert([arrival], actor, f"repair, try {attempt.number}: {attempt.name}")
+    claims.taken([arrival.handoff.as_model()])
     handoff = arrival.handoff.as_model()
     verdict = replace(attempt.verdict, handoff_id=handoff.handoff_id)
     judged = Judged(handoff, State.VALIDATING, verdict, case.config.policy_for(handoff.handoff_type))

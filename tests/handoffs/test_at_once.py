@@ -151,3 +151,19 @@ def test_without_a_seen_version_the_second_is_told_as_well(tenant: Tenant, revie
     assert sum(isinstance(answer, Handoff) for answer in answers) == 1
     assert all(isinstance(answer, Handoff | Stale | NotReviewable) for answer in answers)
     assert_counts_are_right()
+
+
+def test_of_retries_sent_at_once_each_has_its_number_and_one_stands(tenant: Tenant) -> None:
+    for lineage in range(10):
+        judged(tenant, circular(handoff_id=f"{lineage}"))
+        names = [f"{lineage}-{number}" for number in range(4)]
+        retries = [
+            lambda name=name, lineage=lineage: submit(tenant, circular(handoff_id=name), retry_of=f"{lineage}")
+            for name in names
+        ]
+        at_once(*retries, judging.drain)
+        judging.drain()
+        attempts = Handoff.objects.filter(lineage=f"{lineage}")
+        assert sorted(attempts.values_list("attempt", flat=True)) == [2, 3, 4, 5]
+        assert Handoff.objects.filter(handoff_id__startswith=f"{lineage}").exclude(state=State.SUPERSEDED).count() == 1
+    assert_counts_are_right()

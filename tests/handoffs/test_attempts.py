@@ -120,3 +120,10 @@ def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant:
 def test_an_attempt_at_what_is_not_known_here_is_the_first_one(tenant: Tenant) -> None:
     only = judged(tenant, payload(handoff_id="only"), retry_of="elsewhere")
     assert (only.attempt, only.lineage, queries.earlier_attempts(only)) == (1, "elsewhere", [])
+
+
+def test_a_retry_that_was_here_first_stands(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="second"), retry_of="first")
+    judged(tenant, circular(handoff_id="first"))
+    assert (state_of("first"), state_of("second")) == (State.SUPERSEDED, State.ACCEPTED)
+    assert_counts_are_right()

@@ -7,10 +7,10 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import comparing, queries, remedies
+from handoffaudit.handoffs import comparing, queries, remedies, repairing
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.policy import strictness
-from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, judged, payload
+from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +29,7 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     assert changed is not None
     assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
     events = [event.reason for event in queries.events(second)]
-    assert events == ["repair, try 1: defaults and hints", ""]
+    assert events == ["repair, try 1: defaults and hints", "", ""]
     record = remedies.of(first)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
@@ -78,3 +78,12 @@ def test_a_repair_that_a_sender_named_already_gets_another_name(tenant: Tenant) 
     judged(tenant, without_meta(), handoff_id="h", repair=True)
     repaired = Handoff.objects.get(repaired=True)
     assert repaired.handoff_id == str(repaired.pk)
+
+
+def test_of_two_who_repair_at_once_the_second_is_told(tenant: Tenant) -> None:
+    first = judged(tenant, circular())
+    repairing.repair_stored(handoff=first, actor=SENDER)
+    number = Handoff.objects.count()
+    with pytest.raises(repairing.NotRepairable, match="changed"):
+        repairing.repair_stored(handoff=first, actor=SENDER)
+    assert Handoff.objects.count() == number

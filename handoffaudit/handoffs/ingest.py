@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import psycopg
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -72,6 +72,10 @@ def _store(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
         except CLASHES:
             # Another process stored one of these ids between our look and our insert; the next look sees it.
             if last:
+                raise
+        except OperationalError as error:
+            # Retries of what is not known here have no row in common that they could take turns at.
+            if last or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise
     raise AssertionError("unreachable")
 

@@ -64,19 +64,20 @@ def check(subject: Subject) -> Iterable[Issue]:
     claims = subject.findings.claims or claims_of(subject).claims
     if not claims:
         return []
+    is_call = bool(subject.record.data.get("tool_calls"))
+    stating = [is_call or not states_nothing(claim) for claim in claims]
+    if not any(stating):
+        subject.findings.claims = claims
+        return []
     sources = list(islice(sources_of(subject.record), MOST_SOURCES + 1))
     if len(sources) > MOST_SOURCES:
         sources.pop()
         subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
     index = SourceIndex.of(sources)
     most, statements = _affordable(claims, index)
-    is_call = bool(subject.record.data.get("tool_calls"))
     marked = [
-        (
-            claim,
-            ground(claim.text, index, most, statements=statements) if is_call or not states_nothing(claim) else [],
-        )
-        for claim in claims
+        (claim, ground(claim.text, index, most, statements=statements) if states else [])
+        for claim, states in zip(claims, stating, strict=True)
     ]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
     if not statements:
@@ -122,14 +123,16 @@ def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
 def _issues(
     marked: Iterable[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
 ) -> Iterator[Issue]:
-    looked_in = _looked_in(sources)
+    looked_in = ""
     # of many only the first are told, whatever the order of the data's keys
     for claim, marks in sorted(marked, key=lambda one: dotted(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
             alike.setdefault((mark.kind, mark.text), []).append(mark)
-        for same in alike.values():
-            yield _issue(claim, same, looked_in, severity)
+        if alike:
+            looked_in = looked_in or _looked_in(sources)
+            claimed = clean(dotted(claim.location))
+            yield from (_issue(claim, claimed, same, looked_in, severity) for same in alike.values())
 
 
 def _ungrounded(marks: list[Mark]) -> list[Mark]:
@@ -142,9 +145,9 @@ def _ungrounded(marks: list[Mark]) -> list[Mark]:
     return [mark for mark in missing if mark.kind != "wording" or covered.isdisjoint(range(mark.start, mark.end))]
 
 
-def _issue(claim: Claim, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
+def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
     mark, times = same[0], len(same)
-    said = f"{clean(dotted(claim.location))} gives {_KINDS[mark.kind]} {shown(mark.text)}"
+    said = f"{claimed} gives {_KINDS[mark.kind]} {shown(mark.text)}"
     often = f" {times:,} times" if times > 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
     near = f"The closest there is {shown(mark.closest)}; take that, or supply the source of {shown(mark.text)}."

@@ -54,10 +54,11 @@ class Lookup:
 
     def find(self, value: Value) -> Found | None:
         """What the value rests on; None where nothing can be said of it."""
+        kind = value.kind
+        if kind == "number":
+            return self.number(value)
         at = self.index.find(value.text.lower())
-        if at >= 0 and value.kind != "number":
-            return self._at(at, len(value.text))
-        return _WAYS[value.kind](self, value)
+        return self._at(at, len(value.text)) if at >= 0 else _WAYS[kind](self, value)
 
     def _at(self, at: int, size: int) -> Found:
         return Found("grounded", self.index.where(at, size))
@@ -152,8 +153,11 @@ class Lookup:
 
     def _code_beside(self, value: Value) -> str:
         """The grounded code that a name spells out: `Boston (BOS)`, `ORD (Chicago)`."""
-        after = _CODE_AFTER.match(self.text, value.end)
-        before = _CODE_BEFORE.search(self.text, max(0, value.start - _NEAR), value.start)
+        text, start = self.text, max(0, value.start - _NEAR)
+        if text.find("(", start, value.end + _NEAR) < 0:
+            return ""
+        after = _CODE_AFTER.match(text, value.end)
+        before = _CODE_BEFORE.search(text, start, value.start)
         codes = (match[1].lower() for match in (after, before) if match)
         return next((code for code in codes if code in self.index.words), "")
 
@@ -190,7 +194,6 @@ class Lookup:
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, Value], Found | None]] = {
-    "number": Lookup.number,
     "date": Lookup.date,
     "time": Lookup.time,
     "name": Lookup.name,

@@ -1,14 +1,12 @@
 """What a claim's values rest on: the texts that claims are looked up in, and the marks that looking up leaves."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["number", "date", "name", "quote", "identifier", "wording"]
 Status = Literal["grounded", "derived", "ungrounded"]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """One text that claims may rest on.
 
     `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of
@@ -20,8 +18,7 @@ class Source:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """One value of a claim, or a run of words (`wording`), with what it rests on.
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded

@@ -44,7 +44,7 @@ def number_of(value: Value) -> Number | None:
 
 def plain_figure(figure: str) -> str | None:
     """`1,200.50` and `1.200,50` as `1200.50`; None for what is not one number."""
-    if _PLAIN.match(figure):
+    if figure.isdecimal() or _PLAIN.match(figure):
         return figure
     if _THOUSANDS.match(figure):
         return figure.replace(",", "")
@@ -55,6 +55,8 @@ def plain_figure(figure: str) -> str | None:
 
 def readings_of(figure: str) -> list[float]:
     """Every number that a run of figures, commas and dots in a source may stand for: `2020,54` is a row of two."""
+    if figure.isdecimal():
+        return [float(figure)]
     plain = plain_figure(figure)
     parts = [float(plain)] if plain is not None else []
     if plain is None or "," in figure:
@@ -112,7 +114,11 @@ def folded(text: str) -> str:
 
 def name_words(name: str) -> list[tuple[int, str]]:
     """The words of a name that tell it from others, with their offsets: no particles, possessives or single letters."""
+    if name.isalpha():
+        return [(0, name)] if _tells_apart(name) else []
     words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
-    return [
-        (start, word) for start, word in words if len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
-    ]
+    return [(start, word) for start, word in words if _tells_apart(word)]
+
+
+def _tells_apart(word: str) -> bool:
+    return len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES

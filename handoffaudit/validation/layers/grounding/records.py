@@ -6,8 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 MAX_FACTS = 5_000
 _MAX_LITERAL = 65_536
@@ -15,14 +16,14 @@ _MAX_DEPTH = 40
 _FEW_LINES = 3
 _LONGEST_PATH = 500
 _LONGEST_LINE = 300
+_BRACKETS = ("{", "[")
 _INDEX = re.compile(r"\[\d+\]")
 _KEY_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _KEYED_LINE = re.compile(r"\s*[-*#]?\s*([^:\n]{1,60}): (.{1,2000})")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?$")
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """`key`: the lower-case words of the last name on the value's path, `group` those of the name before; `record`
     counts rows and list items, 0 is outside of any."""
 
@@ -61,13 +62,18 @@ class Records:
 def records_of(text: str) -> Records | None:
     """The facts of a text that is JSON, a Python literal, CSV with a header or `key: value` lines; None for prose."""
     start = text.lstrip()[:1]
-    if start in ("{", "["):
+    if start in _BRACKETS:
         value = _parsed(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
-    # lines as long as these are paragraphs
-    if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
+    if is_paragraphs(text):
         return None
-    return _table(text) or _keyed_lines(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return _table(lines) or (_keyed_lines(lines) if ": " in text else None)
+
+
+def is_paragraphs(text: str) -> bool:
+    """Whether a text is seen to be prose by the length of its lines."""
+    return len(text) > _LONGEST_LINE * (text.count("\n") + 1) and text.lstrip()[:1] not in _BRACKETS
 
 
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
@@ -118,19 +124,27 @@ def _facts_of(value: object) -> Iterator[Fact]:
             yield Fact(key_words(key), str(item), record, key_words(group))
 
 
+@lru_cache(maxsize=4096)
+def _words_of_key(key: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _KEY_WORDS.findall(key))
+
+
 def key_words(key: str) -> tuple[str, ...]:
     """`startDatetime` as `start`, `datetime`; `period1` as `period`, `1`."""
-    return tuple(word.lower() for word in _KEY_WORDS.findall(key[:80]))
+    return _words_of_key(key[:80])
 
 
-def _table(text: str) -> Records | None:
-    lines = [line for line in text.splitlines() if line.strip()]
+def _table(lines: list[str]) -> Records | None:
+    if len(lines) < _FEW_LINES:
+        return None
     commas = Counter(line.count(",") for line in lines if not line.startswith("#"))
     if not commas:
         return None
     width, often = commas.most_common(1)[0]
+    if not width or often < _FEW_LINES or often < 0.8 * sum(commas.values()):
+        return None
     rows = [line for line in lines if line.count(",") == width and not line.startswith("#")]
-    if not width or often < _FEW_LINES or often < 0.8 * sum(commas.values()) or " " in rows[0]:
+    if " " in rows[0]:
         return None
     header = [key_words(name) for name in rows[0].split(",")]
     facts = [
@@ -143,9 +157,11 @@ def _table(text: str) -> Records | None:
     return Records(facts[:MAX_FACTS])
 
 
-def _keyed_lines(text: str) -> Records | None:
+def _keyed_lines(lines: list[str]) -> Records | None:
     """Lines of `key: value`, below at most a title and a rule."""
-    lines = [line for line in text.splitlines() if line.strip()][:MAX_FACTS]
+    lines = lines[:MAX_FACTS]
+    if sum(": " in line for line in lines) * 3 < (len(lines) - 2) * 2:
+        return None
     matches = [match for line in lines if (match := _KEYED_LINE.match(line)) and _is_entry(line)]
     enough = 1 if matches and matches[0][0].lstrip()[0] in "-*" else _FEW_LINES
     if len(matches) < enough or len(matches) * 3 < (len(lines) - 2) * 2:

@@ -2,8 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from operator import itemgetter
@@ -14,7 +13,14 @@ from handoffaudit.validation.layers.grounding.derived import SourceOperands
 from handoffaudit.validation.layers.grounding.known_days import KnownDays
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
-from handoffaudit.validation.layers.grounding.records import MAX_FACTS, Fact, Records, records_of, records_of_leaves
+from handoffaudit.validation.layers.grounding.records import (
+    MAX_FACTS,
+    Fact,
+    Records,
+    is_paragraphs,
+    records_of,
+    records_of_leaves,
+)
 from handoffaudit.validation.layers.grounding.values import Value, moments_in
 
 MAX_LEAVES = 20_000
@@ -189,6 +195,10 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
         return None
     if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
         return records_of_leaves((source.name, source.text) for source in short)
+    # prose that is seen at a glance, before any data is read
+    plain = [source.text for source in sources if is_paragraphs(source.text)]
+    if sum(map(len, plain)) > most_prose or any(map(_is_sentence, plain)):
+        return None
     prose, first = 0, 0
     facts: list[Fact] = []
     for source in sources:
@@ -199,7 +209,7 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
                 return None
         else:
             found = islice(records.facts, MAX_FACTS - len(facts))
-            facts += [replace(fact, record=fact.record + first) for fact in found] if first else found
+            facts += [fact._replace(record=fact.record + first) for fact in found] if first else found
             first += max((fact.record for fact in records.facts), default=0)
         if len(facts) >= MAX_FACTS:
             break
@@ -257,13 +267,13 @@ def _walk(value: object, path: str) -> Iterator[Source]:
     while waiting:
         name, item = waiting.pop()
         name = name[:_LONGEST_NAME]
-        if isinstance(item, Mapping):
+        if isinstance(item, str):
+            yield Source(name, item)
+        elif isinstance(item, dict):
             # in the order of the keys, since what an object says does not depend on how it was written
             fields = sorted(((str(key), inner) for key, inner in item.items()), key=_FIRST, reverse=True)
             waiting += [(f"{name}.{key}" if name else key, inner) for key, inner in fields]
         elif isinstance(item, list | tuple):
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
-        elif isinstance(item, str):
-            yield Source(name, item)
         elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
             yield Source(name, str(item).lower() if isinstance(item, bool) else str(item))

@@ -34,6 +34,9 @@ _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
+# the groups that a number ends with
+_AMOUNT = frozenset({"number", "unit"})
+_SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 
 
@@ -124,21 +127,22 @@ def _figures(text: str) -> Iterator[Value]:
         start, end = match.span()
         if start < done:
             continue
+        form = match.lastgroup
         before = text[start - 1] if start else " "
         after = text[end] if end < len(text) else " "
-        if before.isalnum() or before in "_#" or ((after.isalpha() or after == "_") and match["number"] is not None):
+        if before.isalnum() or before in "_#" or ((after.isalpha() or after == "_") and form in _AMOUNT):
             start, end = _identifier_around(text, start, end)
             done = end
             value = _identifier(text[start:end], start)
             if value:
                 yield value
-        elif match["date"] is not None:
+        elif form == "date":
             yield Value("date", start, end, match.group())
-        elif match["time"] is not None:
+        elif form == "time":
             yield Value("time", start, end, match.group())
         elif not (before == "-" and start > 1 and text[start - 2].isalpha()):
+            unit = match["unit"] if form == "unit" else ""
             whole = match.group()
-            unit = match["unit"] or ""
             yield Value("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
 
 
@@ -166,7 +170,7 @@ def _identifier(token: str, start: int) -> Value | None:
 
 
 def _spelled(text: str) -> Iterator[Value]:
-    for word in sorted(NUMBER_WORDS.keys() & set(text.split())):
+    for word in sorted(_SPELLED_NUMBERS.intersection(text.split())):
         at = text.find(word)
         while at >= 0:
             end = at + len(word)
@@ -181,17 +185,20 @@ def _names(text: str) -> Iterator[Value]:
         if start and (text[start - 1].isalnum() or text[start - 1] in "_@/"):
             continue
         found = match.group().rstrip(".'\u2019&-")
-        opens = opens_sentence(text, start)
-        while found and _bare(found.partition(" ")[0]) in NOT_NAMES:
-            start += len(found) - len(found.partition(" ")[2])
-            found, opens = found.partition(" ")[2], False
-        if found and found[0].isupper() and not (opens and " " not in found):
+        first, _, rest = found.partition(" ")
+        shortened = False
+        while first and _bare(first) in NOT_NAMES:
+            start += len(found) - len(rest)
+            found, shortened = rest, True
+            first, _, rest = found.partition(" ")
+        if found and found[0].isupper() and (rest or shortened or not opens_sentence(text, start)):
             yield Value("name", start, start + len(found), found)
 
 
 def _bare(word: str) -> str:
     """`I` of `I'm`, `here` of `Here's`."""
-    return word.lower().replace("\u2019", "'").partition("'")[0].rstrip(".")
+    lowered = word.lower()
+    return lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")
 
 
 def opens_sentence(text: str, at: int) -> bool:

@@ -14,9 +14,10 @@ from handoffaudit.dashboard.policy_pages import PolicyPage, moved_on
 from handoffaudit.dashboard.policy_views import Editing
 from handoffaudit.dashboard.strictness_editor import Editor, editor_for, editor_for_new, editor_from
 from handoffaudit.dashboard.strictness_words import NAMES, lines, type_name
-from handoffaudit.policy import kinds, strictness
+from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.strictness import Stale, Table
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.versions import Stale, Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Strictness, TypePolicy
 
 TEMPLATE = "dashboard/strictness/table.html"
@@ -51,7 +52,7 @@ def delete(request: HttpRequest, who: Who) -> HttpResponse:
         saved = strictness.delete_row(
             tenant=who.tenant,
             base_version=editor.base_version,
-            handoff_type=editor.row,
+            name=editor.row,
             actor=who.person.username,
             note=editor.note,
         )
@@ -65,7 +66,7 @@ def delete(request: HttpRequest, who: Who) -> HttpResponse:
     )
 
 
-def _asked_for(request: HttpRequest, who: Who, now: Table) -> Editor | None:
+def _asked_for(request: HttpRequest, who: Who, now: Table[TypePolicy]) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
     if again := EDITING.asked_for(request, who):
@@ -76,7 +77,7 @@ def _asked_for(request: HttpRequest, who: Who, now: Table) -> Editor | None:
     return editor_for(now, row) if row else None
 
 
-def _page(request: HttpRequest, now: Table, editor: Editor | None, status: int = 200) -> HttpResponse:
+def _page(request: HttpRequest, now: Table[TypePolicy], editor: Editor | None, status: int = 200) -> HttpResponse:
     rows = [_row(row, editor) for row in now.rows]
     known = any(row.editor for row in rows)
     context: dict[str, Any] = {

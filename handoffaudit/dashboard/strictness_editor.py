@@ -11,10 +11,10 @@ from handoffaudit.dashboard.policy_drafts import Draft, sent
 from handoffaudit.dashboard.policy_fields import Field, plain_menu
 from handoffaudit.dashboard.strictness_words import GROUPS, HELP, NAMES, choices, lines
 from handoffaudit.handoffs import queries
-from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
-from handoffaudit.policy.strictness import Table
+from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
 
@@ -69,7 +69,7 @@ class Editor(Draft[TypePolicy]):
         for error in invalid.errors:
             self.keep(error.field, error)
 
-    def meet(self, current: Table) -> None:
+    def meet(self, current: Table[TypePolicy]) -> None:
         theirs = current.row(self.row)
         self.gone = bool(self.row) and theirs is None
         mine = self.read()
@@ -80,14 +80,14 @@ class Editor(Draft[TypePolicy]):
         """The row as it stands in the fields; raises `InvalidPolicy`."""
         return parse_row(self.values)
 
-    def rows(self, now: Table) -> Iterable[TypePolicy]:
+    def rows(self, now: Table[TypePolicy]) -> Iterable[TypePolicy]:
         row = self.read()
         if self.is_new and now.row(row.handoff_type):
             remedy = "Edit that row instead."
             raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
         return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
 
-    def touched(self, tenant: Tenant, now: Table, rows: Iterable[TypePolicy]) -> list[str]:
+    def touched(self, tenant: Tenant, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
         if self.row != ANY_OTHER_TYPE:
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
@@ -108,11 +108,11 @@ class Editor(Draft[TypePolicy]):
         )
 
 
-def editor_for(table: Table, row: TypePolicy) -> Editor:
+def editor_for(table: Table[TypePolicy], row: TypePolicy) -> Editor:
     return Editor(row=row.handoff_type, base_version=table.version, values=to_plain(row))
 
 
-def editor_for_new(table: Table) -> Editor:
+def editor_for_new(table: Table[TypePolicy]) -> Editor:
     """Begins with what the type follows now: the row for any other type."""
     other = table.row(ANY_OTHER_TYPE)
     values = to_plain(other) if other else {}

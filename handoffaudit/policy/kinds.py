@@ -9,7 +9,7 @@ from handoffaudit.policy.models import Kind
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import Versions
 from handoffaudit.validation.business_rules import BusinessRuleSet
-from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 
 strictness: Versions[TypePolicy] = Versions(
     kind=Kind.STRICTNESS,
@@ -20,6 +20,7 @@ strictness: Versions[TypePolicy] = Versions(
     checked=parsing.checked_table,
     plain=parsing.to_plain,
     compared=parsing.to_plain,
+    stays=ANY_OTHER_TYPE,
 )
 rules: Versions[BusinessRuleSet] = Versions(
     kind=Kind.RULES,

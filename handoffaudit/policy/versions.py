@@ -68,6 +68,7 @@ class Versions(Generic[R]):
     `listed`: the name of the list of rows in the plain content. `parse` makes rows of plain ones, `checked` puts rows
     in order and refuses those that cannot stand together; both raise `InvalidPolicy`. `plain` is a row as JSON values,
     `compared` the same for telling differences. `renewed`, of a row that changed and the row in force: what is saved.
+    `stays`: the name of the row that cannot be deleted.
     """
 
     kind: Kind
@@ -79,6 +80,7 @@ class Versions(Generic[R]):
     plain: Callable[[R], dict[str, Any]]
     compared: Callable[[R], Mapping[str, Any]]
     renewed: Callable[[R, R | None], R] = _as_given
+    stays: str | None = None
 
     @property
     def as_shipped(self) -> Table[R]:
@@ -151,6 +153,9 @@ class Versions(Generic[R]):
     @transaction.atomic
     def delete_row(self, *, tenant: Tenant, base_version: int, name: str, actor: str, note: str = "") -> Table[R]:
         """The table without the row of that name."""
+        if name == self.stays:
+            remedy = "Change it, or add rows for single types."
+            raise InvalidPolicy([PolicyError(name, "", None, "This row has to stay.", remedy)])
         lock(tenant)
         table = self._unchanged(tenant, base_version)
         if table.row(name) is None:

@@ -12,8 +12,8 @@ from django.utils import timezone
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.policy import rule_sets, strictness
-from handoffaudit.policy.kinds import KINDS
+from handoffaudit.policy import rule_sets
+from handoffaudit.policy.kinds import KINDS, strictness
 from handoffaudit.policy.parsing import to_plain
 from tests.access.support import api_operations, api_page_names, everything
 from tests.api.support import client, make_key, problem
@@ -64,7 +64,7 @@ class World:
             ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
             ("PUT", "/strictness"): {
                 "base_version": 0,
-                "rows": [to_plain(row) for row in strictness.AS_SHIPPED.rows if row.handoff_type in ("*", "deal_data")],
+                "rows": [to_plain(row) for row in strictness.as_shipped.rows if row.handoff_type in ("*", "deal_data")],
             },
             ("PUT", "/rules"): {"base_version": 0, "sets": [rule_sets.to_plain(one) for one in rule_sets.examples()]},
             ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},

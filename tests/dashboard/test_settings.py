@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import keys, people
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Role, Tenant
-from handoffaudit.policy import strictness
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import TypePolicy
 
 PAGE = "/t/acme/settings/"

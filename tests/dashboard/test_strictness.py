@@ -5,9 +5,9 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.policy import strictness
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.parsing import to_plain
-from handoffaudit.policy.strictness import Table
+from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import TypePolicy
 
 PAGE = "/t/acme/strictness/"
@@ -42,7 +42,7 @@ def form(tenant: Tenant, row: str, base: int, **changed: Any) -> dict[str, Any]:
     return {**plain, "handoff_type": row, "layers": layers, "row": row, "base_version": base, "note": ""} | changed
 
 
-def save_budget(tenant: Tenant, budget: int, actor: str = "bob", handoff_type: str = "deal_data") -> Table:
+def save_budget(tenant: Tenant, budget: int, actor: str = "bob", handoff_type: str = "deal_data") -> Table[TypePolicy]:
     now = strictness.current(tenant)
     row = dataclasses.replace(row_of(tenant, handoff_type), token_budget=budget)
     return strictness.upsert_row(tenant=tenant, base_version=now.version, row=row, actor=actor)
@@ -251,7 +251,7 @@ def test_a_stale_edit_is_told_with_both_values_and_can_be_made_again(
 
 def test_an_edit_of_a_row_that_somebody_deleted_is_told(as_admin: Client, tenant: Tenant) -> None:
     data = form(tenant, "notification", 0, token_budget="7777")
-    strictness.delete_row(tenant=tenant, base_version=0, handoff_type="notification", actor="bob")
+    strictness.delete_row(tenant=tenant, base_version=0, name="notification", actor="bob")
     response = as_admin.post(f"{PAGE}save/", data)
     assert response.status_code == 409
     assert "The row notification was deleted" in response.text

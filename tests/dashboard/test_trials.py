@@ -13,8 +13,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import trials
 from handoffaudit.handoffs.models import Handoff, Trial
-from handoffaudit.policy import strictness
-from handoffaudit.policy.kinds import rules, schemas
+from handoffaudit.policy.kinds import rules, schemas, strictness
 from handoffaudit.policy.parsing import to_plain
 from handoffaudit.policy.rule_sets import examples
 

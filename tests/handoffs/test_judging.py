@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import ingest, judging, outcomes, queries, sweeping
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
-from handoffaudit.policy import strictness
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import Mode, TypePolicy
 from tests.handoffs.support import (

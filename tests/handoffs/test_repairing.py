@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs import comparing, queries, remedies, repairing
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.policy import strictness
+from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -42,7 +42,7 @@ def test_without_being_asked_nothing_is_repaired(tenant: Tenant) -> None:
 
 
 def test_a_type_can_have_what_is_rejected_repaired(tenant: Tenant) -> None:
-    rows = [replace(row, repair=True) if row.handoff_type == "*" else row for row in strictness.AS_SHIPPED.rows]
+    rows = [replace(row, repair=True) if row.handoff_type == "*" else row for row in strictness.as_shipped.rows]
     strictness.save(tenant=tenant, base_version=0, rows=rows, actor="ada")
     first = judged(tenant, without_meta(), handoff_id="h")
     assert (first.state, Handoff.objects.get(repaired=True).state) == (State.SUPERSEDED, State.ACCEPTED)

@@ -9,8 +9,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import trials
 from handoffaudit.handoffs.models import Handoff, State, Trial
-from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.parsing import to_plain
 from tests.handoffs.support import NOT_JSON, circular, judged, payload, submit
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 def table(**changes: object) -> dict[str, object]:
     """The table as shipped with `research_result` changed."""
-    rows = [to_plain(row) for row in strictness.AS_SHIPPED.rows]
+    rows = [to_plain(row) for row in strictness.as_shipped.rows]
     return {"rows": [row | changes if row["handoff_type"] == "research_result" else row for row in rows]}
 
 

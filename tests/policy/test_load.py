@@ -5,9 +5,8 @@ from django.db import connections
 from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.policy import strictness
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.kinds import rules, schemas
+from handoffaudit.policy.kinds import rules, schemas, strictness
 from handoffaudit.policy.load import draft, load
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.rule_sets import examples
@@ -30,7 +29,7 @@ def test_a_saved_version_is_in_force_at_once_in_its_tenant_only(tenant: Tenant, 
     assert load(tenant.pk).version == 1
     assert load(tenant.pk).policy_for("x").token_budget == 5
     assert load(other_tenant.pk).policy_for("x").token_budget == 2000
-    strictness.delete_row(tenant=tenant, base_version=1, handoff_type="x", actor="ada")
+    strictness.delete_row(tenant=tenant, base_version=1, name="x", actor="ada")
     assert load(tenant.pk).version == 2
     assert load(tenant.pk).policy_for("x").token_budget == 2000
 

@@ -7,21 +7,21 @@ from django.db import connections
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy import strictness
 from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
+from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.policy.strictness import Stale, Table
+from handoffaudit.policy.versions import Stale, Table
 from handoffaudit.validation.config import Mode, Strictness, TypePolicy
 
 
-def with_budget(table: Table, budget: int, handoff_type: str = "deal_data") -> list[TypePolicy]:
+def with_budget(table: Table[TypePolicy], budget: int, handoff_type: str = "deal_data") -> list[TypePolicy]:
     return [
         dataclasses.replace(row, token_budget=budget) if row.handoff_type == handoff_type else row for row in table.rows
     ]
 
 
-def save(tenant: Tenant, base: int, budget: int, actor: str = "ada") -> Table:
+def save(tenant: Tenant, base: int, budget: int, actor: str = "ada") -> Table[TypePolicy]:
     rows = with_budget(strictness.current(tenant), budget)
     return strictness.save(tenant=tenant, base_version=base, rows=rows, actor=actor)
 
@@ -93,21 +93,21 @@ def test_a_row_is_added_changed_and_deleted(tenant: Tenant) -> None:
     changed = strictness.upsert_row(tenant=tenant, base_version=1, row=lenient, actor="ada")
     assert changed.row("invoice") == lenient
     assert len(changed.rows) == len(added.rows)
-    deleted = strictness.delete_row(tenant=tenant, base_version=2, handoff_type="invoice", actor="ada")
+    deleted = strictness.delete_row(tenant=tenant, base_version=2, name="invoice", actor="ada")
     assert deleted.row("invoice") is None
     assert deleted.version == 3
 
 
 def test_the_row_for_any_other_type_can_be_changed_but_not_deleted(tenant: Tenant) -> None:
     with pytest.raises(InvalidPolicy, match="has to stay"):
-        strictness.delete_row(tenant=tenant, base_version=0, handoff_type="*", actor="ada")
+        strictness.delete_row(tenant=tenant, base_version=0, name="*", actor="ada")
     row = TypePolicy("*", token_budget=900)
     assert strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada").rows[-1] == row
 
 
 def test_a_row_that_is_not_there_cannot_be_deleted(tenant: Tenant) -> None:
     with pytest.raises(InvalidPolicy, match="no such row"):
-        strictness.delete_row(tenant=tenant, base_version=0, handoff_type="invoice", actor="ada")
+        strictness.delete_row(tenant=tenant, base_version=0, name="invoice", actor="ada")
 
 
 def test_changes_of_rows_on_an_old_version_are_told(tenant: Tenant) -> None:
@@ -115,7 +115,7 @@ def test_changes_of_rows_on_an_old_version_are_told(tenant: Tenant) -> None:
     with pytest.raises(Stale):
         strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("invoice"), actor="bob")
     with pytest.raises(Stale):
-        strictness.delete_row(tenant=tenant, base_version=0, handoff_type="deal_data", actor="bob")
+        strictness.delete_row(tenant=tenant, base_version=0, name="deal_data", actor="bob")
     with pytest.raises(Stale):
         strictness.revert(tenant=tenant, to_version=0, base_version=0, actor="bob")
 
@@ -127,7 +127,7 @@ def test_going_back_is_a_new_version_with_the_old_rows(tenant: Tenant) -> None:
     assert (back.version, back.rows, back.changed_by) == (3, first.rows, "bob")
     assert back.note == "Reverted to version 1"
     shipped = strictness.revert(tenant=tenant, to_version=0, base_version=3, actor="bob")
-    assert shipped.rows == strictness.AS_SHIPPED.rows
+    assert shipped.rows == strictness.as_shipped.rows
 
 
 def test_a_version_of_another_tenant_is_not_there(tenant: Tenant, other_tenant: Tenant) -> None:
@@ -140,7 +140,7 @@ def test_a_version_of_another_tenant_is_not_there(tenant: Tenant, other_tenant: 
 
 def test_the_history_tells_each_version_with_what_it_changed(tenant: Tenant) -> None:
     save(tenant, 0, 3000)
-    strictness.delete_row(tenant=tenant, base_version=1, handoff_type="notification", actor="bob")
+    strictness.delete_row(tenant=tenant, base_version=1, name="notification", actor="bob")
     versions = strictness.history(tenant)
     assert [version.table.version for version in versions] == [2, 1, 0]
     assert [(change.row, change.field) for change in versions[0].changes] == [("notification", "row")]

@@ -48,7 +48,8 @@ def as_admin(admin: Person) -> Client:
 def strictness_form(tenant: Tenant, row: str, **changed: Any) -> dict[str, Any]:
     policy = strictness.current(tenant).row(row or "*")
     assert policy is not None
-    plain = to_plain(policy)
+    # as browsers do, which send nothing for an empty box
+    plain = {name: value for name, value in to_plain(policy).items() if value is not False}
     layers = [layer for layer, on in plain.pop("layers").items() if on]
     return {**plain, "handoff_type": row, "layers": layers, "row": row, "base_version": 0, "note": "why"} | changed
 

@@ -71,4 +71,4 @@ def test_what_lacks_a_field_is_no_block(text: Any) -> None:
 def test_hostile_text_takes_bounded_time(text: str) -> None:
     started = time.perf_counter()
     read_block(text)
-    assert time.perf_counter() - started < 0.5
+    assert time.perf_counter() - started < 2

@@ -90,4 +90,4 @@ def test_hostile_reports_take_bounded_time(document: dict[str, Any]) -> None:
     started = time.perf_counter()
     finding = judge_report(document)
     assert finding.reason is not None
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < 3

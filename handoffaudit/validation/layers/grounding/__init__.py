@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.claims import Claim, ClaimType
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
@@ -31,6 +31,7 @@ MOST_VALUES = 5_000
 MOST_WEIGHED = 10_000_000
 _PER_CLAIM = 200
 _SHOWN_SOURCES = 3
+_SHOWN_TEXTS = 3
 _DESCRIBES_ITSELF = frozenset({"summary", "problem_type"})
 _KINDS: Final = {
     "number": "the number",
@@ -76,7 +77,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     index = SourceIndex.of(sources)
     most, statements = _affordable(claims, index)
     marked = [
-        (claim, ground(claim.text, index, most, statements=statements) if states else [])
+        (claim, _told_of(claim, ground(claim.text, index, most, statements=statements)) if states else [])
         for claim, states in zip(claims, stating, strict=True)
     ]
     subject.findings.claims = tuple(_with_marks(claim, marks) for claim, marks in marked)
@@ -86,6 +87,13 @@ def check(subject: Subject) -> Iterable[Issue]:
         subject.findings.notes.setdefault(name, f"of each claim only the first {counted(most, 'value')} were looked up")
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
     return bounded(_issues(marked, sources, severity))
+
+
+def _told_of(claim: Claim, marks: list[Mark]) -> list[Mark]:
+    """Without the wording of an assumption: what is assumed restates nothing, though its values may be looked up."""
+    if claim.claim_type is not ClaimType.ASSUMPTION:
+        return marks
+    return [mark for mark in marks if mark.kind != "wording"]
 
 
 def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]:
@@ -128,7 +136,9 @@ def _issues(
     for claim, marks in sorted(marked, key=lambda one: dotted(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
-            alike.setdefault((mark.kind, mark.text), []).append(mark)
+            # wording that has no counterpart in the sources was found by one judgement of the whole claim
+            is_departure = mark.kind == "wording" and not mark.closest
+            alike.setdefault((mark.kind, "" if is_departure else mark.text), []).append(mark)
         if alike:
             looked_in = looked_in or _looked_in(sources)
             claimed = clean(dotted(claim.location))
@@ -147,8 +157,9 @@ def _ungrounded(marks: list[Mark]) -> list[Mark]:
 
 def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
     mark, times = same[0], len(same)
-    said = f"{claimed} gives {_KINDS[mark.kind]} {shown(mark.text)}"
-    often = f" {times:,} times" if times > 1 else ""
+    texts = list(dict.fromkeys(shown(one.text) for one in same))
+    said = f"{claimed} gives {_KINDS[mark.kind]} {_listed(texts)}"
+    often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
     near = f"The closest there is {shown(mark.closest)}; take that, or supply the source of {shown(mark.text)}."
     return make(
@@ -167,6 +178,12 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
         count=times,
         claim_id=claim.claim_id,
     )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """`"a", "b" and 3 more`."""
+    shown_texts = ", ".join(texts[:_SHOWN_TEXTS])
+    return f"{shown_texts} and {len(texts) - _SHOWN_TEXTS:,} more" if len(texts) > _SHOWN_TEXTS else shown_texts
 
 
 def _looked_in(sources: Sequence[Source]) -> str:

@@ -67,3 +67,20 @@ def test_how_sure_a_sender_is_needs_no_source() -> None:
     assert told(judged("assistant", {"confidence": 0.8})) == []
     assert told(judged("assistant", {"share": 0.8})) == ["grounding.number"]
     assert told(judged("assistant", {"confidence": "As sure as Mia Garcia was on 12 May 2024."}))
+
+
+REPORT = {"report": "Revenue was 1,200 euros in March, as the bank in Porto wrote."}
+
+
+def test_departing_wording_is_one_finding_of_its_claim() -> None:
+    issues = judged("assistant", {"text": "Lorries of every colour queued 4711 hours at dawn."}, REPORT).issues
+    wording = [issue for issue in issues if issue.code == "grounding.wording"]
+    assert len(wording) == 1
+    assert wording[0].metadata["count"] > 1
+    assert '"Lorries' in wording[0].message
+    assert [issue.code for issue in issues].count("grounding.number") == 1
+
+
+def test_an_assumption_restates_nothing_and_its_values_are_looked_up() -> None:
+    text = "Lorries of every colour queue 4711 hours at dawn."
+    assert told(judged("assistant", {"text": text, "assumptions": ["text"]}, REPORT)) == ["grounding.number"]

@@ -192,7 +192,7 @@ class _Filler:
             rows.events.append([pk, tenant, at, "system", "handoffaudit", "validating", state, "; ".join(codes)])
         if index % BODY_OF_EVERY == 0 and state != State.RECEIVED:
             sample = self.random.choice(self.samples)
-            rows.bodies.append([pk, sample.original, sample.context, sample.evidence])
+            rows.bodies.append([pk, sample.original, sample.context, sample.evidence, None])
             rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])
             self.shown.append((str(pk), state))
 

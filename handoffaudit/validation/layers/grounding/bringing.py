@@ -65,7 +65,8 @@ def _call_of(name: str) -> "re.Pattern[bytes]":
     """A call as models write it, also inside a text, where its quotation marks are escaped."""
     escaped = re.escape(name.encode("utf-8", "surrogatepass"))
     return re.compile(
-        rb'\\{0,3}"name\\{0,3}": ?\\{0,3}"'
+        # no backslash before the first mark: a pattern that begins with plain text is found many times faster
+        rb'"name\\{0,3}": ?\\{0,3}"'
         + escaped
         + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
     )

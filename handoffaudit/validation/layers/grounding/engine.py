@@ -79,7 +79,7 @@ def _place(mark: Mark) -> tuple[int, int]:
 
 def _value_marks(text: str, index: SourceIndex, values: Sequence[Value]) -> list[Mark]:
     lookup = Lookup(text, index)
-    marks = []
+    marks: list[Mark] = []
     for value in values:
         if value.kind == "number" and _is_list_marker(text, value):
             continue
@@ -107,7 +107,7 @@ def _is_label(text: str, value: Value) -> bool:
     after = text[value.end : value.end + 3].lstrip("*_ ")
     if after[:1] == ":":
         return True
-    line = text[max(0, value.start - 100) : value.start].rpartition("\n")[2].lstrip()
-    return line.startswith("#") or (
+    before = text[max(0, value.start - 100) : value.start]
+    return ("#" in before and before.rpartition("\n")[2].lstrip().startswith("#")) or (
         text[max(0, value.start - 2) : value.start] == "**" and text[value.end : value.end + 2] == "**"
     )

@@ -45,14 +45,19 @@ _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 class SourceIndex:
     """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case."""
 
-    __slots__ = ("__dict__", "_found", "_texts", "folded", "sources", "text")
+    __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "sources", "text")
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self.sources = sources
-        self._texts = [_unescaped(source.text) for source in sources]
+        self._texts = [source.text for source in sources]
         self.text = _JOINT.join(self._texts)
+        if "\\u" in self.text or "\\x" in self.text:
+            self._texts = [_unescaped(text) for text in self._texts]
+            self.text = _JOINT.join(self._texts)
         self.folded = _lowered(self.text)
         self._found: dict[str, int] = {}
+        # the runs of digits alone, once the figures were read
+        self._digits: frozenset[str] | None = None
 
     @classmethod
     def of(cls, sources: Iterable[Source]) -> "SourceIndex":
@@ -66,7 +71,7 @@ class SourceIndex:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return list(accumulate((len(text) + len(_JOINT) for text in self._texts), initial=0))
+        return list(accumulate([len(text) + len(_JOINT) for text in self._texts], initial=0))
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -117,7 +122,9 @@ class SourceIndex:
     @cached_property
     def figures(self) -> dict[str, None]:
         """The different runs of figures, in order of their first place."""
-        return dict.fromkeys(_FIGURES.findall(self.text))
+        found = dict.fromkeys(_FIGURES.findall(self.text))
+        self._digits = frozenset(" ".join(found).replace(".", " ").replace(",", " ").split())
+        return found
 
     @cached_property
     def numbers(self) -> dict[float, str]:
@@ -170,6 +177,8 @@ class SourceIndex:
         return known
 
     def _search(self, wanted: str) -> int:
+        if self._digits is not None and wanted.isdecimal() and wanted not in self._digits:
+            return -1
         text, size = self.folded, len(wanted)
         at = text.find(wanted)
         for _ in range(_MAX_PLACES):
@@ -230,7 +239,7 @@ def _is_sentence(text: str) -> bool:
 
 def _unescaped(text: str) -> str:
     """`text` without the spaces that JSON may write as escapes, which would run into the figures beside them."""
-    return _ESCAPED_SPACE.sub(" ", text) if "\\u" in text or "\\x" in text else text
+    return _ESCAPED_SPACE.sub(" ", text)
 
 
 def _plain_words(text: str) -> list[str]:
@@ -271,7 +280,7 @@ def _walk(value: object, path: str) -> Iterator[Source]:
             yield Source(name, item)
         elif isinstance(item, dict):
             # in the order of the keys, since what an object says does not depend on how it was written
-            fields = sorted(((str(key), inner) for key, inner in item.items()), key=_FIRST, reverse=True)
+            fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
             waiting += [(f"{name}.{key}" if name else key, inner) for key, inner in fields]
         elif isinstance(item, list | tuple):
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]

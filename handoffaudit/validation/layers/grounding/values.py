@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal, NamedTuple
 
 from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, NOT_NAMES, NUMBER_WORDS
@@ -65,7 +65,8 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 
 def moments_in(text: str) -> Iterator[Value]:
     """The dates and times of `text`, however many there are."""
-    return (value for finder in (_figures, _month_dates) for value in finder(text) if value.kind in ("date", "time"))
+    found = chain(_figures(text, amounts=False), _month_dates(text))
+    return (value for value in found if value.kind in ("date", "time"))
 
 
 def _start(value: Value) -> int:
@@ -121,7 +122,8 @@ def _month_dates(text: str) -> Iterator[Value]:
             yield Value("date", match.start(), match.end(), match.group())
 
 
-def _figures(text: str) -> Iterator[Value]:
+def _figures(text: str, *, amounts: bool = True) -> Iterator[Value]:
+    """All that is written with figures; without `amounts` no numbers, which are most of them."""
     done = 0
     for match in _FIGURES.finditer(text):
         start, end = match.span()
@@ -140,7 +142,7 @@ def _figures(text: str) -> Iterator[Value]:
             yield Value("date", start, end, match.group())
         elif form == "time":
             yield Value("time", start, end, match.group())
-        elif not (before == "-" and start > 1 and text[start - 2].isalpha()):
+        elif amounts and not (before == "-" and start > 1 and text[start - 2].isalpha()):
             unit = match["unit"] if form == "unit" else ""
             whole = match.group()
             yield Value("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())

@@ -50,16 +50,18 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class Asked:
+    """What was asked of a lineage's sender so far."""
+
     state: str
     actions: tuple[Taken, ...]
 
 
-def record_of(record: RemediationLog | None) -> Record | None:
-    """What was asked, the latest last."""
-    if record is None or not record.actions_taken:
+def asked_of(log: RemediationLog | None) -> Asked | None:
+    """The latest action last; None where nothing was asked."""
+    if log is None or not log.actions_taken:
         return None
-    return Record(record.state, tuple(_taken(taken) for taken in record.actions_taken))
+    return Asked(log.state, tuple(_taken(taken) for taken in log.actions_taken))
 
 
 def _taken(taken: Mapping[str, Any]) -> Taken:
@@ -73,8 +75,8 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
     action = (content or {}).get("recommended_action")
     if handoff.state != State.REJECTED or action is None:
         return ""
-    record = (content or {}).get("remediation") or {}
-    left = record.get("max_retries", 0) - record.get("retry_count", 0)
+    log = (content or {}).get("remediation") or {}
+    left = log.get("max_retries", 0) - log.get("retry_count", 0)
     more = f" After that, {counted(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
     return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
 

@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import attempts as attempt_pages
 from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.attempts import advice_of, record_of
+from handoffaudit.dashboard.attempts import advice_of, asked_of
 from handoffaudit.dashboard.claims import claims_of
 from handoffaudit.dashboard.document import PartNotFoundError, is_text, place_of, text_piece, tree
 from handoffaudit.dashboard.headline import headline
@@ -84,15 +84,15 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
 def _lineage(who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
     """The other attempts, what was asked of the sender, and whether it can be repaired here."""
     lineage = comparing.attempts(shown)
-    record = record_of(remedies.of(shown))
+    asked = asked_of(remedies.of(shown))
     advice = advice_of(shown, verdict)
     can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
     return {
         "lineage": lineage,
-        "record": record,
+        "asked": asked,
         "advice": advice,
         "can_repair": can_repair,
-        "has_lineage": bool(len(lineage) > 1 or record or advice or can_repair),
+        "has_lineage": bool(len(lineage) > 1 or asked or advice or can_repair),
     }
 
 

@@ -28,6 +28,12 @@ def placer(record: Record) -> Callable[[Location], Location]:
     return from_parts
 
 
+def hands_over(record: Record) -> bool:
+    """Whether the document has an object as its data. Where it has something else in its place, or nothing, the
+    record's data is an empty object that stands nowhere."""
+    return bool(record.data) or _find(record.document, record.data, _DEEPEST) is not None
+
+
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:
     """The place of the object `wanted` in the document, level by level."""
     if document is wanted:

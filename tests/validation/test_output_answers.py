@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from handoffaudit.validation import LLMEnvelope, LLMResult, ValidationPipeline
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.business_rules.parsing import parse_sets
@@ -90,3 +92,20 @@ def test_the_verdict_knows_its_format() -> None:
         (), handoff_id="", validation_id="v", policy=TypePolicy("*"), policy_version=0, output_hash="", validated_at=NOW
     )
     assert unread.format == ""
+
+
+@pytest.mark.parametrize("parsed", [["Up."], "Up.", None])
+def test_data_that_is_no_object_is_told_once_and_not_held_against_a_schema(parsed: Any) -> None:
+    document = output() | {"parsed_output": parsed}
+    document["envelope"]["expected_output_schema"] = {"required": ["rationale"]}
+    assert [(issue.field_path, issue.code) for issue in judge(document, "output").issues] == [
+        ("parsed_output", "structure.wrong_type")
+    ]
+
+
+def test_an_empty_object_is_held_against_a_schema() -> None:
+    document = output() | {"parsed_output": {}}
+    document["envelope"]["expected_output_schema"] = {"required": ["rationale"]}
+    assert ("parsed_output.rationale", "schema.required") in [
+        (issue.field_path, issue.code) for issue in judge(document, "output").issues
+    ]

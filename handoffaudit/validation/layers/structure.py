@@ -7,7 +7,7 @@ from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.placing import placer
+from handoffaudit.validation.placing import hands_over, placer
 
 name: Final = "structure"
 
@@ -22,9 +22,10 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
-    """What the schema registered for the type finds in the data, and what the sender's own finds beside that."""
+    """What the schema registered for the type finds in the data, and what the sender's own finds beside that. Data
+    that is no object is told of once, by its format."""
     record, registered = subject.record, subject.demands.schema
-    if registered is None and record.expected_schema is None:
+    if (registered is None and record.expected_schema is None) or not hands_over(record):
         return
     from handoffaudit.validation.data_schema import DataSchema, moved  # noqa: PLC0415  (most handoffs need none)
 

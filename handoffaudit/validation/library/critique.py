@@ -205,8 +205,8 @@ def _call_failed(error: Exception) -> Critique:
 
 
 def _found(issues: object, *, at_most_warning: bool) -> list[ValidationIssue]:
-    """The model's own findings. An output that it accepts does not fail by one of them."""
-    listed = issues if isinstance(issues, list) else []
+    """The model's own findings, objects or plain sentences. An output that it accepts does not fail by one of them."""
+    listed = [{"message": one} if isinstance(one, str) else one for one in issues] if isinstance(issues, list) else []
     found = []
     for one in (given for given in listed[:MAX_ISSUES] if isinstance(given, dict)):
         severity = _severity(one.get("severity"))

@@ -126,16 +126,23 @@ def test_the_models_own_findings() -> None:
     said = [
         {"code": "logic", "message": "It does not follow.", "severity": "ERROR"},
         {"message": "No code, and no severity that exists.", "severity": "grave"},
-        "no object",
+        "One close proves nothing.",
+        17,
     ]
     low = validate({"overall_score": 0.1, "issues": said})
     assert [(one.code, one.severity) for one in low] == [
         ("critique.low_score", "error"),
         ("logic", "error"),
         ("critique.issue", "warning"),
+        ("critique.issue", "warning"),
     ]
+    assert low[-1].message == "One close proves nothing."
     accepted = validate({"overall_score": 0.9, "issues": said})
-    assert [(one.code, one.severity) for one in accepted] == [("logic", "warning"), ("critique.issue", "warning")]
+    assert [(one.code, one.severity) for one in accepted] == [
+        ("logic", "warning"),
+        ("critique.issue", "warning"),
+        ("critique.issue", "warning"),
+    ]
     assert accepted[0].metadata == {"severity_given": "error"}
 
 

@@ -33,7 +33,7 @@ SEED = """
 import json
 from handoffaudit.accounts import keys, people, tenants
 from handoffaudit.accounts.models import Membership, Person, Role
-from handoffaudit.policy import kinds, rule_sets, strictness
+from handoffaudit.policy import kinds, rule_sets
 from handoffaudit.validation.config import TypePolicy
 
 made = [tenants.get(slug) or tenants.create(slug=slug, name=slug.capitalize(), actor="tests") for slug in slugs]
@@ -43,7 +43,7 @@ for name, role in (("mara", Role.ADMIN), ("rui", Role.REVIEWER), ("sana", Role.R
         Membership.objects.create(tenant=tenant, person=person, role=role)
 for version, length in enumerate((8, 6)):
     row = TypePolicy("visa_check", recommended_length=length)
-    strictness.upsert_row(tenant=made[0], base_version=version, row=row, actor="mara", note="Shorter chains.")
+    kinds.strictness.upsert_row(tenant=made[0], base_version=version, row=row, actor="mara", note="Shorter chains.")
 kinds.rules.save(tenant=made[0], base_version=0, rows=rule_sets.examples(), actor="mara", note="Examples.")
 visa = {"handoff_type": "visa_check", "schema": {"type": "object", "required": ["country"]}, "claim_fields": ["note"]}
 kinds.schemas.save(tenant=made[0], base_version=0, rows=kinds.schemas.parse([visa]), actor="mara")

@@ -66,7 +66,5 @@ def _call_of(name: str) -> "re.Pattern[bytes]":
     escaped = re.escape(name.encode("utf-8", "surrogatepass"))
     return re.compile(
         # no backslash before the first mark: a pattern that begins with plain text is found many times faster
-        rb'"name\\{0,3}": ?\\{0,3}"'
-        + escaped
-        + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
+        rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
     )

@@ -61,19 +61,19 @@ class Records:
 
 def records_of(text: str) -> Records | None:
     """The facts of a text that is JSON, a Python literal, CSV with a header or `key: value` lines; None for prose."""
-    start = text.lstrip()[:1]
-    if start in _BRACKETS:
+    if is_literal(text):
         value = _parsed(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
-    if is_paragraphs(text):
+    # lines as long as these are paragraphs
+    if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
         return None
     lines = [line for line in text.splitlines() if line.strip()]
     return _table(lines) or (_keyed_lines(lines) if ": " in text else None)
 
 
-def is_paragraphs(text: str) -> bool:
-    """Whether a text is seen to be prose by the length of its lines."""
-    return len(text) > _LONGEST_LINE * (text.count("\n") + 1) and text.lstrip()[:1] not in _BRACKETS
+def is_literal(text: str) -> bool:
+    """Whether a text begins as JSON and Python's literals do."""
+    return text.lstrip()[:1] in _BRACKETS
 
 
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
 from operator import itemgetter
@@ -17,7 +17,7 @@ from handoffaudit.validation.layers.grounding.records import (
     MAX_FACTS,
     Fact,
     Records,
-    is_paragraphs,
+    is_literal,
     records_of,
     records_of_leaves,
 )
@@ -204,14 +204,37 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
         return None
     if len(short) > 1 and sum(len(source.text) for source in long) <= most_prose:
         return records_of_leaves((source.name, source.text) for source in short)
-    # prose that is seen at a glance, before any data is read
-    plain = [source.text for source in sources if is_paragraphs(source.text)]
-    if sum(map(len, plain)) > most_prose or any(map(_is_sentence, plain)):
-        return None
+    read = _read_lines(sources, most_prose)
+    return None if read is None else _together(sources, read, most_prose)
+
+
+def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Records] | None:
+    """The facts of the sources that are lines of data, by their place; None where there is prose. Seen before anything
+    is parsed."""
+    read: dict[int, Records] = {}
+    prose = facts = 0
+    for at, source in enumerate(sources):
+        if is_literal(source.text):
+            continue
+        records = records_of(source.text)
+        if records is None:
+            prose += len(source.text)
+            if prose > most_prose or _is_sentence(source.text):
+                return None
+            continue
+        read[at] = records
+        facts += len(records.facts)
+        if facts >= MAX_FACTS:
+            break
+    return read
+
+
+def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
+    """The facts of all sources in their order, the records of each numbered on from those before."""
     prose, first = 0, 0
     facts: list[Fact] = []
-    for source in sources:
-        records = records_of(source.text)
+    for at, source in enumerate(sources):
+        records = read.get(at) or (records_of(source.text) if is_literal(source.text) else None)
         if records is None:
             prose += len(source.text)
             if prose > most_prose or _is_sentence(source.text):

@@ -1,6 +1,6 @@
 """Claimed rows through the pipeline and back. No transaction is open while the layers run."""
 
-from collections.abc import Iterator
+import time
 from itertools import groupby
 
 import structlog
@@ -11,6 +11,7 @@ from handoffaudit.handoffs import attempts, claims, counts, lineage, listening, 
 from handoffaudit.handoffs.claims import Claim
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.outcomes import Judged
+from handoffaudit.handoffs.parts import parts
 from handoffaudit.handoffs.repairing import Repaired
 from handoffaudit.handoffs.verdicts import Before, verdict_on
 from handoffaudit.policy import load
@@ -18,8 +19,6 @@ from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 log = structlog.get_logger(__name__)
-
-PART_BYTES = 4 * 1024 * 1024
 
 
 def drain() -> int:
@@ -33,21 +32,15 @@ def drain() -> int:
 
 def judge(claim: Claim) -> int:
     """Judges what a claim holds and stores it where the claim still stands; how many were stored."""
-    return sum(_judge(Claim(claim.token, part)) for part in _parts(claim.handoffs))
-
-
-def _parts(handoffs: list[Handoff]) -> Iterator[list[Handoff]]:
-    """So many at a time that their documents fit into memory together."""
-    part: list[Handoff] = []
-    size = 0
-    for handoff in handoffs:
-        if part and size + handoff.size_bytes > PART_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(handoff)
-        size += handoff.size_bytes
-    if part:
-        yield part
+    stored = 0
+    renewed = time.monotonic()
+    for part in parts(claim.handoffs):
+        if time.monotonic() - renewed > settings.CLAIM_SECONDS / 3:
+            # Else others would judge the rest of a claim of slow ones, too.
+            claims.renew(claim)
+            renewed = time.monotonic()
+        stored += _judge(Claim(claim.token, part))
+    return stored
 
 
 def _judge(claim: Claim) -> int:

@@ -17,6 +17,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import lineage, waking
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
+from handoffaudit.handoffs.parts import parts
 from handoffaudit.handoffs.verdicts import Before, verdict_on
 from handoffaudit.policy import load
 from handoffaudit.policy.models import Kind
@@ -29,6 +30,7 @@ MOST = 5000
 PART = 20
 MOST_SHOWN = 200
 TRIES = 3
+MOST_UNFINISHED = 5
 KEPT = timedelta(days=7)
 
 
@@ -50,6 +52,7 @@ def start(
     load.draft(tenant.pk, kind, content)
     # What was tried a week ago is of no use to anybody, and drafts may be large.
     Trial.objects.filter(tenant=tenant, started_at__lt=timezone.now() - KEPT).delete()
+    _make_room(tenant)
     trial = Trial(
         tenant=tenant,
         kind=kind,
@@ -66,6 +69,15 @@ def start(
     trial.save()
     waking.wake_trials()
     return trial
+
+
+def _make_room(tenant: Tenant) -> None:
+    """Ends the oldest that wait: trials of all tenants run one after another, and none may fill the queue."""
+    unfinished = Trial.objects.filter(tenant=tenant, finished_at=None).order_by("-id")
+    too_many = list(unfinished.values_list("pk", flat=True)[MOST_UNFINISHED - 1 :])
+    Trial.objects.filter(pk__in=too_many, finished_at=None).update(
+        finished_at=timezone.now(), error="It was not run to its end: newer trials took its place.", claim=None
+    )
 
 
 def get(tenant: Tenant, pk: uuid.UUID) -> Trial:
@@ -112,12 +124,14 @@ def _run(trial: Trial) -> bool:
     in_force = load.load(trial.tenant_id)
     draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
     while trial.judged < trial.total:
-        part = list(_next(trial))
-        if not part:
+        found = list(_next(trial))
+        if not found:
             break
-        _judge(trial, part, in_force, draft)
-        if not _keep(trial):
-            return False
+        # Large ones a few at a time: a part must be judged within a claim.
+        for part in parts(found):
+            _judge(trial, part, in_force, draft)
+            if not _keep(trial):
+                return False
     return _finish(trial)
 
 

@@ -99,3 +99,16 @@ def test_other_tenants_are_left_out(tenant: Tenant, other_tenant: Tenant) -> Non
     assert trial.total == 0
     with pytest.raises(Trial.DoesNotExist):
         trials.get(other_tenant, trial.pk)
+
+
+def test_newer_trials_take_the_place_of_the_oldest_that_wait(tenant: Tenant, other_tenant: Tenant) -> None:
+    judged(tenant, payload())
+    judged(other_tenant, payload(tenant_id=other_tenant.slug))
+    theirs = trials.start(tenant=other_tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="bob")
+    for _ in range(trials.MOST_UNFINISHED + 2):
+        trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    trials.run_waiting()
+    found = list(Trial.objects.filter(tenant=tenant).order_by("id").values_list("judged", flat=True))
+    assert found == [0, 0, *[1] * trials.MOST_UNFINISHED]
+    assert "newer trials" in Trial.objects.filter(tenant=tenant).earliest("id").error
+    assert Trial.objects.get(pk=theirs.pk).judged == 1

@@ -1,0 +1,40 @@
+"""Large handoffs are taken a few at a time, whichever part of what was sent is large."""
+
+import orjson
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.parts import PART_BYTES, parts
+from tests.handoffs.support import payload, submit
+
+pytestmark = pytest.mark.django_db
+LARGE = "x" * (PART_BYTES // 6)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"context": {"text": LARGE}},
+        {"evidence": [{"source": "s", "content": {"text": LARGE}}]},
+        {"document": payload(data={"text": LARGE})},
+    ],
+    ids=["context", "evidence", "document"],
+)
+def test_large_ones_are_taken_a_few_at_a_time(tenant: Tenant, sent: dict[str, object]) -> None:
+    for number in range(7):
+        submit(tenant, orjson.dumps({"document": payload(), **sent, "step": number}))
+    handoffs = list(Handoff.objects.order_by("id"))
+    found = list(parts(handoffs))
+    assert [len(part) for part in found] == [5, 2]
+    assert [handoff for part in found for handoff in part] == handoffs
+
+
+def test_small_ones_are_taken_together(tenant: Tenant) -> None:
+    for _ in range(7):
+        submit(tenant, payload())
+    assert [len(part) for part in parts(list(Handoff.objects.all()))] == [7]
+
+
+def test_none_are_no_part() -> None:
+    assert list(parts([])) == []

@@ -55,14 +55,15 @@ def _restated(marks: list[Mark]) -> list[Mark]:
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
-    """The wording that is not a mere part of a value that was found: `03` says nothing of 2024-03-12, and `80` nothing
-    of 80 %, where the sources have them."""
-    found = [mark for mark in marks if mark.status != "ungrounded" and mark.kind != "name"]
-    return [mark for mark in wording if not any(_is_part(mark, value) for value in found)]
+    """The wording that is no value, nor part of one: an ungrounded value is marked once, and `03` says nothing of
+    2024-03-12 or `80` of 80 %, where the sources have them."""
+    return [mark for mark in wording if not any(_is_part(mark, value) for value in marks)]
 
 
 def _is_part(mark: Mark, value: Mark) -> bool:
-    return value.start <= mark.start and mark.end <= value.end and len(mark.text) < len(value.text)
+    if not value.start <= mark.start <= mark.end <= value.end:
+        return False
+    return value.status == "ungrounded" or (value.kind != "name" and len(mark.text) < len(value.text))
 
 
 def _tells(text: str) -> bool:

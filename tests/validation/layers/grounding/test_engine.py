@@ -166,3 +166,5 @@ def test_a_part_of_a_value_that_was_found_is_no_wording_of_its_own() -> None:
     wording = {mark.text for mark in marks if mark.kind == "wording"}
     assert "lorries" in " ".join(wording)
     assert wording.isdisjoint({"80", "03", "12", "2024"})
+    marks = ground("Carla sold 75 lorries.", index)
+    assert [(mark.kind, mark.status) for mark in marks if mark.text == "75"] == [("number", "ungrounded")]

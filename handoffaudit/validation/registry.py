@@ -41,11 +41,18 @@ def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
     Links to folders are followed one level deep.
     """
     for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
-        try:
-            with path.open(encoding="utf-8") as file:
-                yield str(path), file.read(_LONGEST)
-        except (OSError, UnicodeDecodeError):
-            yield str(path), None
+        yield str(path), _text_of(path)
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        # whoever opens a pipe waits for its writer
+        if not path.is_file():
+            return None
+        with path.open(encoding="utf-8") as file:
+            return file.read(_LONGEST)
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def discover(files: Iterable[tuple[str, str | None]]) -> Registry:

@@ -1,5 +1,6 @@
 """Which agents are known, and what is said of a target that is not."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from handoffaudit.validation.layers import History
-from handoffaudit.validation.registry import closest_agents, discover, skill_files
+from handoffaudit.validation.registry import SKILL_FILE, closest_agents, discover, skill_files
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 
 from .support import codes, judge, payload, universal
@@ -168,3 +169,13 @@ def test_a_thousand_agents_and_a_hostile_name_take_milliseconds() -> None:
     started = time.perf_counter()
     closest_agents("agent-of-the-team-" * 10, known)
     assert time.perf_counter() - started < 3
+
+
+def test_a_pipe_that_is_called_like_a_skill_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / SKILL_FILE)
+    (tmp_path / "critic").mkdir()
+    (tmp_path / "critic" / SKILL_FILE).write_text("# How to judge")
+    found = discover(skill_files(tmp_path))
+    assert found.names == {"critic"}
+    assert found.warnings == ("Could not parse pipe. Skipping.",)

@@ -23,7 +23,9 @@ _META = "https://json-schema.org/draft/2020-12/"
 _META_STEPS = 400
 _UNEVALUATED_STEPS = 20
 _UNEVALUATED_FACTOR = 3
-_MULTIPLE_STEPS = 100
+# measured for 1e300 against 1e-300, which is exact arithmetic on long numbers; of whole numbers next to nothing
+_MULTIPLE_STEPS = 4_000
+_WHOLE_MULTIPLE_STEPS = 600
 _COMPARED_STEPS = 150
 _TEXT_PER_STEP = 16
 
@@ -178,12 +180,18 @@ def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int]) -> _Node:
     total += sum(_size(schema[key]) for key in _SIZED if key in schema)
     total += sum(_comparison(schema[key]) for key in ("enum", "const") if key in schema)
     patterns = [*_objects(schema, "patternProperties"), *(p for p in [schema.get("pattern")] if isinstance(p, str))]
-    total += sum(map(pattern_steps, patterns)) + (_MULTIPLE_STEPS if "multipleOf" in schema else 0)
+    total += sum(map(pattern_steps, patterns)) + _multiple_steps(schema.get("multipleOf"))
     node = _Node(total, deep=1 if schema.get("uniqueItems") is True else 0)
     if "unevaluatedItems" in schema or "unevaluatedProperties" in schema:
         node.steps += _UNEVALUATED_STEPS
         node.factor = _UNEVALUATED_FACTOR
     return node
+
+
+def _multiple_steps(of: Any) -> int:
+    if of is None:
+        return 0
+    return _WHOLE_MULTIPLE_STEPS if isinstance(of, int) else _MULTIPLE_STEPS
 
 
 def _comparison(allowed: Any) -> int:

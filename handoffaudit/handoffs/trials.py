@@ -157,21 +157,29 @@ def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft:
     for handoff in part:
         before = Before(histories[handoff.pk])
         now, then = (verdict_on(handoff, bodies[handoff.pk], before, config) for config in (in_force, draft))
-        if now.outcome is not then.outcome:
+        if _decided(now) != _decided(then):
             _note(trial, handoff, now, then)
     trial.judged += len(part)
     trial.reached = part[-1].pk
 
 
+def _decided(verdict: Verdict) -> tuple[Outcome, Outcome]:
+    # In shadow nothing is rejected, and what a draft would do there is what people try it for.
+    return verdict.outcome, verdict.would_decide
+
+
 def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
-    flip = f"{now.outcome.value}>{then.outcome.value}"
+    before, after = now.outcome, then.outcome
+    if before is after:
+        before, after = now.would_decide, then.would_decide
+    flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN:
         # What decides is new where it got worse, and what decided is gone where it got better.
-        deciding = then if then.outcome is not Outcome.ACCEPTED else now
+        deciding = then if after is not Outcome.ACCEPTED else now
         codes = sorted({issue.code for issue in deciding.issues})
         row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes[:5]}
-        trial.changed.append(row | {"before": now.outcome.value, "after": then.outcome.value})
+        trial.changed.append(row | {"before": before.value, "after": after.value})
 
 
 def _keep(trial: Trial, **columns: object) -> bool:

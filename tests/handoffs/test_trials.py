@@ -112,3 +112,10 @@ def test_newer_trials_take_the_place_of_the_oldest_that_wait(tenant: Tenant, oth
     assert found == [0, 0, *[1] * trials.MOST_UNFINISHED]
     assert "newer trials" in Trial.objects.filter(tenant=tenant).earliest("id").error
     assert Trial.objects.get(pk=theirs.pk).judged == 1
+
+
+def test_what_a_draft_would_do_in_shadow_is_counted(tenant: Tenant) -> None:
+    judged(tenant, payload(handoff_id="fits"))
+    strictness.save(tenant=tenant, base_version=0, rows=strictness.from_plain(table(mode="shadow")), actor="a")
+    assert tried(tenant, table(mode="shadow", token_budget=10)).flips == {"accepted>rejected": 1}
+    assert tried(tenant, table(mode="shadow")).flips == {}

@@ -14,6 +14,8 @@ PEOPLE: Final = frozenset({"client", "customer", "enduser", "human", "humanuser"
 PROGRAMS: Final = frozenset(
     {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
 )
+# kinds of problem of `universal` that ask for something new
+ORDERS: Final = frozenset({"creative", "implementation"})
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
 _HOW_SURE: Final = ("confidence",)
 _SEPARATORS = str.maketrans("", "", "-_. ")
@@ -29,7 +31,14 @@ def brings_facts(record: Record) -> str | None:
         return "a person's words bring facts of their own"
     if name in PROGRAMS or record.data.get("role") == "tool" or _was_called(record):
         return "a tool's answer brings facts of its own"
+    if _is_order(record):
+        return "an order says what is to be made: it rests on nothing unless a prompt or evidence comes with it"
     return None
+
+
+def _is_order(record: Record) -> bool:
+    asked = record.evidence or record.context.get("original_prompt")
+    return record.format == "universal" and record.handoff_type in ORDERS and not asked
 
 
 def states_nothing(claim: Claim) -> bool:

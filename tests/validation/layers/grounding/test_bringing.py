@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.verdict import Verdict
-from tests.validation.support import judge, payload
+from tests.validation.support import judge, payload, universal
 
 CONTEXT = {"policy": "Agents help with reservations."}
 CALL = '[{"name": "get_user", "arguments": "{\\"user_id\\": \\"mia_4516\\"}"}]'
@@ -84,3 +84,15 @@ def test_departing_wording_is_one_finding_of_its_claim() -> None:
 def test_an_assumption_restates_nothing_and_its_values_are_looked_up() -> None:
     text = "Lorries of every colour queue 4711 hours at dawn."
     assert told(judged("assistant", {"text": text, "assumptions": ["text"]}, REPORT)) == ["grounding.number"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("implementation", "skipped"), ("creative", "skipped"), ("research", "passed")]
+)
+def test_an_order_rests_on_nothing_unless_evidence_comes_with_it(kind: str, status: str) -> None:
+    order = universal(
+        context={"summary": "Build it.", "problem_type": kind}, payload={"working": {"note": "Room 4711 is free."}}
+    )
+    assert grounding(judge(order, envelope={"context": CONTEXT}))[0] == status
+    with_evidence = judge(order, envelope={"context": CONTEXT, "evidence": [{"source": "list", "content": "Rooms"}]})
+    assert "grounding.number" in told(with_evidence)

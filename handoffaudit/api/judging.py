@@ -1,5 +1,8 @@
 """`POST /validate` and `/repair`: the verdict on a document that is not stored, and what would mend it."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +24,9 @@ from handoffaudit.validation.verdict import verdict_to_dict
 router = Router(tags=["Judging"])
 
 INGEST = KeyWith(Scope.INGEST)
+AT_ONCE = 2
+WAIT_SECONDS = 5
+_turns = threading.BoundedSemaphore(AT_ONCE)
 
 
 @router.post(
@@ -28,7 +34,7 @@ INGEST = KeyWith(Scope.INGEST)
     auth=INGEST,
     operation_id="validate_handoff",
     summary="Judge a document without storing it",
-    response={200: VerdictOut, 403: ProblemOut, 413: ProblemOut},
+    response={200: VerdictOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
     openapi_extra=examples.JUDGE,
 )
 def validate(
@@ -36,7 +42,9 @@ def validate(
 ) -> HttpResponse:
     """The verdict that the same submission would get now, under the tenant's policy and beside the handoffs of its
     trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
-    verdict = previewing.judge(caller(request).tenant, _sent(request, declared_format, handoff_id))
+    sent = _sent(request, declared_format, handoff_id)
+    with _turn():
+        verdict = previewing.judge(caller(request).tenant, sent)
     return shapes.answer(verdict_to_dict(_judged(verdict)))
 
 
@@ -45,7 +53,7 @@ def validate(
     auth=INGEST,
     operation_id="repair_document",
     summary="A repaired candidate for a document, what was changed, and its verdict; nothing is stored",
-    response={200: RepairOut, 403: ProblemOut, 413: ProblemOut},
+    response={200: RepairOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
     openapi_extra=examples.JUDGE,
 )
 def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
@@ -53,8 +61,10 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     change; or `escalated` after three tries that did not come to a document without errors. Each try is listed with
     what it changed and what was still wrong."""
     sent = _sent(request, declared_format, handoff_id)
-    case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
-    return shapes.answer(shapes.repair_of(repairing.candidates(case)))
+    with _turn():
+        case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
+        result = repairing.candidates(case)
+    return shapes.answer(shapes.repair_of(result))
 
 
 @router.post(
@@ -71,6 +81,23 @@ def repair_stored(request: HttpRequest, reference: str) -> HttpResponse:
     except repairing.NotRepairable as error:
         raise Problem(409, "Nothing to repair", str(error)) from error
     return shapes.answer(shapes.repair_of(result))
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Judging here takes the processor from submissions, so only a few do it at once; others are told to come back."""
+    if not _turns.acquire(timeout=WAIT_SECONDS):
+        raise Problem(
+            503,
+            "Busy judging",
+            f"{AT_ONCE} documents are being judged on request already. Try again in a second, or submit it: "
+            "what is stored is judged by the workers.",
+            headers={"Retry-After": "1"},
+        )
+    try:
+        yield
+    finally:
+        _turns.release()
 
 
 def _sent(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:

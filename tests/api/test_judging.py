@@ -1,9 +1,12 @@
 """Judging without storing."""
 
+from contextlib import ExitStack
+
 import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.api import judging
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs.models import Event, Handoff
 from tests.api.support import problem
@@ -79,3 +82,15 @@ def test_a_reviewer_repairs_what_was_rejected_once(api: httpx.Client, tenant: Te
     states = {item["handoff_id"]: item["state"] for item in api.get("/handoffs/h/attempts").json()["items"]}
     assert states == {"h": "superseded", "h~2": "accepted"}
     problem(api.post("/handoffs/h/repair"), 409)
+
+
+def test_only_a_few_are_judged_on_request_at_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "WAIT_SECONDS", 0.01)
+    with ExitStack() as others:
+        for _ in range(judging.AT_ONCE):
+            others.enter_context(judging._turn())
+        for address in ("/validate", "/repair"):
+            busy = api.post(address, json=payload())
+            assert (problem(busy, 503)["title"], busy.headers["Retry-After"]) == ("Busy judging", "1")
+        assert api.post("/handoffs", json=payload()).status_code == 202
+    assert api.post("/validate", json=payload()).status_code == 200

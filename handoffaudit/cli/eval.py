@@ -44,7 +44,7 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
 )
 @policy_option
 @json_option
-def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, *, as_json: bool) -> None:
+def command(files: tuple[str, ...], layers: str, show: int, policy: tuple[str, ...], *, as_json: bool) -> None:
     """Measure layers on labelled data: how much of what is faulty they find, and how often they are wrong.
 
     A FILE holds one labelled item a line (JSONL): texts with their source, group chats, task orders, or your own
@@ -73,7 +73,7 @@ def command(files: tuple[str, ...], layers: str, show: int, policy: str | None, 
             click.echo(line)
 
 
-def _judge(names: list[str], policy: str | None) -> "Judge":
+def _judge(names: list[str], policy: tuple[str, ...]) -> "Judge":
     from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
     from handoffaudit.validation.counting import CharacterCounter, default_counter
     from handoffaudit.validation.layers import LAYERS

@@ -43,7 +43,7 @@ def command(
     output: str | None,
     form: str | None,
     type_policy: str | None,
-    policy: str | None,
+    policy: tuple[str, ...],
     root: str | None,
     *,
     as_json: bool,

@@ -46,7 +46,7 @@ def command(
     files: tuple[str, ...],
     form: str | None,
     type_policy: str | None,
-    policy: str | None,
+    policy: tuple[str, ...],
     root: str | None,
     skills: str | None,
     *,

@@ -16,7 +16,7 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rule_sets import to_plain
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules import BusinessRuleSet
 
 Sets = Table[BusinessRuleSet]
 
@@ -180,10 +180,6 @@ def set_editor(now: Sets, one: BusinessRuleSet | None) -> SetEditor:
 def json_editor(now: Sets) -> JsonEditor:
     text = orjson.dumps(kinds.rules.to_plain(now.rows), option=orjson.OPT_INDENT_2).decode()
     return JsonEditor(base_version=now.version, text=text)
-
-
-def _by_id(sets: Iterable[BusinessRuleSet]) -> dict[tuple[str, str], BusinessRule]:
-    return {(one.set_id, rule.rule_id): rule for one in sets for rule in one.rules}
 
 
 def _told(error: PolicyError) -> str:

@@ -166,3 +166,39 @@ def test_nothing_is_loaded_that_judging_needs_not(tmp_path):
     )
     told = subprocess.run([sys.executable, "-c", look, path], capture_output=True, text=True, check=True)
     assert told.stdout.splitlines()[-1] == "0 []"
+
+
+def test_policies_are_read_as_the_api_answers_them(tmp_path):
+    rule = {"rule_id": "median", "name": "Median", "rule_type": "required", "field": "median"}
+    answers = {
+        "rules": {"version": 1, "sets": [{"set_id": "s", "name": "S", "rules": [rule]}]},
+        "schemas": {"version": 1, "rows": [{"handoff_type": "research_result", "schema": {"required": ["mean"]}}]},
+    }
+    for name, answer in answers.items():
+        (tmp_path / name).write_text(json.dumps(answer))
+    text = json.dumps(payload(handoff_type="research_result"))
+
+    def codes(*names):
+        given = [part for name in names for part in ("--policy", str(tmp_path / name))]
+        (item,) = json.loads(fed(text, "validate", "-", "--json", *given).stdout)["items"]
+        return [issue["code"] for issue in item["issues"] if issue["severity"] == "error"]
+
+    assert codes("rules") == ["business_rule.required.median"]
+    assert codes("rules", "schemas") == ["schema.required"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ({"rules": []}, "neither"),
+        ({"sets": [{"set_id": "s"}]}, "no policy"),
+        ({"rows": [{"handoff_type": "a", "schema": {"type": "nonsense"}}]}, "no policy"),
+        ([], "no policy"),
+    ],
+)
+def test_what_is_no_policy_is_told(tmp_path, policy, said):
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(policy))
+    refused = fed(json.dumps(payload()), "validate", "-", "--policy", str(path))
+    assert refused.returncode == 2
+    assert said in refused.stderr

@@ -7,7 +7,10 @@ strictness_option = click.option(
     "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every type as strict, or as lenient."
 )
 policy_option = click.option(
-    "--policy", metavar="FILE", help="Judge by this strictness table, as GET /api/v1/strictness answers it."
+    "--policy",
+    metavar="FILE",
+    multiple=True,
+    help="Judge by this policy, as GET /api/v1/strictness, /rules or /schemas answers it; once for each.",
 )
 root_option = click.option(
     "--root",

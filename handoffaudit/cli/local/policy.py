@@ -1,12 +1,12 @@
-"""What files are held against: the policy as shipped, or one out of a file, in the shapes of the API.
+"""What files are held against: the policies as shipped, or those out of files, as the API answers them.
 
 Of `handoffaudit.policy` only those modules are used that load nothing of Django (a contract of import-linter).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -14,63 +14,80 @@ from handoffaudit.cli.stop import Stop
 from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.parsing import parse_rows
-from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
 
-if TYPE_CHECKING:
-    from handoffaudit.validation.business_rules.models import BusinessRuleSet
-    from handoffaudit.validation.data_schema import DataSchema
+LARGEST = 16 * 1024 * 1024
 
 
-def read_policy(path: str | None, strictness: str | None) -> ValidationConfig:
-    """`strictness` overrides that of every type."""
-    given = _loaded(path) if path else {}
-    try:
-        rows = parse_rows(given["rows"]) if "rows" in given else ROWS_AS_SHIPPED
-        rules = _rules(given.get("rule_sets"))
-        schemas = _schemas(given.get("schemas", {}))
-        claim_fields = {name: parse_fields(fields) for name, fields in given.get("claim_fields", {}).items()}
-    except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
-        raise Stop(f"{path} is no policy: {error}") from error
-    types = _by_type(rows, Strictness(strictness) if strictness else None)
-    other = types.pop(ANY_OTHER_TYPE)
-    return ValidationConfig(
-        version=int(given.get("version", 0)),
-        other=other,
-        types=types,
-        rules=rules,
-        schemas=schemas,
-        claim_fields=claim_fields,
+def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfig:
+    """Each file is the answer of `GET /strictness`, `/rules` or `/schemas`; `strictness` overrides all types' own."""
+    config = _with_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
+    for path in paths:
+        given = _loaded(path)
+        try:
+            config = _kind_of(path, given)(config, given)
+        except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
+            raise Stop(f"{path} is no policy: {error}") from error
+    return _all_of(config, Strictness(strictness)) if strictness else config
+
+
+Added = Callable[[ValidationConfig, dict[str, Any]], ValidationConfig]
+
+
+def _kind_of(path: str, given: dict[str, Any]) -> Added:
+    if "sets" in given:
+        return _rules
+    rows = given.get("rows")
+    if not isinstance(rows, list):
+        raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas) nor "sets" (rules).')
+    return (
+        _schemas if any(isinstance(row, dict) and row.keys() & {"schema", "claim_fields"} for row in rows) else _table
     )
 
 
-def _rules(given: object) -> tuple["BusinessRuleSet", ...]:
-    if given is None:
-        return ()
-    from handoffaudit.validation.business_rules.parsing import parse_sets
-
-    return parse_sets(given)
+def _table(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+    return _with_rows(config, int(given.get("version", 0)), parse_rows(given["rows"]))
 
 
-def _schemas(given: dict[str, Any]) -> dict[str, "DataSchema"]:
-    if not given:
-        return {}
-    from handoffaudit.validation.data_schema import DataSchema
-
-    return {name: DataSchema(source) for name, source in given.items()}
+def _with_rows(config: ValidationConfig, version: int, rows: Sequence[TypePolicy]) -> ValidationConfig:
+    types = {row.handoff_type: row for row in rows}
+    other = types.pop(ANY_OTHER_TYPE)
+    return replace(config, version=version, other=other, types=types)
 
 
-def _by_type(rows: Iterable[TypePolicy], strictness: Strictness | None) -> dict[str, TypePolicy]:
-    return {row.handoff_type: replace(row, strictness=strictness or row.strictness) for row in rows}
+def _rules(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+    from handoffaudit.policy.rule_sets import checked, parse
+
+    return replace(config, rules=checked(parse(given["sets"])))
+
+
+def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+    from handoffaudit.policy.type_schemas import checked_rows
+    from handoffaudit.policy.type_schemas import parse_rows as parse_schemas
+
+    rows = checked_rows(parse_schemas(given["rows"]))
+    return replace(
+        config,
+        schemas={row.handoff_type: row.schema for row in rows if row.schema},
+        claim_fields={row.handoff_type: row.claim_fields for row in rows if row.claim_fields is not None},
+    )
+
+
+def _all_of(config: ValidationConfig, strictness: Strictness) -> ValidationConfig:
+    types = {name: replace(row, strictness=strictness) for name, row in config.types.items()}
+    return replace(config, other=replace(config.other, strictness=strictness), types=types)
 
 
 def _loaded(path: str) -> dict[str, Any]:
     try:
-        given = orjson.loads(Path(path).read_bytes())
+        with Path(path).open("rb") as file:
+            read = file.read(LARGEST + 1)
+        given = orjson.loads(read)
     except OSError as error:
         raise Stop(f"{path} can't be read ({error.strerror}).") from error
     except orjson.JSONDecodeError as error:
-        raise Stop(f"{path} is not JSON: {error}.") from error
+        too_large = f"larger than {LARGEST // 1024 // 1024} MiB" if len(read) > LARGEST else f"not JSON: {error}"
+        raise Stop(f"{path} is {too_large}.") from error
     if not isinstance(given, dict):
         raise Stop(f'{path} is no policy: write {{"rows": […]}}, as GET /api/v1/strictness answers.')
     return given

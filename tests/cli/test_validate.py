@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from handoffaudit.cli.local.options import FORMATS
+from handoffaudit.validation.formats import BY_NAME
 from tests.cli.test_main import run
 from tests.validation.support import payload, universal
 
@@ -202,3 +204,10 @@ def test_what_is_no_policy_is_told(tmp_path, policy, said):
     refused = fed(json.dumps(payload()), "validate", "-", "--policy", str(path))
     assert refused.returncode == 2
     assert said in refused.stderr
+
+
+def test_a_format_that_is_not_read_is_a_wrong_call():
+    assert tuple(BY_NAME) == FORMATS
+    refused = fed(json.dumps(payload()), "validate", "-", "--format", "paylod")
+    assert refused.returncode == 2
+    assert "paylod" in refused.stderr

@@ -2,7 +2,11 @@
 
 import click
 
-format_option = click.option("--format", "form", metavar="NAME", help="The documents are bare, and in this format.")
+# Written out, since to ask the core for them would load it for --help; a test holds them against it.
+FORMATS = ("universal", "output", "payload", "delegation", "handoff-file")
+format_option = click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="The documents are bare, and in this format."
+)
 strictness_option = click.option(
     "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every type as strict, or as lenient."
 )

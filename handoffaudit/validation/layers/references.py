@@ -41,7 +41,9 @@ def check(subject: Subject) -> Iterable[Issue]:
     """Without a view of the sender's files only the paths themselves are judged."""
     named = list(BY_NAME[subject.record.format].references(subject.record.document))
     yield from bounded(chain.from_iterable(_ephemeral(reference) for reference in named))
-    if subject.files is not None:
+    if subject.files is None:
+        subject.findings.notes[name] = "the sender's files can't be seen here: whether they exist was not checked"
+    else:
         yield from bounded(_missing(named, subject.files))
 
 

@@ -83,7 +83,7 @@ def _repaired(
 def _store(claim: Claim, judged: list[Judged], repaired: list[Repaired]) -> int:
     with transaction.atomic():
         held = claims.still_held(claim)
-        stored = [one for one in judged if one.handoff.pk in held]
+        stored = remedies.settled([one for one in judged if one.handoff.pk in held])
         deltas = outcomes.store(stored)
         remedies.store(stored)
         deltas.update(repairing.store([one for one in repaired if one.case.handoff.pk in held]))

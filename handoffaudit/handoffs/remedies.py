@@ -1,6 +1,7 @@
 """What was asked of each lineage of attempts so far, kept so that the third attempt is told what the third is due."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from django.utils import timezone
 
@@ -8,6 +9,7 @@ from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.models import Handoff, Remediation
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.validation import remediation
+from handoffaudit.validation.config import Mode
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.remediation_models import RemediationRecord
 from handoffaudit.validation.verdict import Outcome
@@ -43,6 +45,46 @@ def escalate(handoff: Handoff, reason: str) -> None:
         escalated = remediation.escalate(record, reason, timezone.now())
         rows = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff))
         rows.update(content=_written(escalated))
+
+
+def settled(judged: Sequence[Judged]) -> list[Judged]:
+    """The same, with what is due decided anew where another worker judged an attempt of the lineage meanwhile, so that
+    each attempt counts; call first in the transaction that stores them."""
+    retries = {(one.handoff.tenant_id, one.handoff.lineage) for one in judged if one.handoff.lineage}
+    logs: dict[tuple[int, str], RemediationLog] = {}
+    for tenant_id in sorted({tenant_id for tenant_id, _ in retries}):
+        lineages = [lineage for tenant, lineage in retries if tenant == tenant_id]
+        rows = (
+            Remediation.objects.filter(tenant=tenant_id, lineage__in=lineages).select_for_update().order_by("lineage")
+        )
+        logs |= {(tenant_id, row.lineage): _read(row) for row in rows}
+    found = []
+    for one in judged:
+        place = (one.handoff.tenant_id, one.handoff.lineage)
+        found.append(_decided_on(one, logs.get(place)))
+        if one.handoff.lineage and found[-1].verdict.remediation:
+            logs[place] = found[-1].verdict.remediation
+    return found
+
+
+def _decided_on(judged: Judged, log: RemediationLog | None) -> Judged:
+    """The verdict with what is due after the attempts that are on record now."""
+    verdict = judged.verdict
+    decided = verdict.remediation
+    if log is None or decided is None or decided.actions_taken[:-1] == log.actions_taken:
+        return judged
+    if verdict.outcome is Outcome.HELD:
+        return replace(judged, verdict=replace(verdict, remediation=log))
+    facts = remediation.facts_of(
+        verdict.validation_id,
+        verdict.issues,
+        accepted=verdict.outcome is Outcome.ACCEPTED,
+        enforced=verdict.mode is not Mode.SHADOW,
+    )
+    action, log = remediation.decide(
+        facts, log, policy=judged.policy, now=verdict.validated_at, new_id=lambda: verdict.validation_id
+    )
+    return replace(judged, verdict=replace(verdict, remediation=log, recommended_action=action.value))
 
 
 def store(judged: Iterable[Judged]) -> None:

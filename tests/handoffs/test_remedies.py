@@ -1,11 +1,13 @@
 """What is asked of a lineage of attempts."""
 
+from typing import Any
+
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import queries, remedies
+from handoffaudit.handoffs import claims, judging, queries, remedies
 from handoffaudit.handoffs.models import Remediation
-from tests.handoffs.support import circular, judged, payload
+from tests.handoffs.support import circular, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -56,3 +58,20 @@ def test_other_tenants_lineages_of_the_same_name_are_other_lineages(tenant: Tena
     assert record is not None
     assert record.retry_count == 1
     assert Remediation.objects.count() == 2
+
+
+def test_attempts_judged_at_once_by_two_workers_both_count(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(tenant, circular(handoff_id="h-0"))
+    for number in (1, 2):
+        submit(tenant, circular(handoff_id=f"h-{number}"), retry_of="h-0")
+    both = [claims.fresh(1), claims.fresh(1)]
+    waiting: list[tuple[Any, ...]] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(judging, "_store", lambda *judged: waiting.append(judged) or 0)
+        for claim in both:
+            assert claim is not None
+            judging.judge(claim)
+    for one in waiting:
+        assert judging._store(*one) == 1
+    told = [queries.current_verdict(queries.get(tenant, f"h-{number}")) for number in (1, 2)]
+    assert [verdict["recommended_action"] for verdict in told if verdict] == ["retry", "re_retrieve"]

@@ -106,6 +106,9 @@ def test_a_schema_is_written_by_keyboard_and_refused_where_it_is_wrong(open_page
     page.get_by_role("link", name="Add a type").first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Handoff type")).to_be_focused()
+    # htmx gives the focus once more when what it swapped in has settled.
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
     page.keyboard.type(own)
     page.keyboard.press("Tab")
     page.keyboard.type('{"required": title]}')

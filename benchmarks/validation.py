@@ -114,7 +114,7 @@ def _round(run: Callable[[], int], seconds: float) -> float:
 
 
 def judge_without(*layers: str) -> Judge:
-    shipped = read_policy(None, None)
+    shipped = read_policy((), None)
     config = ValidationConfig(
         version=shipped.version,
         other=replace(shipped.other, layers_off=frozenset(layers)),

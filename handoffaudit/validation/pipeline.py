@@ -1,7 +1,6 @@
 """A handoff through the layers, to its verdict."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import datetime
 
 from handoffaudit.validation import remediation
@@ -56,7 +55,7 @@ def run(
         would_decide=outcome,
         mode=subject.policy.mode,
         strictness=subject.policy.strictness,
-        issues=tuple(replace(issue, issue_id=f"issue-{number}") for number, issue in enumerate(issues, 1)),
+        issues=tuple(issue.numbered(number) for number, issue in enumerate(issues, 1)),
         layers=tuple(results),
         quality_score=score(issues),
         token_counts=subject.findings.token_counts,

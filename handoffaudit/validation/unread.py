@@ -1,7 +1,6 @@
 """The verdict on a document that no record can be read from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -31,7 +30,7 @@ def reject_unread(
         would_decide=Outcome.REJECTED,
         mode=policy.mode,
         strictness=policy.strictness,
-        issues=tuple(replace(issue, issue_id=f"issue-{number}") for number, issue in enumerate(issues, 1)),
+        issues=tuple(issue.numbered(number) for number, issue in enumerate(issues, 1)),
         layers=(
             LayerResult(first.name, LayerStatus.FAILED, "", 0.0),
             *(LayerResult(layer.name, LayerStatus.SKIPPED, "structure failed", 0.0) for layer in others),

@@ -44,8 +44,8 @@ def validate(
     trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
-        verdict = previewing.judge(caller(request).tenant, sent)
-    return shapes.answer(verdict_to_dict(_judged(verdict)))
+        preview = _judged(previewing.preview(caller(request).tenant, sent))
+    return shapes.answer(verdict_to_dict(preview.verdict))
 
 
 @router.post(

@@ -31,8 +31,7 @@ from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.handoffs.rows import envelope_of
 from handoffaudit.handoffs.submission import Submission
-from handoffaudit.handoffs.unread import verdict_of_unread
-from handoffaudit.handoffs.verdicts import Before, verdict_of, verdict_on
+from handoffaudit.handoffs.verdicts import Before, verdict_of_arrival, verdict_on
 from handoffaudit.policy import load
 from handoffaudit.validation import canonical
 from handoffaudit.validation.config import ValidationConfig
@@ -87,12 +86,10 @@ def case_of_stored(handoff: Handoff) -> Case:
 
 def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
     """A submission that is not stored."""
-    arrival = prepare(tenant.pk, tenant.slug, submission, timezone.now())
-    if isinstance(arrival, Refusal):
-        return arrival
-    handoff = arrival.handoff.as_model()
-    before = Before(lineage.histories([handoff])[handoff.pk])
-    return Case(tenant, handoff, submission, previewing.verdict_on(arrival), before, load.load(tenant.pk))
+    found = previewing.preview(tenant, submission)
+    if isinstance(found, Refusal):
+        return found
+    return Case(tenant, found.handoff, submission, found.verdict, found.before, found.config)
 
 
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
@@ -118,6 +115,7 @@ def candidates(case: Case) -> Repair:
     """What repair comes to; nothing is stored."""
     reading = read(case.submission)
     record = reading.record
+    before = Before(case.before.history, case.verdict.remediation)
     policy = case.config.policy_for(case.handoff.handoff_type)
     means = Means(
         budget=budget_of(policy, default_counter()),
@@ -128,7 +126,7 @@ def candidates(case: Case) -> Repair:
 
     def judge(document: Document) -> Verdict:
         arrival = _arrival(case, document)
-        return _verdict(case, arrival) if arrival else case.verdict
+        return verdict_of_arrival(arrival, before, case.config) if arrival else case.verdict
 
     return repair(record.document if record else None, case.verdict, reading.format, judge=judge, means=means)
 
@@ -142,15 +140,6 @@ def _arrival(case: Case, document: Document) -> Arrival | None:
         return None
     arrival.handoff.repaired = True
     return arrival
-
-
-def _verdict(case: Case, arrival: Arrival) -> Verdict:
-    handoff = arrival.handoff.as_model()
-    reading = read(arrival.submission)
-    if reading.record is None:
-        return verdict_of_unread(handoff, reading.issues)
-    before = Before(case.before.history, case.verdict.remediation)
-    return verdict_of(reading.record, handoff, before, case.config)
 
 
 def store(repaired: Sequence[Repaired], actor: Actor = SYSTEM) -> counts.Deltas:

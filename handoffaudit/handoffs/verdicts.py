@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from django.utils import timezone
 
+from handoffaudit.handoffs.arrivals import Arrival, read
 from handoffaudit.handoffs.models import Handoff, HandoffBody, new_id
 from handoffaudit.handoffs.rows import reading_of
 from handoffaudit.handoffs.unread import verdict_of_unread
@@ -31,6 +32,15 @@ def verdict_on(handoff: Handoff, body: HandoffBody, before: Before, config: Vali
     if reading.record is None:
         return verdict_of_unread(handoff, reading.issues)
     handoff.user_approved = reading.record.user_approved
+    return verdict_of(reading.record, handoff, before, config)
+
+
+def verdict_of_arrival(arrival: Arrival, before: Before, config: ValidationConfig) -> Verdict:
+    """What it says of one that is not stored."""
+    handoff = arrival.handoff.as_model()
+    reading = read(arrival.submission)
+    if reading.record is None:
+        return verdict_of_unread(handoff, reading.issues)
     return verdict_of(reading.record, handoff, before, config)
 
 

@@ -7,6 +7,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY handoffaudit ./handoffaudit
 COPY templates ./templates
 COPY static ./static
+COPY docs ./docs
 RUN pip install --no-cache-dir "hatchling>=1.27" \
     && python -m hatchling build --target wheel --directory /wheels \
     && /venv/bin/pip install --no-cache-dir --no-deps /wheels/*.whl

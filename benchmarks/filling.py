@@ -1,7 +1,7 @@
 """Rows in bulk, spread as a busy month leaves them: 30 days, 40 agents, 8 types, all states, common and rare codes.
 
 Every handoff has its rows of findings, events and counts. Documents and verdicts, which lists never read, are kept for
-every twentieth; they are the bundled samples, really judged.
+every twentieth, and for those that a reviewer meets first; they are the bundled samples, really judged.
 """
 
 import random
@@ -31,6 +31,9 @@ from handoffaudit.validation.verdict import verdict_to_dict
 
 CHUNK = 10_000
 BODY_OF_EVERY = 20
+# The review page opens the next one as well.
+FIRST_IN_THE_QUEUE = 60
+NEWEST = 500
 DAYS = 30
 AGENTS = [f"agent-{number:02}" for number in range(1, 41)]
 TYPES = ["message", "tool_exchange", "research_result", "deal_data", "customer_info", "status_update", "plan", "review"]
@@ -90,6 +93,7 @@ class _Filler:
         self.deltas: counts.Deltas = Counter()
         self.shown: list[tuple[str, str]] = []
         self.trace = ""
+        self.held = 0
         self.defaults = {column.attname: column.get_default() for column in FIELDS}
 
     def fill(self) -> dict[str, Any]:
@@ -190,7 +194,9 @@ class _Filler:
         if state != State.RECEIVED:
             rows.events.append([pk, tenant, at, "system", "handoffaudit", "received", "validating", ""])
             rows.events.append([pk, tenant, at, "system", "handoffaudit", "validating", state, "; ".join(codes)])
-        if index % BODY_OF_EVERY == 0 and state != State.RECEIVED:
+        self.held += state == State.HELD
+        is_met_first = index >= self.number - NEWEST or (state == State.HELD and self.held <= FIRST_IN_THE_QUEUE)
+        if (index % BODY_OF_EVERY == 0 or is_met_first) and state != State.RECEIVED:
             sample = self.random.choice(self.samples)
             rows.bodies.append([pk, sample.original, sample.context, sample.evidence, None])
             rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])

@@ -13,7 +13,10 @@ class Options:
     rows: tuple[int, int] = (10_000, 1_000_000)
     requests: int = 60
     handoffs: int = 100_000
+    log_bytes: int = 1_000_000_000
     databases: tuple[str, ...] = ("postgresql", "sqlite")
 
 
-QUICK = Options(seconds=1.5, rounds=2, long_seconds=6.0, rows=(1_000, 10_000), requests=15, handoffs=3_000)
+QUICK = Options(
+    seconds=1.5, rounds=2, long_seconds=6.0, rows=(1_000, 10_000), requests=15, handoffs=3_000, log_bytes=100_000_000
+)

@@ -40,6 +40,15 @@ def key() -> str:
     return keys.create(tenant=_tenant(), name="bench", scopes=["ingest", "read"], expires_at=None, actor="bench")[1]
 
 
+def lenient_but(handoff_type: str) -> None:
+    """One type strict, and all others lenient."""
+    from handoffaudit.policy import kinds
+    from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy
+
+    rows = [TypePolicy(handoff_type), TypePolicy(ANY_OTHER_TYPE, strictness=Strictness.LENIENT)]
+    kinds.strictness.save(tenant=_tenant(), base_version=0, rows=rows, actor="bench")
+
+
 def session() -> str:
     """The cookie of a signed-in administrator."""
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
@@ -87,13 +96,32 @@ def recount() -> dict[str, int]:
     return {"rows": difference.rows, "wrong": difference.wrong}
 
 
+def import_log(path: str) -> dict[str, Any]:
+    """As `handoffaudit import-log` does it: seconds, lines that were counted, and the peak of memory in megabytes."""
+    import resource
+    import time
+    from pathlib import Path
+
+    from django.db.models import Sum
+
+    from handoffaudit.cli.importing.files import Source
+    from handoffaudit.cli.importing.logs import Local
+    from handoffaudit.diagnostics.models import LogCount
+
+    began = time.perf_counter()
+    Local(_tenant()).send(Path(path).name, Source(path).chunks(), lambda _: None)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "counted": LogCount.objects.aggregate(n=Sum("number"))["n"], "peak_mb": peak}
+
+
 def _tenant() -> Any:
     from handoffaudit.accounts import tenants
 
     return tenants.get_default()
 
 
-COMMANDS = {one.__name__: one for one in (key, session, floor_table, fill, recount)}
+COMMANDS = {one.__name__: one for one in (key, lenient_but, session, floor_table, fill, recount, import_log)}
 
 
 def main() -> None:

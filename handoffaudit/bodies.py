@@ -2,6 +2,7 @@
 all, and keep out everybody who only reads (`docs/decisions/0013-slow-bodies.md`)."""
 
 import io
+import re
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 MOST_READING = 24
 # Larger ones are read by the view that allows them, after it knows the key.
 READ_AHEAD_BYTES = 1024 * 1024
+# The one form that takes more: its view knows who sends before it reads, and answers with a page what is too large.
+LOG_FORM = re.compile(r"/t/[^/]+/diagnostics/logs/import/send/\Z")
 
 _reading = threading.BoundedSemaphore(MOST_READING)
 

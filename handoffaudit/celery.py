@@ -9,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 
 app = Celery("handoffaudit")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["handoffaudit.handoffs"])
+app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
 
 if not settings.REDIS_URL:
     # The filesystem transport does not make its folders.

@@ -1,13 +1,19 @@
 """Settings from the environment, read with their type; a wrong value is refused with the remedy."""
 
+import ipaddress
 import os
 import secrets
+from dataclasses import dataclass
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
+
+from handoffaudit.llm.configured import prices_here
 
 env = Env()
 
@@ -49,6 +55,30 @@ def positive(name: str, default: int) -> int:
     return value
 
 
+def amount(name: str, default: float) -> float:
+    """A number of 0 or more."""
+    value: float = env.float(name, default)
+    if not 0 <= value < float("inf"):
+        raise ImproperlyConfigured(f"{name} is {value}: set it to a number of 0 or more.")
+    return value
+
+
+def checked_prices() -> None:
+    """Refuses prices of the model that cannot be read; who estimates a call reads them."""
+    try:
+        prices_here()
+    except ValueError as error:
+        raise ImproperlyConfigured(str(error)) from error
+
+
+def web_address(name: str) -> str:
+    """An address that begins with its scheme; empty where none is set."""
+    value = os.environ.get(name, "").strip()
+    if value and not value.startswith(("http://", "https://")):
+        raise ImproperlyConfigured(f"{name} is {value!r}: write it with its scheme, e.g. https://{value}.")
+    return value
+
+
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     value = os.environ.get(name, default)
     if value not in allowed:
@@ -65,6 +95,17 @@ def folder_or_none(name: str) -> Path | None:
     if not folder.is_dir():
         raise ImproperlyConfigured(f"{name} is {given!r}, which is no folder: name one that is there, or unset it.")
     return folder
+
+
+def file_or_none(name: str) -> Path | None:
+    """A file to write to, where one is named; its folder must be there."""
+    given = os.environ.get(name)
+    if not given:
+        return None
+    path = Path(given).expanduser().absolute()
+    if path.is_dir() or not path.parent.is_dir():
+        raise ImproperlyConfigured(f"{name} is {given!r}: name a file in a folder that is there, or unset it.")
+    return path
 
 
 def database(folder: Path) -> dict[str, Any]:
@@ -95,3 +136,66 @@ def database(folder: Path) -> dict[str, Any]:
     else:
         raise ImproperlyConfigured("DATABASE_URL names a database that is not supported: use PostgreSQL or SQLite.")
     return settings
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateTargets:
+    """Which addresses that are not public may be sent to: all of them, or these."""
+
+    everything: bool = False
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
+
+
+def private_targets(name: str) -> PrivateTargets:
+    """`true`, `false`, or names of hosts and networks with commas between: `hooks.internal, 10.1.0.0/16`."""
+    given = [part.strip().lower() for part in os.environ.get(name, "").split(",") if part.strip()]
+    if given in ([], ["false"], ["0"]):
+        return PrivateTargets()
+    if given in (["true"], ["1"]):
+        return PrivateTargets(everything=True)
+    hosts, networks = set(), []
+    for part in given:
+        try:
+            networks.append(ipaddress.ip_network(part))
+        except ValueError:
+            if not all(sign.isalnum() or sign in ".-_" for sign in part) or part in ("true", "false"):
+                raise ImproperlyConfigured(
+                    f"{name} has {part!r}: set it to true, false, or to hosts and networks such as"
+                    " hooks.internal,10.1.0.0/16 (a network ends in zeros)."
+                ) from None
+            hosts.add(part)
+    return PrivateTargets(hosts=frozenset(hosts), networks=tuple(networks))
+
+
+def mail_server(name: str) -> dict[str, Any]:
+    """Django's EMAIL_ settings from `smtp://USER:PASSWORD@HOST:PORT/?tls=true`, or `smtps://…`; without it none."""
+    given = os.environ.get(name, "").strip()
+    if not given:
+        return {}
+    example = f"write {name} as smtp://USER:PASSWORD@HOST:587/?tls=true, or smtps://USER:PASSWORD@HOST:465/."
+    try:
+        url = urlsplit(given)
+        host, port, asked = url.hostname, url.port, dict(parse_qsl(url.query, strict_parsing=bool(url.query)))
+    except ValueError:
+        # What it says could hold the password.
+        raise ImproperlyConfigured(f"{name} cannot be read: {example}") from None
+    tls = asked.pop("tls", "false")
+    if url.scheme not in ("smtp", "smtps") or not host or asked or tls not in ("true", "false"):
+        raise ImproperlyConfigured(f"{name} names no mail server: {example}")
+    return {
+        "EMAIL_HOST": host,
+        "EMAIL_PORT": port or (465 if url.scheme == "smtps" else 587 if tls == "true" else 25),
+        "EMAIL_HOST_USER": unquote(url.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(url.password or ""),
+        "EMAIL_USE_SSL": url.scheme == "smtps",
+        "EMAIL_USE_TLS": url.scheme == "smtp" and tls == "true",
+    }
+
+
+def mail_sender(name: str, default: str) -> str:
+    """An e-mail address, with a name before it or without: `Audit <audit@example.com>`."""
+    value = os.environ.get(name, "").strip() or default
+    if not value.isprintable() or "@" not in parseaddr(value)[1]:
+        raise ImproperlyConfigured(f"{name} is {value!r}: set it to an address such as audit@example.com.")
+    return value

@@ -2,14 +2,37 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import orjson
 import structlog
 
+from handoffaudit.validation.asking.masking import masked
+
 
 def _dumps(event: dict[str, Any], **_: Any) -> str:
     return orjson.dumps(event, default=str).decode()
+
+
+def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """The event without secrets: in its words, in its values and in what is told of an exception."""
+    kept = {key: value for key, value in event.items() if key.startswith("_")}
+    told = {key: _plain(value) for key, value in event.items() if key not in kept}
+    return {**masked(told), **kept}
+
+
+def _plain(value: Any) -> Any:
+    """What is no JSON value becomes the text that would be written of it."""
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case dict():
+            return {str(key): _plain(one) for key, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(one) for one in value]
+        case _:
+            return str(value)
 
 
 def configure_logs(form: str, level: str) -> None:
@@ -20,6 +43,7 @@ def configure_logs(form: str, level: str) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        without_secrets,
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer(serializer=_dumps)
@@ -44,3 +68,6 @@ def configure_logs(form: str, level: str) -> None:
     # What a sender did wrong is in the answer; only what we did wrong belongs in the log.
     for name in ("django.request", "django.security.csrf"):
         logging.getLogger(name).setLevel(logging.ERROR)
+    # A line for each call to the model; the product records them.
+    for name in ("httpx", "httpx2"):
+        logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))

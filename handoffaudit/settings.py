@@ -5,7 +5,22 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF
 
-from handoffaudit.env import choice, data_folder, database, env, folder_or_none, positive, secret_key
+from handoffaudit.env import (
+    amount,
+    checked_prices,
+    choice,
+    data_folder,
+    database,
+    env,
+    file_or_none,
+    folder_or_none,
+    mail_sender,
+    mail_server,
+    positive,
+    private_targets,
+    secret_key,
+    web_address,
+)
 from handoffaudit.logs import configure_logs
 
 VERSION = importlib.metadata.version("handoffaudit")
@@ -36,6 +51,7 @@ INSTALLED_APPS = [
     "handoffaudit.accounts",
     "handoffaudit.policy",
     "handoffaudit.handoffs",
+    "handoffaudit.diagnostics",
     "handoffaudit.dashboard",
 ]
 
@@ -44,6 +60,9 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # Pages are a tenth as long so. It pads each answer by chance, and tokens of forms differ each time, so that lengths
+    # tell nothing of what is secret.
+    "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -148,9 +167,11 @@ STORAGES = {
 MAX_BODY_BYTES = positive("HANDOFFAUDIT_MAX_BODY_BYTES", 1024 * 1024)
 MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
 MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
+MAX_LOG_BYTES = positive("HANDOFFAUDIT_MAX_LOG_BYTES", 2 * 1024 * 1024 * 1024)
 MAX_NESTING = positive("HANDOFFAUDIT_MAX_NESTING", 64)
 RATE_PER_MINUTE = positive("HANDOFFAUDIT_RATE_PER_MINUTE", 200_000)
 MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
+MAX_HOOK_SECONDS = positive("HANDOFFAUDIT_MAX_HOOK_SECONDS", 65)
 MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
 KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
@@ -163,8 +184,39 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 
+# The language model. Without a key (or a provider with keys of its own) nothing is asked, and verdicts say so.
+MODEL_PROVIDER = choice("HANDOFFAUDIT_MODEL_PROVIDER", "anthropic", ("anthropic", "bedrock", "vertex"))
+ANTHROPIC_API_KEY = env.str("ANTHROPIC_API_KEY", "")
+MODEL_BASE_URL = web_address("ANTHROPIC_BASE_URL")
+MODEL_FAST = env.str("HANDOFFAUDIT_MODEL_FAST", "claude-haiku-5-5")
+MODEL_CAREFUL = env.str("HANDOFFAUDIT_MODEL_CAREFUL", "claude-sonnet-5-5")
+MODEL_SECONDS = positive("HANDOFFAUDIT_MODEL_SECONDS", 60)
+MODEL_CONNECT_SECONDS = positive("HANDOFFAUDIT_MODEL_CONNECT_SECONDS", 5)
+MODEL_TRIES = positive("HANDOFFAUDIT_MODEL_TRIES", 3)
+MODEL_CONCURRENCY = positive("HANDOFFAUDIT_MODEL_CONCURRENCY", 32)
+MODEL_DAILY_USD = amount("HANDOFFAUDIT_MODEL_DAILY_USD", 10.0)
+checked_prices()
+MODEL_BREAKER_FAILURES = positive("HANDOFFAUDIT_MODEL_BREAKER_FAILURES", 5)
+MODEL_BREAKER_SECONDS = positive("HANDOFFAUDIT_MODEL_BREAKER_SECONDS", 30)
+MODEL_CATCH_UP_HOURS = positive("HANDOFFAUDIT_MODEL_CATCH_UP_HOURS", 168)
+MODEL_CACHE_DAYS = positive("HANDOFFAUDIT_MODEL_CACHE_DAYS", 30)
+
+# Who is told: where requests may go beside public addresses, and the server that mails go through.
+WEBHOOK_PRIVATE = private_targets("HANDOFFAUDIT_WEBHOOK_PRIVATE")
+_MAIL = mail_server("HANDOFFAUDIT_EMAIL_URL")
+EMAIL_SET_UP = bool(_MAIL)
+EMAIL_HOST = _MAIL.get("EMAIL_HOST", "localhost")
+EMAIL_PORT = _MAIL.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _MAIL.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _MAIL.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_SSL = _MAIL.get("EMAIL_USE_SSL", False)
+EMAIL_USE_TLS = _MAIL.get("EMAIL_USE_TLS", False)
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = mail_sender("HANDOFFAUDIT_EMAIL_FROM", "handoffaudit@localhost")
+
 QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
+CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.broker:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     {"visibility_timeout": 120}
     if REDIS_URL
@@ -183,8 +235,13 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "structural"
+# Slow answers of the model never hold up structural verdicts.
+CELERY_TASK_ROUTES = {
+    f"handoffaudit.handoffs.tasks.{task}": {"queue": "semantic"} for task in ("check_waiting", "try_prompts")
+}
 CELERY_TIMEZONE = "UTC"
 
+EVENTS_FILE = file_or_none("HANDOFFAUDIT_EVENTS_FILE")
 LOG_FORMAT = choice("HANDOFFAUDIT_LOG_FORMAT", "text" if DEBUG else "json", ("text", "json"))
 LOG_LEVEL = choice("HANDOFFAUDIT_LOG_LEVEL", "INFO", ("DEBUG", "INFO", "WARNING", "ERROR"))
 LOGGING_CONFIG = None

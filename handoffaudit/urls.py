@@ -5,6 +5,7 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
 from handoffaudit.dashboard import sign_in
+from handoffaudit.dashboard.help.pages import problem
 from handoffaudit.dashboard.home import home
 
 urlpatterns = [
@@ -13,6 +14,7 @@ urlpatterns = [
     path("healthz", alive, name="healthz"),
     path("readyz", ready, name="readyz"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
+    path("help/problems/<slug:name>/", problem, name="help_problem"),
     path("", include(sign_in.urlpatterns)),
 ]
 

@@ -52,7 +52,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     path = environ.get("PATH_INFO", "")
     for_api = path.startswith(API_PREFIX) and not path.startswith(API_PAGES)
     announced = environ.get("CONTENT_LENGTH") or "0"
-    if not for_api and announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
+    if not (for_api or bodies.LOG_FORM.match(path)) and announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
         said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most."
         return bodies.refuse(start_response, "413 Content Too Large", said)
     if not bodies.read_ahead(environ):

@@ -3,7 +3,9 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +16,9 @@ os.environ["HANDOFFAUDIT_DATA"] = str(DATA_FOLDER)
 # A database in memory is one connection: threads would see each other's transactions.
 os.environ.setdefault("HANDOFFAUDIT_TEST_DATABASE", str(DATA_FOLDER / "tests.sqlite3"))
 os.environ["HANDOFFAUDIT_SECRET_KEY"] = "a key of the tests that is long enough and protects nothing at all"
+# Nor may a test ask a model with that person's key.
+for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "HANDOFFAUDIT_MODEL_"))]:
+    del os.environ[name]
 os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
 
 import django
@@ -27,11 +32,17 @@ django.setup()
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from tests.messages_api.server import MessagesServer, running
 
 PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
+
+
+def pytest_configure() -> None:
+    # Who ends a run that is beside others ends what it started, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -45,11 +56,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @cache
 def missing_services() -> str:
     try:
-        psycopg.connect(POSTGRES_URL, connect_timeout=2).close()
+        psycopg.connect(POSTGRES_URL, connect_timeout=30).close()
     except psycopg.OperationalError:
         return f"PostgreSQL does not answer at {POSTGRES_URL} (HANDOFFAUDIT_TEST_POSTGRES)"
     try:
-        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=2) as client:
+        with redis.Redis.from_url(REDIS_URL, socket_connect_timeout=30) as client:
             client.ping()
     except redis.ConnectionError:
         return f"Redis does not answer at {REDIS_URL} (HANDOFFAUDIT_TEST_REDIS)"
@@ -125,3 +136,22 @@ def admin(tenant: Tenant) -> Person:
 def stranger(other_tenant: Tenant) -> Person:
     """The administrator of another tenant: has every right there, none here."""
     return member(other_tenant, "stranger", Role.ADMIN)
+
+
+@pytest.fixture(scope="session")
+def messages_api() -> Iterator[MessagesServer]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def model(messages_api: MessagesServer, settings) -> Iterator[MessagesServer]:
+    """A key is set, and the real SDK asks a server of our own: it finds no fault unless it is told what to find. Each
+    call has one try."""
+    messages_api.reset()
+    settings.ANTHROPIC_API_KEY = "sk-of-the-tests"
+    settings.MODEL_BASE_URL = messages_api.url
+    settings.MODEL_TRIES = 1
+    settings.MODEL_SECONDS = 10
+    yield messages_api
+    messages_api.reset()

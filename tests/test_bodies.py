@@ -20,7 +20,7 @@ class Slow(io.BytesIO):
         self.goes_on = goes_on
 
     def read(self, size: int | None = -1) -> bytes:
-        assert self.goes_on.wait(10)
+        assert self.goes_on.wait(60)
         return super().read(size)
 
 

@@ -17,6 +17,7 @@ from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.explaining import explanation_of
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import Outcome
@@ -29,10 +30,11 @@ VARIABLE = re.compile(r'"(HANDOFFAUDIT_[A-Z_]+|DATABASE_URL|REDIS_URL|XDG_DATA_H
 CODES_HEAD = """# Codes
 
 Each finding has a code, a severity, its place in the document, the value seen, and what would make it pass. Errors
-reject a handoff; findings that hold it wait for a person; warnings and infos let it pass. Written from the catalogue in
-`handoffaudit/validation/`: `python -m tests.test_docs` writes it anew.
+reject a handoff; findings that hold it wait for a person; warnings and infos let it pass. In the product each code has
+a page with an example before and after, under Help, Codes. Written from the catalogue in `handoffaudit/validation/`:
+`python -m tests.test_docs` writes it anew.
 
-| code | severity | what | what to do |
+| code | severity | what, and why it matters | what to do |
 | --- | --- | --- | --- |
 """
 
@@ -42,7 +44,10 @@ def codes_page() -> str:
     for entry in CATALOGUE.values():
         severity = "hold" if entry.holds else entry.severity.value
         remark = "" if entry.approvable else " (final)"
-        rows.append(f"| `{entry.code}` | {severity}{remark} | **{entry.title}.** {entry.what} | {entry.hint} |\n")
+        explained = explanation_of(entry.code)
+        assert explained is not None
+        what = f"**{entry.title}.** {entry.what} *{explained.why}*"
+        rows.append(f"| `{entry.code}` | {severity}{remark} | {what} | {entry.hint} |\n")
     return CODES_HEAD + "".join(rows)
 
 

@@ -70,4 +70,11 @@ def copy(request: HttpRequest) -> HttpResponse:
     return HttpResponse(b"{}", content_type="application/json")
 
 
-urlpatterns = [path("", api.urls)]
+PAGE = b"<!DOCTYPE html><html lang=en><title>A page</title><link rel=icon href=data:,><h1>A page</h1>"
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(PAGE)
+
+
+urlpatterns = [path("page", page), path("", api.urls)]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from benchmarks import validation
 from benchmarks.options import Options
 from benchmarks.report import Row
-from benchmarks.suites import ingest, judged, latency, memory, pages, start
+from benchmarks.suites import browser, hook, ingest, judged, latency, logs, memory, pages, semantic, start
 
 Suite = Callable[[Options], Iterator[Row]]
 
@@ -15,7 +15,11 @@ SUITES: dict[str, Suite] = {
     "judged": judged.judged,
     "latency": latency.latency,
     "pages": pages.pages,
+    "browser": browser.browser,
+    "semantic": semantic.semantic,
     "start": start.start,
+    "hook": hook.hook,
     "memory": memory.memory,
+    "logs": logs.logs,
     "validation": validation.validation,
 }

@@ -13,6 +13,8 @@ class Tenant(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     # The number of the newest audit entry, so that a log whose end was cut off shows.
     audit_number = models.PositiveBigIntegerField(default=0)
+    # Holds nothing but sample data, and is removed with all of it at a click.
+    is_sample = models.BooleanField(default=False, db_default=False)
 
     def __str__(self) -> str:
         return self.slug
@@ -96,3 +98,34 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number} {self.action} {self.target}"
+
+
+class SavedView(models.Model):
+    """Filters of a page, kept under a name: for one person, or, without one, for everybody of the tenant.
+
+    `page` is the name of the page's address, `query` what stands after its question mark."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    person = models.ForeignKey(Person, on_delete=models.CASCADE, null=True)
+    page = models.CharField(max_length=50)
+    name = models.CharField(max_length=100)
+    query = models.CharField(max_length=2000)
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "page", "name", "person"],
+                condition=models.Q(person__isnull=False),
+                name="one_view_per_name_and_person",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "page", "name"],
+                condition=models.Q(person__isnull=True),
+                name="one_shared_view_per_name",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.page})"

@@ -1,16 +1,17 @@
 """People of a tenant: invited, given a role, removed. A tenant keeps an administrator who can sign in."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from handoffaudit.accounts import audit, links
+from handoffaudit.accounts import audit, key_cache, links
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.locking import lock
-from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
 
 NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
 
@@ -49,8 +50,8 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     """Another one-time link, for someone who lost the first or the password."""
     lock(tenant)
     _membership(tenant, person)
-    if person.tenants.exclude(pk=tenant.pk).exists():
-        # Otherwise one tenant's administrator could take over a person in another tenant.
+    if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
+        # Otherwise one tenant's administrator could take over a person in another tenant. Sample data is nobody's.
         raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
     return Invitation(person, links.make(person))
@@ -79,8 +80,11 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
 
 @transaction.atomic
 def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
-    """Out of this tenant; the person's decisions and audit entries stay."""
-    lock(tenant)
+    """Out of this tenant; the person's decisions and audit entries stay. Who belongs to no other keeps no sample data
+    either, which is made from a tenant of one's own."""
+    samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
+    for one in sorted([tenant, *samples], key=lambda one: one.pk):
+        lock(one)
     membership = _membership(tenant, person)
     if membership.role == Role.ADMIN:
         _check_another_admin(tenant, person)
@@ -88,6 +92,21 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     audit.record(
         tenant=tenant, actor=actor, action="person.remove", target=person.username, detail={"role": membership.role}
     )
+    if not person.tenants.filter(is_sample=False).exists():
+        for sample in samples:
+            _end_sample(sample, person, actor)
+
+
+def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
+    """Without an administrator nobody belongs to it, nor any key: then a worker removes it."""
+    Membership.objects.filter(tenant=sample, person=person).delete()
+    if not Membership.objects.filter(tenant=sample, role=Role.ADMIN).exists():
+        Membership.objects.filter(tenant=sample).delete()
+        keys = Key.objects.filter(tenant=sample)
+        for secret in keys.values_list("secret_hash", flat=True):
+            transaction.on_commit(partial(key_cache.forget, secret))
+        keys.delete()
+    audit.record(tenant=sample, actor=actor, action="person.remove", target=person.username, detail={})
 
 
 @transaction.atomic

@@ -12,9 +12,9 @@ DEFAULT = "default"
 
 
 @transaction.atomic
-def create(*, slug: str, name: str, actor: str) -> Tenant:
+def create(*, slug: str, name: str, actor: str, is_sample: bool = False) -> Tenant:
     _check_slug(slug)
-    tenant = Tenant.objects.create(slug=slug, name=name.strip() or slug)
+    tenant = Tenant.objects.create(slug=slug, name=name.strip() or slug, is_sample=is_sample)
     audit.record(tenant=tenant, actor=actor, action="tenant.create", target=slug, detail={"name": tenant.name})
     return tenant
 

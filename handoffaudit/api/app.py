@@ -2,7 +2,20 @@
 
 from ninja import NinjaAPI
 
-from handoffaudit.api import handoffs, judging, problems, published, rules, schemas_by_type, strictness
+from handoffaudit.api import (
+    agents,
+    declared,
+    diagnostics,
+    hooks,
+    judging,
+    problems,
+    prompts,
+    published,
+    reviewing,
+    rules,
+    schemas_by_type,
+    strictness,
+)
 from handoffaudit.api.reading_requests import StrictParser
 
 api = NinjaAPI(
@@ -18,11 +31,17 @@ api = NinjaAPI(
 )
 problems.install(api)
 for router in (
-    handoffs.router,
+    # Handoffs are submitted, read and reviewed on one router.
+    reviewing.router,
     judging.router,
+    hooks.router,
     strictness.router,
     rules.router,
     schemas_by_type.router,
+    prompts.router,
+    agents.router,
+    declared.router,
+    diagnostics.router,
     published.router,
 ):
     api.add_router("", router)

@@ -1,6 +1,5 @@
-"""Reading handoffs, and deciding them."""
+"""Reading handoffs."""
 
-from difflib import get_close_matches
 from typing import Any
 
 import orjson
@@ -11,14 +10,13 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.reading_requests import seconds_to_wait
+from handoffaudit.api.reading_requests import check_names, seconds_to_wait
 from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
 from handoffaudit.api.submitting import router
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.handoffs import comparing, listening, queries, remedies, reviewing
+from handoffaudit.handoffs import comparing, listening, queries, remedies
+from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
-from handoffaudit.handoffs.queries import BadFilter, Filters
-from handoffaudit.handoffs.reviewing import Decision
 
 # Submitting's router and not one of its own: an address with two methods must stand in one, and `/handoffs/batch` must
 # come before `/handoffs/{reference}`.
@@ -52,21 +50,11 @@ class ListQuery(Schema):
 )
 def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse:
     who = caller(request)
-    _check_names(request)
+    check_names(request, ListQuery)
     filters = Filters.from_query(request.GET)
     page = queries.list_handoffs(who.tenant, filters, cursor=query.cursor, limit=query.limit)
     items = [shapes.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
     return shapes.answer({"items": items, "next": page.next})
-
-
-def _check_names(request: HttpRequest) -> None:
-    """A filter that is misspelt must not pass as one that narrows nothing."""
-    known = list(ListQuery.model_fields)
-    for name in request.GET:
-        if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the filters are {', '.join(known)}."
-            raise BadFilter(name[:40], request.GET[name][:40], f"there is no such filter; {hint}")
 
 
 @router.get(
@@ -82,10 +70,10 @@ def get_handoff(request: HttpRequest, reference: str) -> HttpResponse:
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     seconds = seconds_to_wait(request)
-    if seconds and not listening.too_many():
+    if seconds and not listening.too_many(who.tenant.pk):
         pending = (*WAITING_STATES, State.HELD)
         handoff = listening.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
-    shown = shapes.handoff_of(handoff, who.tenant.slug)
+    shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.review_of(handoff)
     shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(queries.body(handoff))
     return shapes.answer(shown)
 
@@ -148,31 +136,3 @@ def get_chain(request: HttpRequest, reference: str) -> HttpResponse:
     response["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
     response["X-Content-Type-Options"] = "nosniff"
     return response
-
-
-class ReviewIn(Schema):
-    decision: Decision = Field(examples=["approve"])
-    note: str = Field("", description="Why. Needed to approve what was rejected.", examples=["Checked with the desk."])
-    seen_version: int | None = Field(
-        None, description="The `version` that was looked at: a decision on an older one is answered 409.", examples=[3]
-    )
-
-
-@router.post(
-    "/handoffs/{reference}/review",
-    auth=KeyWith(Scope.REVIEW),
-    operation_id="review_handoff",
-    summary="Approve or decline a held or rejected handoff",
-    response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
-)
-def review(request: HttpRequest, reference: str, decided: ReviewIn) -> HttpResponse:
-    who = caller(request)
-    handoff = reviewing.decide(
-        tenant=who.tenant,
-        reference=reference,
-        decision=decided.decision,
-        note=decided.note,
-        actor=who.actor,
-        seen_version=decided.seen_version,
-    )
-    return shapes.answer(shapes.handoff_of(handoff, who.tenant.slug))

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -19,6 +20,8 @@ from handoffaudit.api.submitting import FORMAT, NAMED
 from handoffaudit.handoffs import previewing, queries, repairing
 from handoffaudit.handoffs.arrivals import Refusal
 from handoffaudit.handoffs.submission import Submission, read_submission
+from handoffaudit.validation.asking.question import Answer, Question
+from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.verdict import verdict_to_dict
 
 router = Router(tags=["Judging"])
@@ -26,7 +29,10 @@ router = Router(tags=["Judging"])
 INGEST = KeyWith(Scope.INGEST)
 AT_ONCE = 2
 WAIT_SECONDS = 5
+# who waits keeps a thread of the web server from everybody else
+MOST_WAITING = 4
 _turns = threading.BoundedSemaphore(AT_ONCE)
+_places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
 
 
 @router.post(
@@ -63,7 +69,8 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
         case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
-        result = repairing.candidates(case)
+        model = _WithoutTurn(case.model) if case.model else None
+        result = repairing.candidates(replace(case, model=model))
     return shapes.answer(shapes.repair_of(result))
 
 
@@ -86,18 +93,42 @@ def repair_stored(request: HttpRequest, reference: str) -> HttpResponse:
 @contextmanager
 def _turn() -> Iterator[None]:
     """Judging here takes the processor from submissions, so only a few do it at once; others are told to come back."""
-    if not _turns.acquire(timeout=WAIT_SECONDS):
-        raise Problem(
-            503,
-            "Busy judging",
-            f"{AT_ONCE} documents are being judged on request already. Try again in a second, or submit it: "
-            "what is stored is judged by the workers.",
-            headers={"Retry-After": "1"},
-        )
+    if not _places.acquire(blocking=False):
+        raise _busy()
     try:
-        yield
+        if not _turns.acquire(timeout=WAIT_SECONDS):
+            raise _busy()
+        try:
+            yield
+        finally:
+            _turns.release()
     finally:
+        _places.release()
+
+
+def _busy() -> Problem:
+    return Problem(
+        503,
+        "Busy judging",
+        f"{AT_ONCE} documents are being judged on request already. Try again in a second, or submit it: "
+        "what is stored is judged by the workers.",
+        headers={"Retry-After": "1"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutTurn:
+    """A model that is asked while others judge: it may take a minute, and nothing of the processor."""
+
+    model: LanguageModel
+
+    def ask(self, question: Question) -> Answer:
         _turns.release()
+        try:
+            return self.model.ask(question)
+        finally:
+            # for what is left to judge: nobody keeps a turn for long
+            _turns.acquire()
 
 
 def _sent(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:

@@ -15,9 +15,10 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, ReviewError, Stale
+from handoffaudit.handoffs.reviewing import NoReviewer, NoteRequired, NoteTooLong, ReviewError, Stale
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
+from handoffaudit.problem_types import type_of
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +41,7 @@ class Problem(Exception):
 
 
 def problem(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
-    document = {"type": "about:blank", "title": title, "status": status, "detail": detail, **members}
+    document = {"type": type_of(title), "title": title, "status": status, "detail": detail, **members}
     return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
 
 
@@ -94,6 +95,8 @@ def _bad_filter(request: HttpRequest, error: BadFilter) -> HttpResponse:
 def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
     if isinstance(error, NoteRequired | NoteTooLong):
         return problem(422, "The note", error.message, field="note")
+    if isinstance(error, NoReviewer):
+        return problem(422, "No reviewer", error.message, field="to")
     members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
     return problem(409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members)
 

@@ -1,15 +1,18 @@
-"""Requests before they mean anything: bodies within the limits, and what the sender prefers."""
+"""Requests before they mean anything: bodies within the limits, parameters that are known, what the sender prefers."""
 
 import re
+from difflib import get_close_matches
 from typing import Any
 
 import orjson
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.request import RawPostDataException, UnreadablePostError
+from ninja import Schema
 from ninja.parser import Parser
 
 from handoffaudit.api.problems import Problem
+from handoffaudit.handoffs.filters import BadFilter
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
 
@@ -19,6 +22,16 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         return orjson.loads(request.body)
+
+
+def check_names(request: HttpRequest, query: type[Schema]) -> None:
+    """A parameter that is misspelt must not pass as one that narrows nothing. Raises `BadFilter`."""
+    known = list(query.model_fields)
+    for name in request.GET:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the filters are {', '.join(known)}."
+            raise BadFilter(name[:40], request.GET[name][:40], f"there is no such filter; {hint}")
 
 
 def check_length(request: HttpRequest, most: int) -> None:

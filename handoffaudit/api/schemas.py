@@ -63,6 +63,18 @@ class RemediationOut(Schema):
     resolution: str | None
 
 
+class CritiqueOut(Schema):
+    critique_id: str
+    model_used: str = Field(examples=["claude-haiku-5-5"])
+    triggered_by: str = Field(examples=["high_notional:75000"])
+    overall_score: float = Field(examples=[0.82])
+    issues_found: list[dict[str, str]]
+    reasoning: str
+    cost_usd: float
+    latency_ms: float
+    timestamp: str | None
+
+
 class VerdictOut(Schema):
     validation_id: str
     handoff_id: str
@@ -75,6 +87,7 @@ class VerdictOut(Schema):
     semantic_issues: list[str]
     issues: list[IssueOut]
     claims: list[ClaimOut]
+    critique: CritiqueOut | None = Field(None, description="A second model's opinion, where one was asked for")
     quality_score: float = Field(examples=[1.0])
     layers: list[LayerOut]
     token_counts: dict[str, Any] | None
@@ -89,7 +102,14 @@ class VerdictOut(Schema):
     policy_versions: dict[str, int] = Field(
         description="The version of each kind of policy", examples=[{"strictness": 3, "rules": 1, "schemas": 0}]
     )
-    validator_model: str | None
+    validator_model: str | None = Field(description="The model that checked the content")
+    prompts: dict[str, str] = Field(
+        {}, description="Which prompt each layer asked by", examples=[{"semantic": "grounding-1"}]
+    )
+    pending: list[str] = Field(
+        [], description="Layers whose model is still being asked: the verdict so far", examples=[[]]
+    )
+    unverified: bool = Field(default=False, description="The model could not be asked; it is checked again later")
     validated_at: str = Field(examples=["2026-02-15T00:15:00Z"])
     duration_ms: float
     validation_passed: bool | None = Field(None, description="Of outputs only: no error was found")
@@ -113,7 +133,7 @@ class ReceiptOut(Schema):
 
 
 class ProblemOut(Schema):
-    type: str = Field(examples=["about:blank"])
+    type: str = Field(examples=["/help/problems/not-found/"])
     title: str
     status: int
     detail: str
@@ -173,7 +193,26 @@ class SummaryOut(Schema):
     links: dict[str, str]
 
 
+class ProposalOut(Schema):
+    """The first of two decisions, where the type needs four eyes."""
+
+    decision: str = Field(description="approve or decline", examples=["approve"])
+    note: str
+    actor: dict[str, str] = Field(examples=[{"kind": "person", "name": "ada"}])
+    at: str = Field(examples=["2026-02-15T00:20:00Z"])
+
+
+class PassedOnOut(Schema):
+    by: str = Field(examples=["ada"])
+    to: str | None = Field(description="Nobody in particular: null", examples=["ben"])
+    note: str
+    at: str = Field(examples=["2026-02-15T00:20:00Z"])
+
+
 class HandoffOut(SummaryOut):
+    awaits_second: bool | None = Field(None, description="A decision is proposed, and a second person makes it")
+    proposal: ProposalOut | None = Field(None, description="What is proposed, and by whom")
+    passed_on: PassedOnOut | None = Field(None, description="Out of the queue without being judged")
     verdict: VerdictOut | None = None
     document: Any = Field(None, description="Only where one handoff is asked for")
     raw: str | None = Field(None, description="What was sent, where it is not JSON")

@@ -8,6 +8,7 @@ import orjson
 from django.conf import settings
 from django.http import HttpResponse
 
+from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
@@ -73,6 +74,9 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
             "overdue": handoff.overdue,
             "parked": handoff.parked,
             "escalated": handoff.escalated,
+            "unverified": handoff.unverified,
+            "flagged": handoff.flagged,
+            "open": handoff.open,
         },
         "user_approved": handoff.user_approved,
         "codes": handoff.codes,
@@ -85,6 +89,28 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
         "judged_at": moment(handoff.judged_at),
         "review_due_at": moment(handoff.review_due_at),
         "links": links(str(handoff.pk), tenant_slug),
+    }
+
+
+def review_of(handoff: Handoff) -> dict[str, Any]:
+    """What people did with one that still waits for them."""
+    proposal, passed = reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff)
+    return {
+        "awaits_second": proposal is not None,
+        "proposal": proposal
+        and {
+            "decision": proposal.decision,
+            "note": proposal.note,
+            "actor": {"kind": proposal.actor_kind, "name": proposal.actor},
+            "at": moment(proposal.at),
+        },
+        "passed_on": passed
+        and {
+            "by": passed.by,
+            "to": passed.to.get_username() if passed.to else None,
+            "note": passed.note,
+            "at": moment(passed.at),
+        },
     }
 
 

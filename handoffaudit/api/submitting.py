@@ -65,7 +65,7 @@ def _answer(receipt: Receipt, slug: str) -> HttpResponse:
 
 
 def _waited(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpResponse:
-    if listening.too_many():
+    if listening.too_many(tenant.pk):
         return _answer(receipt, tenant.slug)
     handoff = listening.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
     if handoff.state in WAITING_STATES:

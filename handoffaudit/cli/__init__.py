@@ -12,8 +12,13 @@ COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "key": ("key", "Make, list and revoke API keys."),
     "import": ("import_files", "Bring handoffs in from files."),
+    "import-log": ("import_log", "Bring lines of logs in."),
+    "export": ("export", "Write stored handoffs as submissions again."),
     "validate": ("validate", "Judge handoffs in files, without a server."),
     "repair": ("repair", "Mend a handoff that was rejected."),
+    "hook": ("hook", "Ask the gate about an event of an agent host."),
+    "report-file": ("report_file", "Report what became of a handoff file."),
+    "watch": ("watch", "Report handoff files as agents write them."),
     "eval": ("eval", "Measure layers on labelled data."),
     "recount": ("recount", "Prove the kept counts, and put them right."),
     "verify-log": ("verify_log", "Prove that the audit log was not changed."),
@@ -60,7 +65,7 @@ def main() -> None:
         code = 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "handoffaudit"
-        code = _fail(f"{error.format_message()} See {path} --help.", 2)
+        code = _fail(f"{error.format_message()} See {path} --help.", error.exit_code)
     except Stop as error:
         code = _fail(error.message, error.code)
     except click.ClickException as error:

@@ -1,16 +1,13 @@
 """`handoffaudit eval`: how well layers judge, on labelled data."""
 
 import json
-import sys
 import time
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from handoffaudit.cli.importing.files import STANDARD_INPUT, Source
+from handoffaudit.cli.evaluating.files import Progress, beside, lines, share_of, tell_left_out
 from handoffaudit.cli.local.documents import Documents
 from handoffaudit.cli.local.options import policy_option
 from handoffaudit.cli.options import example, json_option
@@ -19,8 +16,7 @@ from handoffaudit.cli.stop import Stop
 if TYPE_CHECKING:
     from handoffaudit.evaluation.judging import Judge
     from handoffaudit.evaluation.measuring import Measured
-
-QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
+    from handoffaudit.validation.config import ValidationConfig
 
 
 @click.command(
@@ -28,39 +24,76 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
     epilog=example(
         "handoffaudit eval grounding-quintd.jsonl.gz",
         "handoffaudit eval whowhen.jsonl.gz --layers chain",
+        "handoffaudit eval whowhen.jsonl.gz --origin",
         "handoffaudit eval reviews.jsonl --layers evidence,grounding,rules --show 5 --json",
+        "handoffaudit eval grounding-quintd.jsonl.gz --with-model --limit 200 --max-usd 1",
     ),
 )
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--layers",
-    default="grounding",
-    show_default=True,
+    default="",
     metavar="NAMES",
-    help="The layers to measure together, with commas between; all means every one.",
+    help="The layers to measure together, with commas between; all means every one. Default: grounding; with --origin "
+    "all.",
+)
+@click.option(
+    "--origin",
+    is_flag=True,
+    help="Also say how near the suspected handoffs of failed traces are to their decisive mistake, against guesses.",
 )
 @click.option(
     "--show", type=click.IntRange(0), default=0, metavar="N", help="Show the first N items that were judged wrongly."
 )
 @policy_option
+@click.option("--with-model", is_flag=True, help="Ask a language model about each item, too: it costs money.")
+@click.option(
+    "--model",
+    metavar="NAME",
+    help="The model to ask. Default: HANDOFFAUDIT_MODEL_FAST, else the one that the product asks.",
+)
+@click.option("--limit", type=click.IntRange(1), default=None, metavar="N", help="Ask about N items of each file.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, metavar="N", help="Calls at a time."
+)
+@click.option(
+    "--max-usd", type=click.FloatRange(0), metavar="USD", help="Ask nothing more that may take the cost over this."
+)
+@click.option(
+    "--results",
+    metavar="FILE",
+    help="Where answers are kept. Default: handoffaudit-eval-answers.jsonl in this folder.",
+)
+@click.option("--yes", "is_agreed", is_flag=True, help="Ask without asking me first.")
 @json_option
-def command(files: tuple[str, ...], layers: str, show: int, policy: tuple[str, ...], *, as_json: bool) -> None:
+def command(
+    files: tuple[str, ...],
+    layers: str,
+    show: int,
+    policy: tuple[str, ...],
+    *,
+    with_model: bool,
+    origin: bool,
+    as_json: bool,
+    **wishes: Any,
+) -> None:
     """Measure layers on labelled data: how much of what is faulty they find, and how often they are wrong.
 
     A FILE holds one labelled item a line (JSONL): texts with their source, group chats, task orders, or your own
     reviews; gzip is recognised, and - is standard input. Every file has figures of its own.
-    """
-    from handoffaudit.evaluation.measuring import measure
 
-    names = layers.split(",")
-    measured: dict[str, Measured] = {}
-    for source in [Documents(path) for path in files]:
-        progress = _Progress(source)
-        measured[source.path] = measure(
-            _lines(source), _judge(names, policy), beside=_beside(source.path), show=show, each=progress.update
-        )
-        progress.finish()
-        _check(source.name, measured[source.path])
+    With --with-model a language model is asked about each item, with your own key, beside the local layers. You are
+    told the cost before; a run that was broken off goes on where it was.
+    """
+    names = (layers or ("all" if origin else "grounding")).split(",")
+    config = _config(policy)
+    if with_model:
+        from handoffaudit.cli.evaluating.run import Wishes, measure_model
+
+        asked = Wishes(**wishes, show=show, as_json=as_json)
+        measure_model(files, names, lambda: _judge(names, config), config, asked)
+        return
+    measured = _measured(files, names, config, show, origin=origin)
     if as_json:
         click.echo(json.dumps({"layers": names, "files": [_as_json(*one) for one in measured.items()]}))
         return
@@ -69,21 +102,50 @@ def command(files: tuple[str, ...], layers: str, show: int, policy: tuple[str, .
     for line in figures.table({path: one.figures() for path, one in measured.items()}):
         click.echo(line)
     for path, one in measured.items():
+        if one.locating:
+            for line in figures.located(path, one.locating.figures()):
+                click.echo(line)
         for line in figures.wrong(path, one.wrong):
             click.echo(line)
 
 
-def _judge(names: list[str], policy: tuple[str, ...]) -> "Judge":
-    from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
+def _measured(
+    files: tuple[str, ...], names: list[str], config: "ValidationConfig", show: int, *, origin: bool
+) -> "dict[str, Measured]":
+    from handoffaudit.evaluation.measuring import measure
+
+    measured: dict[str, Measured] = {}
+    for source in [Documents(path) for path in files]:
+        progress = Progress()
+
+        def tell(items: int, source: Documents = source, progress: Progress = progress) -> None:
+            progress.tell(lambda: share_of(source, items))
+
+        judge = _judge(names, config)
+        measured[source.path] = measure(
+            lines(source), judge, beside=beside(source.path), show=show, each=tell, origin=origin
+        )
+        progress.finish()
+        tell_left_out(source.name, measured[source.path])
+    return measured
+
+
+def _config(policy: tuple[str, ...]) -> "ValidationConfig":
+    if policy:
+        from handoffaudit.cli.local.policy import read_policy
+
+        return read_policy(policy, "strict")
+    from handoffaudit.evaluation.judging import AS_SHIPPED
+
+    return AS_SHIPPED
+
+
+def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
+    from handoffaudit.evaluation.judging import Judge
     from handoffaudit.validation.counting import CharacterCounter, default_counter
     from handoffaudit.validation.layers import LAYERS
 
     chosen = [layer.name for layer in LAYERS] if names == ["all"] else names
-    config = AS_SHIPPED
-    if policy:
-        from handoffaudit.cli.local.policy import read_policy
-
-        config = read_policy(policy, "strict")
     try:
         return Judge(
             chosen,
@@ -96,63 +158,8 @@ def _judge(names: list[str], policy: tuple[str, ...]) -> "Judge":
         raise Stop(str(error)) from error
 
 
-def _lines(source: Source) -> Iterator[tuple[int, bytes]]:
-    for piece in source.pieces():
-        if piece.text is not None:
-            yield piece.number, piece.text
-
-
-def _beside(path: str) -> Callable[[str], str | None]:
-    """Reads a file that lies under the folder of `path`, and no other."""
-    folder = (Path() if path == STANDARD_INPUT else Path(path).parent).resolve()
-
-    def read(name: str) -> str | None:
-        wanted = (folder / name).resolve()
-        try:
-            return wanted.read_text() if wanted.is_relative_to(folder) else None
-        except (OSError, UnicodeDecodeError):
-            return None
-
-    return read
-
-
-def _check(name: str, measured: "Measured") -> None:
-    if not measured.tally.items:
-        why = f": {measured.unread[0]}" if measured.unread else ""
-        raise Stop(f"{name} holds no labelled data that is known here{why}.")
-    if measured.unread_lines:
-        from handoffaudit.validation.text import counted
-
-        said = "; ".join(measured.unread)
-        click.echo(f"{name}: {counted(measured.unread_lines, 'line')} left out: {said}.", err=True)
-
-
 def _as_json(path: str, measured: "Measured") -> dict[str, Any]:
     from handoffaudit.cli.local import figures
 
     shown = {"file": path, **measured.figures()}
     return shown | {"wrong": [figures.wrong_one(judged) for judged in measured.wrong]} if measured.wrong else shown
-
-
-class _Progress:
-    """A line now and then on standard error, once it takes longer than a second."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self._next = time.monotonic() + QUIET_SECONDS
-        self._drawn = False
-        self._terminal = sys.stderr.isatty()
-
-    def update(self, items: int) -> None:
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (0.1 if self._terminal else LINE_SECONDS)
-        self._drawn = True
-        share = f" · {self._source.read_bytes / self._source.size:.0%}" if self._source.size else ""
-        said = f"{self._source.name}: {items:,} items{share}"
-        sys.stderr.write(f"\r\x1b[K{said}" if self._terminal else f"{said}\n")
-        sys.stderr.flush()
-
-    def finish(self) -> None:
-        if self._drawn and self._terminal:
-            sys.stderr.write("\r\x1b[K")

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import os
+from pathlib import Path
 
 import click
 
@@ -25,3 +26,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def example(*lines: str) -> str:
     """The epilog of a click command that shows examples."""
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])
+
+
+def data_folder() -> Path:
+    """As the settings have it, without loading them."""
+    given = os.environ.get("HANDOFFAUDIT_DATA")
+    if given:
+        return Path(given).expanduser().absolute()
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser().absolute() / "handoffaudit"

@@ -11,21 +11,29 @@ from handoffaudit.cli.options import data_option, example, json_option
 
 @click.command(name="recount", epilog=example("handoffaudit recount --check"))
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 where a count is wrong.")
+@click.option("--agents", is_flag=True, help="Also work out anew who caused each finding, and fold them. Takes longer.")
 @data_option
 @json_option
-def command(*, check: bool, as_json: bool) -> None:
+def command(*, check: bool, agents: bool, as_json: bool) -> None:
     """Count all handoffs again, compare with the kept counts, and put right what differs."""
+    if check and agents:
+        raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
+    from handoffaudit.diagnostics import attributing
     from handoffaudit.handoffs import counts
 
     found = counts.recount(repair=not check)
+    gone_over = attributing.rebuild() if agents else None
     if as_json:
-        click.echo(json.dumps({"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}))
+        said = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
+        click.echo(json.dumps(said | ({} if gone_over is None else {"gone_over": gone_over})))
     elif not found.wrong:
         click.echo(f"All {found.rows:,} counts are right.")
     elif check:
         click.echo(f"{found.wrong:,} of {found.rows:,} counts are wrong: run handoffaudit recount to put them right.")
     else:
         click.echo(f"{found.wrong:,} of {found.rows:,} counts were wrong; they are right now.")
+    if gone_over is not None and not as_json:
+        click.echo(f"The findings of {gone_over:,} handoffs were gone over.")
     if check and found.wrong:
         sys.exit(1)

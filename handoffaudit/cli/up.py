@@ -41,7 +41,9 @@ def command(host: str, port: int, *, sample: bool) -> None:
     with place.only_one(folder, address):
         place.check_port(host, port)
         environment(host)
-        supervisor = Supervisor([Child("web", [host, str(port)]), Child("worker", [])], tell=warn)
+        children = [Child("web", [host, str(port)]), Child("worker", [])]
+        children += [Child("asker", [])] if asks_a_model() else []
+        supervisor = Supervisor(children, tell=warn)
         obey_signals(supervisor)
         prepared = prepare()
         announce(address, folder, prepared["link"])
@@ -69,6 +71,14 @@ def environment(host: str) -> None:
     os.environ.setdefault("HANDOFFAUDIT_ALLOWED_HOSTS", ",".join(place.allowed_hosts(host)))
     os.environ.setdefault("HANDOFFAUDIT_LOG_FORMAT", "text" if sys.stderr.isatty() else "json")
     os.environ.setdefault("HANDOFFAUDIT_LOG_LEVEL", "WARNING")
+
+
+def asks_a_model() -> bool:
+    """Whether there is a key, or a provider that brings its own: without one that process would have nothing to do."""
+    return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
+        "bedrock",
+        "vertex",
+    )
 
 
 def obey_signals(supervisor: Supervisor) -> None:

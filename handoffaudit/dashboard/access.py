@@ -1,5 +1,6 @@
 """Who may see what: decided here before any view's body runs."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -7,7 +8,8 @@ from typing import Any, Concatenate
 
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
 from django.utils.cache import patch_cache_control
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -29,19 +31,19 @@ class Who:
         return RANK[self.role] >= RANK[role]
 
 
-PageView = Callable[Concatenate[HttpRequest, Who, ...], HttpResponse]
+PageView = Callable[Concatenate[HttpRequest, Who, ...], HttpResponseBase]
 
 
-def page_for(role: Role) -> Callable[[PageView], Callable[..., HttpResponse]]:
+def page_for(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     """Lets a member of the address's tenant with that role or a higher one pass; the view gets `who` after `request`.
 
     Not signed in: to the sign-in page. Not a member: 404, as if the tenant did not exist. A lower role: 403.
     The view's `role` attribute tells the access tests what was asked for.
     """
 
-    def decorate(view: PageView) -> Callable[..., HttpResponse]:
+    def decorate(view: PageView) -> Callable[..., Any]:
         @wraps(view)
-        def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponse:
+        def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
                 # htmx would put the sign-in page into the middle of this one: it is told to load the whole page again.
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
@@ -59,9 +61,25 @@ def page_for(role: Role) -> Callable[[PageView], Callable[..., HttpResponse]]:
     return decorate
 
 
+def known_member(request: HttpRequest) -> Who | None:
+    """Who asks, where the address is below a tenant of theirs, whether or not there is a page at it."""
+    head, slug, *_ = [*request.path.strip("/").split("/"), "", ""]
+    user = getattr(request, "user", None)
+    if head != "t" or not re.fullmatch(r"[-\w]+", slug, re.ASCII) or user is None or not user.is_authenticated:
+        return None
+    return _membership(request, slug)
+
+
 def _member(request: HttpRequest, slug: str) -> Who:
+    who = _membership(request, slug)
+    if who is None:
+        raise Http404("There is no such page.")
+    return who
+
+
+def _membership(request: HttpRequest, slug: str) -> Who | None:
     of_person = Membership.objects.select_related("tenant", "person").filter(person=request.user.pk)
     membership = of_person.filter(tenant__slug=slug).first()
     if membership is None:
-        raise Http404("There is no such page.")
+        return None
     return Who(person=membership.person, tenant=membership.tenant, role=Role(membership.role))

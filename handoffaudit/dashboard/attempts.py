@@ -1,13 +1,13 @@
 """The attempts at a handoff, what was asked of its sender, and the page that repairs a rejected one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.dateparse import parse_datetime
@@ -15,8 +15,10 @@ from django.views.decorators.http import require_http_methods
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.handoffs import queries, repairing
+from handoffaudit.dashboard.handoff_parts import handoff_or_404
+from handoffaudit.handoffs import comparing, queries, remedies, repairing
 from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
@@ -81,14 +83,51 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
     return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two attempts, of the reader's choice; `is_chosen`: somebody chose them."""
+
+    before: Handoff
+    after: Handoff
+    result: Attempt
+    is_chosen: bool
+
+
+def lineage_context(request: HttpRequest, who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
+    lineage = comparing.attempts(shown)
+    asked = asked_of(remedies.of(shown))
+    advice = advice_of(shown, verdict)
+    can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
+    return {
+        "lineage": lineage,
+        "compared": _compared(request, lineage),
+        "attempts": [one.handoff for one in reversed(lineage) if one.handoff.attempt < shown.attempt],
+        "later": queries.later_attempt(shown),
+        "asked": asked,
+        "advice": advice,
+        "can_repair": can_repair,
+        "has_lineage": bool(len(lineage) > 1 or asked or advice or can_repair),
+    }
+
+
+def _compared(request: HttpRequest, lineage: Sequence[Attempt]) -> Compared | None:
+    """The two attempts that the address names; else the first and the last one, to choose from."""
+    known = {str(one.handoff.pk): one.handoff for one in lineage}
+    before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
+    if before and after:
+        return Compared(before, after, comparing.between(before, after), is_chosen=True)
+    if len(lineage) < 2:
+        return None
+    first, last = lineage[0].handoff, lineage[-1].handoff
+    return Compared(first, last, Attempt(last), is_chosen=False)
+
+
 @page_for(Role.REVIEWER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def repair(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """What repair would come to; posted, it is stored as new attempts."""
-    try:
-        shown = queries.get(who.tenant, str(pk))
-    except Handoff.DoesNotExist as error:
-        raise Http404("There is no such handoff.") from error
+    shown = handoff_or_404(who, pk)
     if shown.state != State.REJECTED:
         messages.info(request, f"It is {shown.state}: only rejected handoffs can be repaired.")
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)

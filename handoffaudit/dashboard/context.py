@@ -7,7 +7,8 @@ from django.utils.functional import SimpleLazyObject
 
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import Who
-from handoffaudit.dashboard.theme import theme_of
+from handoffaudit.dashboard.navigation import menu
+from handoffaudit.dashboard.theme import density_of, theme_of
 from handoffaudit.handoffs import queries
 
 MOST_TENANTS = 50
@@ -15,15 +16,17 @@ MOST_TENANTS = 50
 
 def page(request: HttpRequest) -> dict[str, Any]:
     """Nothing is asked of the database before a template uses it: partials and error pages need none of it."""
-    shown: dict[str, Any] = {"theme": theme_of(request)}
+    shown: dict[str, Any] = {"theme": theme_of(request), "density": density_of(request)}
     who: Who | None = getattr(request, "who", None)
     if who is None:
         return shown
+    section = _section(request.path, who.tenant)
     return shown | {
         "who": who,
         "may_review": who.may(Role.REVIEWER),
         "may_admin": who.may(Role.ADMIN),
-        "section": _section(request.path, who.tenant),
+        "section": section,
+        "menu": menu(who, section),
         "tenants": SimpleLazyObject(lambda: _tenants(who)),
         "waiting_number": SimpleLazyObject(lambda: queries.waiting_for_review(who.tenant)),
     }

@@ -26,35 +26,51 @@ class PartNotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a document one answer may show; past `weight`, in bytes on the page, texts and keys are cut short."""
+    """How much of a document one answer may show; past `weight`, in bytes on the page, texts and keys are cut short.
+
+    `unfolded`: so many levels stand open. `fills_folded`: what is in folded parts is there too; else it is sent once
+    somebody unfolds them. `only_found`: of every level only what leads to issues.
+    """
 
     nodes: int = 200
     weight: int = 30_000
+    unfolded: int = 2
+    fills_folded: bool = True
+    only_found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A container that is still to be filled."""
+    """A container that is still to be filled, with its entries from `start` to before `end` (None: to its last)."""
 
     node: Node
     value: Any
     location: tuple[str | int, ...]
     spot: Spot
     start: int = 0
+    end: int | None = None
 
 
-def tree(value: Any, spots: Spot | None = None, *, bounds: Bounds = Bounds(), path: str = "", start: int = 0) -> Node:
-    """The part `path` of a document, its entries from `start` on.
+def tree(
+    value: Any,
+    spots: Spot | None = None,
+    *,
+    bounds: Bounds = Bounds(),
+    path: str = "",
+    start: int = 0,
+    end: int | None = None,
+) -> Node:
+    """The part `path` of a document, its entries from `start` on, and before `end`.
 
     What an issue is about is always shown; the rest level by level, while the bounds allow it.
     """
     location, part = _part(value, path)
-    builder = _Builder(bounds)
+    builder = _Builder(bounds, len(location))
     spot = spots or Spot()
     if path:
         spot = _spot_at(spot, location)
     root = builder.node(part, location, path, spot)
-    builder.fill(_Open(root, part, location, spot, start))
+    builder.fill(_Open(root, part, location, spot, start, end))
     return root
 
 
@@ -114,7 +130,9 @@ def _shown(value: Any, length: int) -> tuple[str, str, int]:
 
 
 class _Builder:
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: Bounds, root_depth: int) -> None:
+        self.bounds = bounds
+        self.deepest_open = root_depth + bounds.unfolded
         self.nodes_left = bounds.nodes
         self.weight_left = bounds.weight
         self.queue: deque[_Open] = deque()
@@ -124,19 +142,23 @@ class _Builder:
         is_scarce = self.weight_left <= 0
         kind, text, left_out = _shown(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
         last = location[-1] if location else ""
+        found_below = sum(1 for _ in spot.every()) - len(spot.issues) if spot.below else 0
         node = Node(
             label=cut(str(last), TEXT_WHEN_SCARCE if is_scarce else _KEY_SHOWN),
             path=path,
-            anchor="" if is_scarce and not spot.issues else anchor(pointer(_cleaned(location))),
+            anchor="" if is_scarce and not spot.issues and not spot.is_wanted else anchor(pointer(_cleaned(location))),
             kind=kind,
             text=text,
             cut=left_out,
             size=len(value) if isinstance(value, dict | list | str) else 0,
             position=last if isinstance(last, int) else None,
             issues=spot.issues,
-            found_below=sum(1 for _ in spot.every()) - len(spot.issues) if spot.below else 0,
+            found_below=found_below,
+            is_open=len(location) <= self.deepest_open or found_below > 0 or spot.leads or spot.is_wanted,
+            is_wanted=spot.is_wanted,
         )
-        self.weight_left -= weight(node.label) + weight(node.text) + len(node.anchor)
+        # the anchor stands there twice: as its name and as the link to it
+        self.weight_left -= weight(node.label) + weight(node.text) + 2 * len(node.anchor)
         return node
 
     def fill(self, first: _Open) -> None:
@@ -149,22 +171,37 @@ class _Builder:
             part.node.children.extend(_missing(part, set()))
             return
         keys = list(part.value) if isinstance(part.value, dict) else range(len(part.value))
+        end = len(keys) if part.end is None else min(part.end, len(keys))
         by_name = _positions(part.spot, keys)
-        # entries of a list are alike; who asks for the rest gets more of them at once
-        most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
-        room = max(min(most, self.nodes_left), 0)
-        shown = {*range(part.start, min(part.start + room, len(keys)))}
-        shown |= {position for position in by_name.values() if position >= part.start}
+        room = self._room(part)
+        if not room and not part.spot.below and not part.spot.is_wanted:
+            # nothing of it could be shown: who wants to see it unfolds it
+            part.node.is_open = False
+        shown = {*range(part.start, min(part.start + room, end))}
+        shown |= {position for position in by_name.values() if part.start <= position < end}
+        self._write(part, keys, sorted(shown), end)
+        if part.start == 0:
+            part.node.children.extend(_missing(part, set(by_name)))
+
+    def _write(self, part: _Open, keys: Sequence[str | int], shown: Sequence[int], end: int) -> None:
+        """The entries at those positions, with gaps for what lies between them."""
         following = part.start
-        for position in sorted(shown):
+        for position in shown:
             if position > following:
                 part.node.children.append(Gap(part.node.path, following, position - following))
             part.node.children.append(self._child(part, keys[position], position))
             following = position + 1
-        if following < len(keys):
-            part.node.children.append(Gap(part.node.path, following, len(keys) - following))
-        if part.start == 0:
-            part.node.children.extend(_missing(part, set(by_name)))
+        if following < end:
+            is_folded = not following and not part.node.is_open
+            part.node.children.append(Gap(part.node.path, following, end - following, is_folded))
+
+    def _room(self, part: _Open) -> int:
+        """How many entries of it may be shown beside those that issues are at."""
+        if self.bounds.only_found or not (part.node.is_open or self.bounds.fills_folded):
+            return 0
+        # entries of a list are alike; who asks for the rest gets more of them at once
+        most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
+        return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
 
     def _child(self, part: _Open, key: str | int, position: int) -> Node:
         spot = part.spot.below.get(clean(str(key)), _NOTHING)
@@ -193,5 +230,7 @@ def _missing(part: _Open, present: set[str]) -> list[Missing]:
     for name, spot in part.spot.below.items():
         if name not in present:
             issues = list(spot.every())
+            if not issues:
+                continue
             found.append(Missing(cut(name, _KEY_SHOWN), issues[0].anchor, issues))
     return found

@@ -3,14 +3,23 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from handoffaudit.dashboard.access import known_member
+
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return render(request, "403.html", {"reason": str(exception)}, status=403)
+    return _refused(request, "403.html", 403, str(exception))
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return render(request, "404.html", status=404)
+    return _refused(request, "404.html", 404)
 
 
 def broken(request: HttpRequest) -> HttpResponse:
     return render(request, "500.html", status=500)
+
+
+def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:
+    # A member keeps the menu, to go on from here; for everybody else the tenant does not exist.
+    if not hasattr(request, "who") and (who := known_member(request)):
+        request.who = who  # type: ignore[attr-defined]
+    return render(request, template, {"reason": reason}, status=status)

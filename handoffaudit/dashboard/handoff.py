@@ -1,11 +1,12 @@
 """One handoff: what is wrong with it, where, and what would make it pass."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.cache import patch_vary_headers
@@ -13,157 +14,121 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import attempts as attempt_pages
+from handoffaudit.dashboard import handoff_document, handoff_logs
 from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.attempts import advice_of, asked_of
 from handoffaudit.dashboard.claims import claims_of
-from handoffaudit.dashboard.document import PartNotFoundError, is_text, place_of, text_piece, tree
+from handoffaudit.dashboard.handoff_document import number
+from handoffaudit.dashboard.handoff_history import history_of
 from handoffaudit.dashboard.headline import headline
-from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
-from handoffaudit.dashboard.places import batch, spots_of
+from handoffaudit.dashboard.issue_groups import grouped
+from handoffaudit.dashboard.partials import target_of
+from handoffaudit.dashboard.places import Found, batch
 from handoffaudit.dashboard.shown_document import ShownDocument, shown_document
-from handoffaudit.dashboard.unreadable import excerpt, raw_text
-from handoffaudit.handoffs import comparing, holding, parking, queries, remedies
+from handoffaudit.diagnostics.files import queries as file_reports
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.handoffs import holding, parking, queries
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody
 from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.validation.formats import handoff_file
 
 TEMPLATE = "dashboard/handoff/page.html"
-PART_TEMPLATE = "dashboard/handoff/part.html"
-MOST_EVENTS = 50
-MOST_PATH = 1000
-BESIDE = ("context", "evidence")
 
 
 @require_safe
 @page_for(Role.VIEWER)
 def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
-    shown = _get(who, pk)
-    if target_of(request) == "judging":
-        return _judging(request, shown)
-    body = queries.body(shown)
-    verdict = queries.current_verdict(shown)
+    """The page, or the part of it that htmx asks for."""
+    shown = parts.handoff_or_404(who, pk)
+    match target_of(request):
+        case "judging":
+            return _judging(request, shown)
+        case "document":
+            return handoff_document.document_part(request, who, shown)
+        case "attempts":
+            context = attempt_pages.lineage_context(request, who, shown, queries.current_verdict(shown))
+            response = render(request, "dashboard/handoff/attempts.html", {"handoff": shown, "who": who, **context})
+        case "history":
+            context = {"handoff": shown, "history": history_of(shown, request.GET.get("before", ""))}
+            response = render(request, "dashboard/handoff/history.html", context)
+        case _:
+            response = render(request, TEMPLATE, _page(request, who, shown))
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+def _page(request: HttpRequest, who: Who, shown: Handoff) -> dict[str, Any]:
+    body, verdict = queries.body(shown), queries.current_verdict(shown)
     document = shown_document(body, verdict)
-    found = document.found
-    first_issue = _number(request.GET.get("issues", "0")) or 0
-    placed = batch(found, first_issue)
-    events = queries.events(shown)
+    history, latest = history_of(shown, request.GET.get("before", "")), history_of(shown, limit=1)
     facts = verdict or {}
-    context = {
+    is_full = request.GET.get("chain") == "full"
+    issues = _issues(request, shown, document.found)
+    return {
         "handoff": shown,
         "verdict": verdict,
-        "headline": headline(shown, found, events),
-        "found": placed,
-        "found_before": min(first_issue, len(found)),
-        "found_after": max(len(found) - first_issue - len(placed), 0),
-        "next_issue": first_issue + len(placed),
+        "headline": headline(shown, document.found, latest.events),
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
-        "parent": parts.parent_of(shown),
-        "attempts": queries.earlier_attempts(shown),
-        **_lineage(who, shown, verdict),
-        "claims": claims_of(verdict, document.value, parts.evidence_of(shown, body)),
-        "later": queries.later_attempt(shown),
-        "events": events[-MOST_EVENTS:][::-1],
-        "events_hidden": max(len(events) - MOST_EVENTS, 0),
-        "chain": parts.chain_drawings(
-            facts.get("chain"), "?chain=full#chain", is_full=request.GET.get("chain") == "full"
-        ),
+        "history": history,
+        "chain": parts.chain_drawings(facts.get("chain"), "?chain=full#chain", is_full=is_full),
+        "chain_is_full": is_full,
         "tokens": parts.token_drawings(facts.get("token_counts")),
-        "beside": parts.aside_trees(body),
+        "logs": handoff_logs.logs_of(shown),
         "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
-        "chain_is_full": request.GET.get("chain") == "full",
         "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, shown.pk]),
-        "is_lifted": document.is_lifted,
-        **_document(request, bytes(body.original), document.value, placed),
+        **issues,
+        **_beside(who, shown, body, document, verdict),
+        **attempt_pages.lineage_context(request, who, shown, verdict),
+        **handoff_document.document_context(request, shown, body, document, issues["found"]),
     }
-    return render_page(request, TEMPLATE, context, partials=("document",))
 
 
-def _lineage(who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
-    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
-    lineage = comparing.attempts(shown)
-    asked = asked_of(remedies.of(shown))
-    advice = advice_of(shown, verdict)
-    can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
+def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Found]) -> dict[str, Any]:
+    """Those of the verdict that this page of their list shows."""
+    first = number(request.GET.get("issues", "0")) or 0
+    placed = batch(found, first)
     return {
-        "lineage": lineage,
-        "asked": asked,
-        "advice": advice,
-        "can_repair": can_repair,
-        "has_lineage": bool(len(lineage) > 1 or asked or advice or can_repair),
+        "found": placed,
+        "issue_groups": grouped(shown, placed, found),
+        "issues_total": len(found),
+        "found_before": min(first, len(found)),
+        "found_after": max(len(found) - first - len(placed), 0),
+        "next_issue": first + len(placed),
     }
 
 
-def _document(request: HttpRequest, original: bytes, value: Any, found: list[Any]) -> dict[str, Any]:
-    if value is None:
-        text, left_out = raw_text(original)
-        return {"excerpt": excerpt(original, found), "raw": text, "raw_left_out": left_out, "unreadable": True}
-    if request.GET.get("view") == "raw":
-        text, left_out = raw_text(original)
-        return {"raw": text, "raw_left_out": left_out}
-    return {"tree": parts.document_tree(value, found)}
+def _beside(
+    who: Who, shown: Handoff, body: HandoffBody, document: ShownDocument, verdict: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What was given with it, what it claims, and what stands around it."""
+    has_claims = bool((verdict or {}).get("claims"))
+    arrived = None if document.is_lifted else document.value
+    sources = parts.sources_of(shown, body, arrived) if has_claims else parts.Sources()
+    return {
+        "claims": claims_of(verdict, document.value, sources.evidence, sources.searched),
+        "beside": parts.aside_trees(body),
+        "parent": parts.parent_of(shown),
+        "around": parts.around_in_trace(who.tenant, shown),
+        "file_report": _file_report(who, shown),
+    }
+
+
+def _file_report(who: Who, shown: Handoff) -> FileReport | None:
+    """The report of a handoff file that the handoff arrived as."""
+    return file_reports.of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
 
 
 def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
-    """The answer to a page that waits for the verdict: nothing new, or to load itself again."""
+    """The answer to a page that waits for the verdict: nothing new, or to load itself again. The structural one comes
+    before the model's."""
     response = HttpResponse(status=HTTPStatus.NO_CONTENT)
-    if shown.parked or shown.state not in WAITING_STATES:
+    if shown.parked or shown.state not in WAITING_STATES or request.GET.get("seen") != str(shown.version):
         response["HX-Refresh"] = "true"
         response.status_code = HTTPStatus.OK
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    return response
-
-
-@require_safe
-@page_for(Role.VIEWER)
-def part(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
-    """A part of the document, from some entry or character on: for htmx its entries, else a page of its own."""
-    shown = _get(who, pk)
-    body = queries.body(shown)
-    of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), _number(request.GET.get("from", "0"))
-    document = _document_of(shown, body, of)
-    if document.value is None or start is None or len(where) > MOST_PATH:
-        raise Http404("The document has no such part.")
-    try:
-        context = {
-            "handoff": shown,
-            "of": of,
-            "place": place_of(document.value, where),
-            **_part(document, where, start),
-        }
-    except PartNotFoundError as error:
-        raise Http404("The document has no such part.") from error
-    context["part_url"] = request.path
-    name = f"{PART_TEMPLATE}#{context['kind']}" if is_htmx(request) else PART_TEMPLATE
-    response = render(request, name, context)
-    patch_vary_headers(response, ["HX-Request", "HX-Target"])
-    return response
-
-
-def _document_of(shown: Handoff, body: HandoffBody, of: str) -> ShownDocument:
-    if not of:
-        return shown_document(body, queries.current_verdict(shown))
-    return ShownDocument(parts.parsed(body, of) if of in BESIDE else None, ())
-
-
-def _part(document: ShownDocument, where: str, start: int) -> dict[str, Any]:
-    value = document.value
-    if is_text(value, where):
-        text, following, length = text_piece(value, where, start)
-        return {"kind": "text", "text": text, "following": following, "length": length, "path": where, "start": start}
-    return {"kind": "entries", "node": tree(value, spots_of(document.found), path=where, start=start), "start": start}
-
-
-@require_safe
-@page_for(Role.VIEWER)
-def raw(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
-    """The bytes as they arrived."""
-    shown = _get(who, pk)
-    response = HttpResponse(bytes(queries.body(shown).original), content_type="text/plain; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="handoff-{shown.pk}.txt"'
-    response["X-Content-Type-Options"] = "nosniff"
     return response
 
 
@@ -171,7 +136,7 @@ def raw(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
 @page_for(Role.ADMIN)
 def again(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """Has a parked handoff judged once more."""
-    shown = _get(who, pk)
+    shown = parts.handoff_or_404(who, pk)
     try:
         parking.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
     except parking.NotParked:
@@ -181,27 +146,16 @@ def again(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
-
-
 def _holder(who: Who, shown: Handoff) -> holding.Holder | None:
     """Who has it open in the review queue; this page holds nothing."""
     held = holding.holders([shown]).get(shown.pk)
     return holding.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
-def _get(who: Who, pk: UUID) -> Handoff:
-    try:
-        return queries.get(who.tenant, str(pk))
-    except Handoff.DoesNotExist as error:
-        raise Http404("There is no such handoff.") from error
-
-
 urlpatterns = [
     *attempt_pages.urlpatterns,
+    *handoff_logs.urlpatterns,
+    *handoff_document.urlpatterns,
     path("handoffs/<uuid:pk>/", handoff, name="handoff"),
-    path("handoffs/<uuid:pk>/part/", part, name="handoff_part"),
-    path("handoffs/<uuid:pk>/raw/", raw, name="handoff_raw"),
     path("handoffs/<uuid:pk>/again/", again, name="handoff_again"),
 ]

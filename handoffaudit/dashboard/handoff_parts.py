@@ -1,10 +1,15 @@
 """What the page of a handoff is made of."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import orjson
+from django.http import Http404
 
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.document import Bounds, tree
 from handoffaudit.dashboard.nodes import Node
 from handoffaudit.dashboard.places import Found, spots_of
@@ -13,6 +18,8 @@ from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs.rows import envelope_of
+from handoffaudit.validation import formats
 from handoffaudit.validation.reading import parse_json
 
 WIDE = 800
@@ -28,10 +35,29 @@ def parsed(body: HandoffBody, of: str = "") -> Any:
     return None if raw is None else orjson.loads(bytes(raw))
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the claims may cite, wherever the format keeps it; `searched` names that, and the context's fields."""
+
+    evidence: Sequence[Any] = ()
+    searched: Sequence[str] = ()
+
+
+def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sources:
+    """`arrived`: the document, where it is parsed already."""
+    if arrived is None:
+        record = queries.record_of(handoff, body)
+    else:
+        record = formats.read(arrived, handoff.format or None, envelope_of(handoff, body)).record
+    if record is None:
+        return Sources()
+    fields = [f"context.{key}" for key, value in record.context.items() if value not in (None, "", [], {})]
+    named = [item["source"] for item in record.evidence if isinstance(item, dict) and "source" in item]
+    return Sources(record.evidence, [*fields, *(name for name in named if isinstance(name, str))])
+
+
 def evidence_of(handoff: Handoff, body: HandoffBody) -> Sequence[Any]:
-    """What the claims may cite, wherever the format keeps it."""
-    record = queries.record_of(handoff, body)
-    return record.evidence if record else ()
+    return sources_of(handoff, body).evidence
 
 
 def document_tree(value: Any, found: Sequence[Found]) -> Node:
@@ -64,6 +90,30 @@ def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:
         "wide": token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
         "narrow": token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The handoffs of the same piece of work right before and right after one."""
+
+    before: Handoff | None
+    after: Handoff | None
+
+
+def around_in_trace(tenant: Tenant, handoff: Handoff) -> Around | None:
+    if not handoff.trace_id:
+        return None
+    rows = queries.of_tenant(tenant).filter(trace_id=handoff.trace_id)
+    before = rows.filter(id__lt=handoff.pk).order_by("-id").first()
+    after = rows.filter(id__gt=handoff.pk).order_by("id").first()
+    return Around(before, after) if before or after else None
+
+
+def handoff_or_404(who: Who, pk: UUID) -> Handoff:
+    try:
+        return queries.get(who.tenant, str(pk))
+    except Handoff.DoesNotExist as error:
+        raise Http404("There is no such handoff.") from error
 
 
 def parent_of(handoff: Handoff) -> Handoff | None:

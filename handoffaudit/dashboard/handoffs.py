@@ -1,23 +1,27 @@
 """The list of handoffs, its filters, and the count of what came since."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import exports, finding, live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.filters import FLAGS, BadFilter, Filters
-from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.models import Handoff, State
 
 TEMPLATE = "dashboard/handoffs/page.html"
 MOST_NEW = 100
@@ -25,6 +29,9 @@ PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d"
 FLAG_NAMES = {
     "parked": "parked, not judged",
     "shadowed": "let pass in shadow mode",
+    "unverified": "not checked by the model",
+    "flagged": "would have been rejected by the model",
+    "open": "open: end not reported",
     "warnings": "with warnings",
     "overdue": "held too long",
 }
@@ -32,16 +39,16 @@ FLAG_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One filter in force; `without` is the query that leaves it out."""
+    """One filter in force; `without` is the query that leaves it out, `href` the list with that."""
 
     label: str
     value: str
     without: str
+    href: str = ""
 
 
 @page_for(Role.VIEWER)
 def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
-    address = reverse("dashboard:handoffs", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
         "asked": request.GET,
@@ -58,35 +65,54 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
         page = queries.list_handoffs(who.tenant, filters, cursor=cursor)
     except BadFilter as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
-    query = filters.to_query()
-    if not is_htmx(request) and _has_blanks(request):
+    views = tabs_of(request, who, "handoffs", filters.to_query())
+    if not is_htmx(request) and _is_of_a_form(request):
         # A plain form sends its empty fields along: the address that is kept and shared has none.
-        return HttpResponseRedirect(f"{address}?{query}" if query else address)
+        return HttpResponseRedirect(views.href(views.query))
     context |= {
         "handoffs": page.items,
         "asked_states": filters.state,
-        "query": query,
-        "chips": _chips(filters),
-        "newest": f"{address}?{query}" if cursor else "",
-        "next": f"{address}?{query}&cursor={page.next}".replace("?&", "?") if page.next else "",
-        "after": page.items[0].pk if page.items else first_id_at(timezone.now()),
+        "filters": filters,
+        "query": views.query,
+        "views": views,
+        "chips": [replace(chip, href=views.href(chip.without)) for chip in _each_chip(filters)],
+        "newest": views.href(views.query) if cursor else "",
+        "next": views.href(joined_query(views.query, f"cursor={page.next}")) if page.next else "",
+        "live": _live_address(who, views.query, page.items, cursor),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
     if is_htmx(request):
-        response["HX-Push-Url"] = f"{address}?{query}" if query else address
+        response["HX-Push-Url"] = views.href(views.query)
     return response
 
 
+def _live_address(who: Who, query: str, shown: Sequence[Handoff], cursor: str) -> str:
+    """Where to ask what is newer; on older pages there are no newer rows to count."""
+    newest = shown[0].pk if shown else first_id_at(timezone.now())
+    after = "" if cursor else f"after={newest}"
+    return joined(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
+
+
 @page_for(Role.VIEWER)
+@require_safe
 def new(request: HttpRequest, who: Who) -> HttpResponse:
-    """How many matching handoffs came after the newest one shown."""
+    """How many matching handoffs came after the newest one shown, and what became of the rows shown."""
     try:
         filters = Filters.from_query(request.GET)
-        number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
+        rows = live.newer_rows(request, who)
+        address = reverse("dashboard:handoffs", args=[who.tenant.slug])
+        parts = [_cells(filters, address, row) for row in rows]
+        if request.GET.get("after"):
+            number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
+            parts += live.number(request, number, MOST_NEW, joined(address, filters.to_query()))
+        return live.answer(request, who, parts)
     except BadFilter as bad:
-        return render_page(request, "dashboard/handoffs/bad.html", {"bad": bad}, status=400)
-    context = {"number": number, "more": number >= MOST_NEW, "query": filters.to_query()}
-    return render_page(request, "dashboard/handoffs/new.html", context)
+        return live.refused(bad)
+
+
+def _cells(filters: Filters, address: str, row: Handoff) -> str:
+    shown = {"filters": filters, "address": address, "handoff": row}
+    return render_to_string("dashboard/handoffs/live_row.html", shown)
 
 
 def _after(request: HttpRequest) -> UUID:
@@ -96,16 +122,13 @@ def _after(request: HttpRequest) -> UUID:
         raise BadFilter("after", bad.value, "use the id of the newest handoff you have.") from None
 
 
-def _has_blanks(request: HttpRequest) -> bool:
-    return any(not value.strip() for _, values in request.GET.lists() for value in values)
+def _is_of_a_form(request: HttpRequest) -> bool:
+    days = "from" in request.GET or "to" in request.GET
+    return days or any(not value.strip() for _, values in request.GET.lists() for value in values)
 
 
 def _without(filters: Filters, name: str, nothing: Any) -> str:
     return replace(filters, **{name: nothing}).to_query()
-
-
-def _chips(filters: Filters) -> list[Chip]:
-    return list(_each_chip(filters))
 
 
 def _each_chip(filters: Filters) -> Iterable[Chip]:
@@ -133,4 +156,6 @@ def _each_chip(filters: Filters) -> Iterable[Chip]:
 urlpatterns = [
     path("handoffs/", handoffs, name="handoffs"),
     path("handoffs/new/", new, name="handoffs_new"),
+    *exports.urlpatterns,
+    *finding.urlpatterns,
 ]

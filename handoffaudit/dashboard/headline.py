@@ -23,7 +23,7 @@ def headline(handoff: Handoff, found: Sequence[Found], events: Sequence[Event]) 
     last = events[-1].reason if events else ""
     match handoff.state:
         case State.RECEIVED | State.VALIDATING:
-            return _waiting(handoff, last)
+            return _waiting(handoff, deciding, last)
         case State.REJECTED:
             return Headline("rejected", "bad", _because("Rejected", deciding))
         case State.HELD:
@@ -38,9 +38,12 @@ def headline(handoff: Handoff, found: Sequence[Found], events: Sequence[Event]) 
             return Headline(handoff.state, tone, f"{handoff.state.capitalize()}{by}", last)
 
 
-def _waiting(handoff: Handoff, reason: str) -> Headline:
+def _waiting(handoff: Handoff, deciding: Sequence[Found], reason: str) -> Headline:
     if handoff.parked:
         return Headline("parked", "bad", "Parked: judging it failed again and again", reason)
+    if handoff.verdict:
+        so_far = _because("So far it would not pass", deciding) if deciding else "Nothing stops it so far"
+        return Headline(handoff.state, "quiet", f"{so_far}; the model is being asked", "Its answer appears here.")
     return Headline(handoff.state, "quiet", "Not judged yet", "The verdict appears here as soon as it is there.")
 
 
@@ -54,10 +57,17 @@ def _because(what: str, deciding: Sequence[Found]) -> str:
 
 
 def _accepted(handoff: Handoff, found: Sequence[Found], deciding: Sequence[Found]) -> Headline:
+    if handoff.flagged:
+        note = "It passed while the model could not be asked. Checked later, it would have been rejected."
+        return Headline("warning", "bad", _because("Accepted unverified, and should not have been", deciding), note)
     if handoff.would_decide:
         text = _because(f"Let pass in shadow mode; it would be {handoff.would_decide}", deciding)
         return Headline("accepted", "wait", text)
     warnings = sum(issue.severity == "warning" for issue in found)
+    if handoff.unverified:
+        others = counted(warnings - 1, "other warning") if warnings > 1 else ""
+        text = "Accepted, not checked by the model" + (f", with {others}" if others else "")
+        return Headline("accepted", "wait", text)
     if not warnings:
         return Headline("accepted", "good", "Accepted: nothing is wrong with it")
     return Headline("accepted", "good", f"Accepted with {counted(warnings, 'warning')}")

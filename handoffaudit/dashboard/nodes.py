@@ -1,20 +1,25 @@
 """The parts of a document's tree, and the order in which a template writes them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from handoffaudit.dashboard.places import Found
 
-_UNFOLDED = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries left out: `count` of them from position `start` of the part `path`."""
+    """Entries left out: `count` of them from position `start` of the part `path`. `is_folded`: they are all that the
+    part has, and it is folded; who unfolds it wants to see them."""
 
     path: str
     start: int
     count: int
+    is_folded: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Node:
     """A value. `path` is its address among the parts: the positions on the way to it, `0.3.12`.
 
     `text` is a value that is neither object nor list, without its last `cut` characters; `size` is the number of
-    entries, or of characters; `position` stands for the label in a list.
+    entries, or of characters; `position` stands for the label in a list. `is_wanted`: it is the one that was asked
+    for.
     """
 
     label: str
@@ -45,11 +51,17 @@ class Node:
     issues: list[Found] = field(default_factory=list)
     children: "list[Node | Gap | Missing]" = field(default_factory=list)
     found_below: int = 0
+    is_open: bool = False
+    is_wanted: bool = False
 
     @property
-    def is_open(self) -> bool:
-        """Whether it stands unfolded: what has findings below always does."""
-        return self.found_below > 0 or self.path.count(".") < _UNFOLDED
+    def pieces(self) -> list[tuple[str, bool]]:
+        """The text in runs, and of each whether a model doubts it."""
+        quotes = sorted({issue.quote for issue in self.issues} - {""}, key=len, reverse=True)
+        if not quotes or self.kind != "string":
+            return [(self.text, False)]
+        parts = re.split("(" + "|".join(map(re.escape, quotes)) + ")", self.text)
+        return [(part, bool(at % 2)) for at, part in enumerate(parts) if part]
 
     @property
     def is_container(self) -> bool:

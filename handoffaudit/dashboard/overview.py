@@ -5,15 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import alerts, first_run, live
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.agents.busiest import busy
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.drawing.charts import Bar, stacked_bars
+from handoffaudit.diagnostics import model_now
+from handoffaudit.diagnostics.noise import noise
+from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.figures import Bucket
@@ -24,6 +28,7 @@ PASSED = (State.ACCEPTED, State.APPROVED)
 STOPPED = (State.REJECTED, State.HELD, State.DECLINED)
 ORDER = (State.ACCEPTED, State.APPROVED, State.HELD, State.REJECTED, State.DECLINED)
 BUCKETS = 30
+MOST_NOISY = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +72,51 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     period = PERIODS.get(asked, PERIODS["24h"])
     until = timezone.now()
     since = until - period.length
-    totals = queries.state_totals(who.tenant, since, until)
-    context: dict[str, Any] = {
+    figures = _figures(period, queries.state_totals(who.tenant, since, until))
+    if live.is_asked(request):
+        return _newer(request, who, figures)
+    context: dict[str, Any] = figures | {
         "bad": bad,
-        "period": period,
         "periods": PERIODS.values(),
+        "waiting": queries.waiting(who.tenant),
+        "alerts": alerts.told(who.tenant),
+        "model": model_now.status(who.tenant),
+        "unchecked": model_now.waiting(who.tenant, since),
+    }
+    if context["total"]:
+        buckets = queries.over_time(who.tenant, since, until, BUCKETS)
+        context["chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=BESIDE, prefix="wide")
+        context["narrow_chart"] = _chart(
+            who, buckets, until, hourly=period.name == "24h", width=NARROW, prefix="narrow"
+        )
+        context["reasons"] = _reasons(who, since, until)
+        context["busiest"] = busy(who.tenant, since, until, period.name)
+        context["noisy"] = noise(who.tenant, since, until).noisy[:MOST_NOISY]
+    elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
+        return first_run.page(request, who)
+    return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
+
+
+def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
+    """`seen`: the numbers themselves, by which a page is known that shows others."""
+    return {
+        "period": period,
         "figures": [Figure(state.value, totals.get(state, 0)) for state in State],
         "total": sum(totals.values()),
         "compliance": _compliance(totals),
         "passed": sum(totals.get(state, 0) for state in PASSED),
         "stopped": sum(totals.get(state, 0) for state in STOPPED),
-        "waiting": queries.waiting(who.tenant),
+        "seen": ".".join(str(totals.get(state, 0)) for state in State),
     }
-    if context["total"]:
-        buckets = queries.over_time(who.tenant, since, until, BUCKETS)
-        context["chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=900, prefix="wide")
-        context["narrow_chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=340, prefix="narrow")
-        context["reasons"] = _reasons(who, since, until)
-    elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
-        context["first_steps"] = True
-        context["server"] = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
+
+
+def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpResponse:
+    same = request.GET.get("seen", "") == figures["seen"]
+    template = "dashboard/overview/figures.html"
+    try:
+        return live.answer(request, who, [] if same else [render_to_string(template, figures, request)])
+    except BadFilter as bad:
+        return live.refused(bad)
 
 
 def _compliance(totals: Mapping[str, int]) -> float | None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from handoffaudit.dashboard.readable import cut, weight
 from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.text import clean
 
 _VALUE = 160
 _SENTENCE = 400
@@ -18,7 +19,7 @@ _LONGEST_ANCHOR = 300
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One issue as the page shows it. `is_placed`: it is about the document that is shown."""
+    """One issue as the page shows it. `is_placed`: it is about the document that is shown. `place`: its path whole."""
 
     issue_id: str
     layer: str
@@ -33,10 +34,17 @@ class Found:
     actual: str
     metadata: Mapping[str, Any]
     is_placed: bool = True
+    place: str = ""
 
     @property
     def anchor(self) -> str:
         return anchor(self.pointer) if self.is_placed else ""
+
+    @property
+    def quote(self) -> str:
+        """The words that a model doubts, as they stand in the document; empty where it quoted none."""
+        quoted = self.metadata.get("quote")
+        return cut(quoted, _SENTENCE) if isinstance(quoted, str) else ""
 
     @property
     def decides(self) -> bool:
@@ -67,6 +75,7 @@ def _found(issue: Mapping[str, Any]) -> Found:
         expected=_value(issue["expected"]),
         actual=_value(issue["actual"]),
         metadata=issue["metadata"],
+        place=issue["field_path"],
     )
 
 
@@ -105,10 +114,12 @@ def anchor(pointer: str) -> str:
 
 @dataclass(slots=True)
 class Spot:
-    """A place that issues are at or below."""
+    """A place that issues are at or below, or that is asked for, or that leads there."""
 
     issues: list[Found] = field(default_factory=list)
     below: "dict[str, Spot]" = field(default_factory=dict)
+    is_wanted: bool = False
+    leads: bool = False
 
     def every(self) -> Iterator[Found]:
         yield from self.issues
@@ -116,8 +127,11 @@ class Spot:
             yield from spot.every()
 
 
-def spots_of(issues: Iterable[Found]) -> Spot:
+def spots_of(issues: Iterable[Found], wanted: str = "") -> Spot:
+    """The places of issues, and the one that the JSON Pointer `wanted` names, with the ways to them."""
     root = Spot()
+    if wanted:
+        _want(root, parts_of(wanted))
     for issue in issues:
         if not issue.is_placed:
             continue
@@ -126,6 +140,14 @@ def spots_of(issues: Iterable[Found]) -> Spot:
             spot = spot.below.setdefault(part, Spot())
         spot.issues.append(issue)
     return root
+
+
+def _want(spot: Spot, parts: Sequence[str]) -> None:
+    for part in parts:
+        spot.leads = True
+        # as the keys of a document are compared with those of a verdict
+        spot = spot.below.setdefault(clean(part), Spot())
+    spot.is_wanted = True
 
 
 def parts_of(pointer: str) -> list[str]:

@@ -12,6 +12,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policy_fields import Choices
 from handoffaudit.dashboard.policy_words import Line, place
 from handoffaudit.dashboard.trials_scopes import SCOPES, USUAL
+from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_BYTES
 from handoffaudit.policy.versions import Table
@@ -59,6 +60,10 @@ class Draft(ABC, Generic[R]):
     def touched(self, tenant: Tenant, now: Table[R], rows: Iterable[R]) -> list[str]:
         """The handoff types that are judged otherwise where the table `now` becomes `rows`; none named: all."""
 
+    def holds_back(self, trial: Trial) -> bool:
+        """Whether a planned trial of it does not begin yet; the draft then says why. Raises `InvalidPolicy`."""
+        return False
+
     @property
     @abstractmethod
     def gone_text(self) -> str:
@@ -66,7 +71,7 @@ class Draft(ABC, Generic[R]):
 
     @property
     def scopes(self) -> Choices:
-        """On what it can be tried."""
+        """On which handoffs it can be tried."""
         return [(value, scope.words) for value, scope in SCOPES.items()]
 
     @property

@@ -9,8 +9,8 @@ Choices = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """An input: `choices` (value and words) for a menu, `is_number` for a whole number, `is_switch` for a box to tick,
-    `height` in lines for a longer text."""
+    """An input: `choices` (value and words) for a menu, `is_number` for a whole number, `is_decimal` for any number,
+    `is_switch` for a box to tick, `height` in lines for a longer text."""
 
     name: str
     label: str
@@ -19,6 +19,7 @@ class Field:
     error: str = ""
     choices: Choices | None = None
     is_number: bool = False
+    is_decimal: bool = False
     is_switch: bool = False
     is_code: bool = False
     height: int = 0

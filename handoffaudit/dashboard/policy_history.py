@@ -12,7 +12,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.policy_drafts import number
+from handoffaudit.dashboard.policy_drafts import line_of, number
 from handoffaudit.dashboard.policy_pages import PolicyPage
 from handoffaudit.dashboard.policy_words import MOST_COMPARED, MOST_OF_A_VERSION, Lines
 from handoffaudit.policy.errors import NoSuchVersion
@@ -29,10 +29,11 @@ class Entry:
 
 def urls(page: PolicyPage[Any]) -> list[URLPattern]:
     """The addresses of a kind's history."""
+    below = page.below or page.name
     return [
-        path(f"{page.name}/history/", _history_of(page), name=f"{page.name}_history"),
-        path(f"{page.name}/compare/", _compare_of(page), name=f"{page.name}_compare"),
-        path(f"{page.name}/revert/", _revert_of(page), name=f"{page.name}_revert"),
+        path(f"{below}/history/", _history_of(page), name=f"{page.name}_history"),
+        path(f"{below}/compare/", _compare_of(page), name=f"{page.name}_compare"),
+        path(f"{below}/revert/", _revert_of(page), name=f"{page.name}_revert"),
     ]
 
 
@@ -51,14 +52,7 @@ def _compare_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
     def compare(request: HttpRequest, who: Who) -> HttpResponse:
         old = _version(who, page, request.GET.get("from", ""))
         new = _version(who, page, request.GET.get("to", ""))
-        context = {
-            "kind": page,
-            "old": old,
-            "new": new,
-            "lines": Lines.of(page.lines(page.versions.difference(old.rows, new.rows)), MOST_COMPARED),
-            "current": page.versions.current(who.tenant),
-        }
-        return render(request, "dashboard/policy/compare.html", context)
+        return _difference(request, who, page, old, new)
 
     return compare
 
@@ -75,12 +69,13 @@ def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
                 to_version=target.version,
                 base_version=-1 if base is None else base,
                 actor=who.person.username,
+                note=line_of(request.POST, "note"),
             )
         except Stale as stale:
             now = stale.current
             text = f"Not reverted: {now.changed_by} saved version {now.version} meanwhile. Look at it first."
             messages.error(request, text)
-            return _history(request, who, page, status=409)
+            return _difference(request, who, page, now, target, status=409)
         if saved.version == base:
             messages.info(request, f"Version {target.version} is the same as the one in force: nothing was changed.")
         else:
@@ -88,6 +83,23 @@ def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
         return redirect(f"{page.url}_history", tenant=who.tenant.slug)
 
     return revert
+
+
+def _difference(
+    request: HttpRequest, who: Who, page: PolicyPage[Any], old: Table[Any], new: Table[Any], status: int = 200
+) -> HttpResponse:
+    """What lies between two versions; from the one in force it is what going back would change."""
+    current = page.versions.current(who.tenant)
+    context = {
+        "kind": page,
+        "old": old,
+        "new": new,
+        "lines": Lines.of(page.lines(page.versions.difference(old.rows, new.rows)), MOST_COMPARED),
+        "current": current,
+        "goes_back": old.version == current.version != new.version,
+        "note": line_of(request.POST, "note"),
+    }
+    return render(request, "dashboard/policy/compare.html", context, status=status)
 
 
 def _history(request: HttpRequest, who: Who, page: PolicyPage[Any], status: int = 200) -> HttpResponse:

@@ -8,11 +8,14 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.policy_drafts import Draft
 from handoffaudit.dashboard.policy_words import Line
+from handoffaudit.dashboard.trials_words import tried
+from handoffaudit.handoffs import trials
 from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale, Table, Versions
@@ -25,12 +28,14 @@ BELOW = ("history", "compare", "revert", "save", "delete", "try")
 
 @dataclass(frozen=True)
 class PolicyPage(Generic[R]):
-    """One kind of policy as pages: `begins` says what a new tenant has, `lines` tells changes."""
+    """One kind of policy as pages: `begins` says what a new tenant has, `lines` tells changes. `below`: under which
+    address its pages are, where that is not its name."""
 
     versions: Versions[R]
     title: str
     begins: str
     lines: Callable[[Iterable[Change]], list[Line]]
+    below: str = ""
 
     @property
     def name(self) -> str:
@@ -68,6 +73,8 @@ class PolicyPage(Generic[R]):
         """The page, or the part of it that htmx asked for."""
         draft = context.get("editor")
         shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
+        who: Who = request.who  # type: ignore[attr-defined]
+        shared["trials"] = SimpleLazyObject(lambda: tried(trials.recent(who.tenant, self.versions.kind)))
         if isinstance(draft, Draft) and draft.theirs is not None:
             shared["stale"] = f"{now.changed_by} saved version {now.version} while you were editing. "
             shared["stale"] += "Nothing was overwritten."

@@ -1,8 +1,11 @@
 """The views that every kind of policy has: save, try, and its history."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_POST
@@ -11,8 +14,9 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import policy_history, trials_starting
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.policy_drafts import Draft
-from handoffaudit.dashboard.policy_pages import PolicyPage, done, refused
-from handoffaudit.policy.versions import Table
+from handoffaudit.dashboard.policy_pages import PolicyPage, done, moved_on, refused
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.versions import Stale, Table
 
 R = TypeVar("R")
 D = TypeVar("D", bound=Draft[Any])
@@ -20,10 +24,20 @@ Show = Callable[[HttpRequest, Table[R], D | None, int], HttpResponse]
 After = Callable[[HttpRequest, Who, D, Table[R]], HttpResponse | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Deleting:
+    """`row` goes; `what` people call it, and what follows `then`."""
+
+    row: str
+    what: str
+    then: str = ""
+
+
 class Editing(Generic[R, D]):
     """How a kind is edited: `editor_from` reads a form, `show` answers with the page, an editor open in it or not.
 
-    `after` may answer in its own way once a change is saved.
+    `after` may answer in its own way once a change is saved. `deleting`, where single rows can be deleted, tells of a
+    form what goes, and what follows from it. `can_be_tried`: handoffs are judged by it.
     """
 
     def __init__(
@@ -32,14 +46,19 @@ class Editing(Generic[R, D]):
         editor_from: Callable[[QueryDict], D],
         show: Show[R, D],
         after: After[D, R] | None = None,
+        deleting: Callable[[D], Deleting] | None = None,
+        *,
+        can_be_tried: bool = True,
     ) -> None:
-        self.page, self.editor_from, self.show, self.after = page, editor_from, show, after
+        self.page, self.editor_from, self.show, self.after, self.deleting = page, editor_from, show, after, deleting
+        self.can_be_tried = can_be_tried
 
     def urls(self) -> list[URLPattern]:
         name = self.page.name
         return [
             path(f"{name}/save/", self._save(), name=f"{name}_save"),
-            path(f"{name}/try/", self._try(), name=f"{name}_try"),
+            *([path(f"{name}/try/", self._try(), name=f"{name}_try")] if self.can_be_tried else []),
+            *([path(f"{name}/delete/", self._delete(self.deleting), name=f"{name}_delete")] if self.deleting else []),
             *policy_history.urls(self.page),
         ]
 
@@ -69,6 +88,28 @@ class Editing(Generic[R, D]):
             return answer or self.done(request, who, f"Saved as version {saved.version}.")
 
         return save
+
+    def _delete(self, deleting: Callable[[D], Deleting]) -> Callable[..., HttpResponse]:
+        @page_for(Role.ADMIN)
+        @require_POST
+        def delete(request: HttpRequest, who: Who) -> HttpResponse:
+            editor = self.editor_from(request.POST)
+            told = deleting(editor)
+            try:
+                saved = self.page.versions.delete_row(
+                    tenant=who.tenant,
+                    base_version=editor.base_version,
+                    name=told.row,
+                    actor=who.person.username,
+                    note=editor.note,
+                )
+            except (InvalidPolicy, Stale) as refusal:
+                why = str(refusal.errors[0]) if isinstance(refusal, InvalidPolicy) else moved_on(refusal.current)
+                messages.error(request, f"Not deleted: {told.what}. {why}")
+                return self.show(request, self.now(who), None, HTTPStatus.CONFLICT)
+            return self.done(request, who, f"Deleted {told.what}{told.then}. Version {saved.version}.")
+
+        return delete
 
     def _try(self) -> Callable[..., HttpResponse]:
         @page_for(Role.ADMIN)

@@ -3,22 +3,19 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
-from django.views.decorators.http import require_POST, require_safe
+from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.policy_pages import PolicyPage, moved_on
-from handoffaudit.dashboard.policy_views import Editing
+from handoffaudit.dashboard.policy_pages import PolicyPage
+from handoffaudit.dashboard.policy_views import Deleting, Editing
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.schemas_editor import Editor, Rows, editor_for, editor_for_new, editor_from
 from handoffaudit.dashboard.schemas_words import LONGEST_NAME, NAMES, asks, claims, lines
 from handoffaudit.policy import kinds
-from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.type_schemas import TypeSchema
-from handoffaudit.policy.versions import Stale
 
 TEMPLATE = "dashboard/schemas/page.html"
 PAGE = PolicyPage(kinds.schemas, "Schemas", "A new tenant has no schema.", lines)
@@ -41,26 +38,6 @@ def page(request: HttpRequest, who: Who) -> HttpResponse:
     """`?edit=<type>`, `?add` and `?trial=<id>` open an editor."""
     now = kinds.schemas.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
-
-
-@page_for(Role.ADMIN)
-@require_POST
-def delete(request: HttpRequest, who: Who) -> HttpResponse:
-    editor = editor_from(request.POST)
-    name = cut(editor.row, LONGEST_NAME)
-    try:
-        saved = kinds.schemas.delete_row(
-            tenant=who.tenant,
-            base_version=editor.base_version,
-            name=editor.row,
-            actor=who.person.username,
-            note=editor.note,
-        )
-    except (InvalidPolicy, Stale) as refusal:
-        text = str(refusal.errors[0]) if isinstance(refusal, InvalidPolicy) else moved_on(refusal.current)
-        messages.error(request, f"{name} was not deleted. {text}")
-        return _page(request, kinds.schemas.current(who.tenant), None, status=409)
-    return EDITING.done(request, who, f"Deleted {name}: its data may look as it likes. Version {saved.version}.")
 
 
 def _asked_for(request: HttpRequest, who: Who, now: Rows) -> Editor | None:
@@ -92,9 +69,12 @@ def _row(row: TypeSchema, editor: Editor | None) -> Row:
     return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), told, claims(row.claim_fields), mine)
 
 
-EDITING = Editing(PAGE, editor_from, _page)
+def _deleting(editor: Editor) -> Deleting:
+    return Deleting(editor.row, cut(editor.row, LONGEST_NAME), ": its data may look as it likes")
+
+
+EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
 urlpatterns = [
     path("schemas/", page, name="schemas"),
-    path("schemas/delete/", delete, name="schemas_delete"),
     *EDITING.urls(),
 ]

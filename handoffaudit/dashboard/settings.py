@@ -13,7 +13,7 @@ from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.accounts.people import Invitation
-from handoffaudit.dashboard import settings_audit, settings_keys
+from handoffaudit.dashboard import settings_alerts, settings_audit, settings_keys, settings_webhooks
 from handoffaudit.dashboard.access import Who, page_for
 
 RIGHTS = {
@@ -129,5 +129,7 @@ urlpatterns = [
     path("settings/people/<int:person>/role/", set_role, name="settings_role"),
     path("settings/people/<int:person>/remove/", remove, name="settings_remove"),
     *settings_keys.urlpatterns,
+    *settings_webhooks.urlpatterns,
+    *settings_alerts.urlpatterns,
     *settings_audit.urlpatterns,
 ]

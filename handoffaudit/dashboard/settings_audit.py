@@ -29,6 +29,23 @@ ACTIONS = {
     "strictness.save": "saved strictness",
     "rules.save": "saved rules",
     "schemas.save": "saved schemas",
+    "prompts.save": "saved prompts",
+    "thresholds.save": "saved thresholds",
+    "view.share": "shared the view",
+    "view.rename": "renamed the shared view",
+    "view.change": "changed the shared view",
+    "view.delete": "deleted the shared view",
+    "alert.acknowledge": "acknowledged the alert",
+    "group.mute": "muted the finding",
+    "group.unmute": "unmuted the finding",
+    "group.acknowledge": "took the sign off the finding",
+    "subscriber.create": "added the subscriber",
+    "subscriber.change": "changed the subscriber",
+    "subscriber.pause": "paused the subscriber",
+    "subscriber.resume": "switched on the subscriber",
+    "subscriber.rotate": "made a new secret for the subscriber",
+    "subscriber.delete": "deleted the subscriber",
+    "subscriber.again": "sent something again to the subscriber",
 }
 MOST_DIGITS = 18
 

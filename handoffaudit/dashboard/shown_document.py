@@ -11,6 +11,8 @@ from handoffaudit.dashboard.places import Found, found_of, parts_of
 from handoffaudit.handoffs.models import HandoffBody
 
 _MISSING = "structure.missing_field"
+_UNREADABLE = "structure.json_parse"
+_BOM = b"\xef\xbb\xbf"
 _LONGEST_POSITION = 9
 
 
@@ -30,7 +32,10 @@ def shown_document(body: HandoffBody, content: Mapping[str, Any] | None) -> Show
     It is the one that was judged, unless an issue that decides is about what arrived: a report that can't be used, a
     document that breaks the rules of its older version. Issues about what arrived have no place in what was judged.
     """
-    arrived, found = parsed(body), found_of(content)
+    found = found_of(content)
+    # A verdict on it knows whether it is JSON and not too deep: that costs more than reading it.
+    is_read = content is not None and all(issue.code != _UNREADABLE for issue in found)
+    arrived = orjson.loads(bytes(body.original).removeprefix(_BOM)) if is_read else parsed(body)
     if body.lifted is None:
         return ShownDocument(arrived, found)
     lifted = orjson.loads(bytes(body.lifted))

@@ -9,11 +9,11 @@ from django.http import QueryDict
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policy_drafts import Draft, sent
 from handoffaudit.dashboard.policy_fields import Field, plain_menu
-from handoffaudit.dashboard.strictness_words import GROUPS, HELP, NAMES, choices, lines
+from handoffaudit.dashboard.strictness_words import FOLDED, GROUPS, HELP, NAMES, choices, lines
 from handoffaudit.handoffs import queries
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
-from handoffaudit.policy.parsing import CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
+from handoffaudit.policy.parsing import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 
@@ -24,7 +24,11 @@ class Group:
 
     title: str
     fields: list[Field]
-    has_layers: bool
+    has_layers: bool = False
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(field.error for field in self.fields)
 
 
 @dataclass(kw_only=True)
@@ -52,6 +56,11 @@ class Editor(Draft[TypePolicy]):
             Group(title, [self._field(name) for name in names if name != "layers"], "layers" in names)
             for title, names in GROUPS.items()
         ]
+
+    @property
+    def folds(self) -> list[Group]:
+        """What most people leave as it is."""
+        return [Group(title, [self._field(name) for name in names]) for title, names in FOLDED.items()]
 
     @property
     def type_field(self) -> Field:
@@ -99,10 +108,11 @@ class Editor(Draft[TypePolicy]):
             name=name,
             label=NAMES[name],
             help=HELP[name],
-            value=self.values[name],
+            value=_typed(self.values[name]) if name in AMOUNTS else self.values[name],
             error=self.errors.get(name, ""),
             choices=plain_menu(choices(name)) if name in CHOICES else None,
             is_number=name in RANGES,
+            is_decimal=name in SHARES or name in AMOUNTS,
             is_switch=name in SWITCHES,
             required=True,
         )
@@ -127,11 +137,16 @@ def editor_from(given: QueryDict) -> Editor:
     values["layers"] = {layer: layer in given.getlist("layers") for layer in OPTIONAL_LAYERS}
     for name in RANGES:
         values[name] = _number(values[name], int)
-    for name in SHARES:
+    for name in (*SHARES, *AMOUNTS):
         values[name] = _number(values[name], float)
     for name in SWITCHES:
         values[name] = name in given
     return Editor(row=row, values=values, **sent(given))
+
+
+def _typed(amount: Any) -> Any:
+    """An amount as it is typed: 50000, not 50000.0."""
+    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
 
 
 def _number(text: str, kind: type[int] | type[float]) -> int | float | str:

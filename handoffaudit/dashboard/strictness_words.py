@@ -6,7 +6,7 @@ from typing import Any
 from handoffaudit.dashboard import policy_words
 from handoffaudit.dashboard.policy_words import Line
 from handoffaudit.policy.difference import WHOLE_ROW, Change
-from handoffaudit.policy.parsing import CHOICES, FIELDS
+from handoffaudit.policy.parsing import AMOUNTS, CHOICES, FIELDS
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS
 
 NAMES = {
@@ -28,11 +28,20 @@ NAMES = {
     "auto_escalate_on_critical": "Escalate what is critical",
     "min_severity_to_remediate": "Remediate from",
     "hold_limit_hours": "Hold limit",
+    "four_eyes": "Four eyes",
+    "fail_mode": "Without the model",
+    "objective_confidence": "Objective confidence",
+    "critique": "Critique",
+    "critique_notional_usd": "Critique from (USD)",
+    "critique_score_floor": "Critique below score",
+    "critique_model": "Critique by",
+    "critique_max_usd": "Critique may cost (USD)",
+    "critique_threshold": "Critique threshold",
     **{f"layers.{layer}": f"Layer {layer}" for layer in OPTIONAL_LAYERS},
 }
 HELP = {
     "handoff_type": "As senders write it, e.g. deal_data.",
-    "strictness": "lenient leaves out evidence and grounding",
+    "strictness": "lenient leaves out evidence, grounding and the model's check",
     "mode": "shadow accepts, and keeps what it would have decided",
     "layers": "structure always runs",
     "token_budget": "tokens; above: rejected",
@@ -49,6 +58,15 @@ HELP = {
     "auto_escalate_on_critical": "to a person at once, without a retry",
     "min_severity_to_remediate": "issues less severe ask nothing of the sender",
     "hold_limit_hours": "hours held until overdue",
+    "four_eyes": "a decision takes effect once a second person has made the same one",
+    "fail_mode": "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
+    "objective_confidence": "0.0 to 1.0; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
+    "critique": "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
+    "critique_notional_usd": "USD in the context's notional_usd; this and more triggers a critique",
+    "critique_score_floor": "0.0 to 1.0; a score so far below it triggers a critique; 0.0: never",
+    "critique_model": "the fast model or the careful one; the settings name both",
+    "critique_max_usd": "USD for one critique, estimated before it is asked for; above: left out, and warned of",
+    "critique_threshold": "0.0 to 1.0; a critique's score below it rejects",
 }
 GROUPS = {
     "Judging": ("strictness", "mode", "layers"),
@@ -61,7 +79,21 @@ GROUPS = {
         "min_severity_to_remediate",
         "auto_escalate_on_critical",
         "hold_limit_hours",
+        "four_eyes",
     ),
+}
+MODEL = "The model's part"
+FOLDED = {
+    MODEL: (
+        "fail_mode",
+        "objective_confidence",
+        "critique",
+        "critique_model",
+        "critique_notional_usd",
+        "critique_score_floor",
+        "critique_threshold",
+        "critique_max_usd",
+    )
 }
 PLAIN_ENOUGH = ("strictness", "mode", "layers")
 
@@ -83,7 +115,14 @@ def shown(field: str, value: Any) -> str:
     if field == "layers" and isinstance(value, dict):
         off = [layer for layer, on in value.items() if not on]
         return f"without {', '.join(off)}" if off else "all layers"
+    if field in AMOUNTS and isinstance(value, int | float):
+        return usd(value)
     return policy_words.shown(value)
+
+
+def usd(amount: float) -> str:
+    """Dollars as people write them: 50,000 or 0.10."""
+    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.4g}"
 
 
 def _line(change: Change) -> Line:

@@ -1,4 +1,6 @@
-"""Light, dark, or as the system has it: kept in a cookie, so that the first byte of a page is right."""
+"""Light, dark, or as the system has it; comfortable or compact: in cookies, so that a page is right at once."""
+
+from collections.abc import Sequence
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -11,13 +13,24 @@ from handoffaudit.dashboard.access import Who, page_for
 
 COOKIE = "theme"
 THEMES = ("light", "dark")
+DENSITY_COOKIE = "density"
+DENSITIES = ("compact",)
 YEAR = 31_536_000
 
 
 def theme_of(request: HttpRequest) -> str:
     """Empty: as the system has it."""
-    value = request.COOKIES.get(COOKIE, "")
-    return value if value in THEMES else ""
+    return _kept(request, COOKIE, THEMES)
+
+
+def density_of(request: HttpRequest) -> str:
+    """Empty: comfortable."""
+    return _kept(request, DENSITY_COOKIE, DENSITIES)
+
+
+def _kept(request: HttpRequest, cookie: str, known: Sequence[str]) -> str:
+    value = request.COOKIES.get(cookie, "")
+    return value if value in known else ""
 
 
 @page_for(Role.VIEWER)
@@ -27,9 +40,15 @@ def theme(request: HttpRequest, who: Who) -> HttpResponse:
     if not url_has_allowed_host_and_scheme(after, allowed_hosts={request.get_host()}):
         after = reverse("dashboard:overview", args=[who.tenant.slug])
     response = HttpResponseRedirect(after)
-    chosen = request.POST.get("theme", "")
-    if chosen in THEMES:
-        response.set_cookie(COOKIE, chosen, max_age=YEAR, samesite="Lax", httponly=True, secure=settings.HTTPS)
+    if "density" in request.POST:
+        _keep(response, DENSITY_COOKIE, request.POST["density"], DENSITIES)
     else:
-        response.delete_cookie(COOKIE, samesite="Lax")
+        _keep(response, COOKIE, request.POST.get("theme", ""), THEMES)
     return response
+
+
+def _keep(response: HttpResponse, cookie: str, chosen: str, known: Sequence[str]) -> None:
+    if chosen in known:
+        response.set_cookie(cookie, chosen, max_age=YEAR, samesite="Lax", httponly=True, secure=settings.HTTPS)
+    else:
+        response.delete_cookie(cookie, samesite="Lax")

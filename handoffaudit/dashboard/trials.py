@@ -7,26 +7,29 @@ from typing import Any
 import orjson
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import rules, schemas, strictness, trials_words
+from handoffaudit.dashboard import prompts, rules, schemas, strictness, trials_words
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.policy_pages import PolicyPage
 from handoffaudit.dashboard.policy_words import Lines
 from handoffaudit.handoffs import queries, trials
-from handoffaudit.handoffs.models import Trial
+from handoffaudit.handoffs.models import WAITING_STATES, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.versions import Stale, Table
 
 TEMPLATE = "dashboard/trials/page.html"
 PART = "trial"
-PAGES: dict[str, PolicyPage[Any]] = {page.name: page for page in (strictness.PAGE, rules.PAGE, schemas.PAGE)}
+PAGES: dict[str, PolicyPage[Any]] = {
+    page.name: page for page in (strictness.PAGE, rules.PAGE, schemas.PAGE, prompts.PAGE)
+}
 MOST_LINES = 10
 # A worker that is there begins within a second.
 LONG = timedelta(seconds=15)
@@ -62,6 +65,40 @@ def save(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     return redirect(page.address(who))
 
 
+@page_for(Role.ADMIN)
+@require_POST
+def cancel(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    """Ends it; what was found until then stays."""
+    tried = _trial(who, pk)
+    if not trials.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
+        messages.info(request, "It was over already.")
+    return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> HttpResponse:
+    """One handoff of a trial: its verdict now, and with the draft."""
+    tried = _trial(who, pk)
+    found = queries.of_tenant(who.tenant).filter(pk=handoff).exclude(state__in=WAITING_STATES).first()
+    if found is None or tried.kind == Kind.PROMPTS:
+        raise Http404("There is no such handoff in this trial.")
+    try:
+        now, then = trials.verdicts_of(tried, found)
+    except InvalidPolicy as invalid:
+        raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
+    context = {
+        "kind": PAGES[tried.kind],
+        "trial": tried,
+        "handoff": found,
+        "now": now,
+        "then": then,
+        "told": trials_words.told(now, then),
+        "most": trials_words.MOST_ISSUES,
+    }
+    return render(request, "dashboard/trials/one.html", context)
+
+
 def _trial(who: Who, pk: uuid.UUID) -> Trial:
     try:
         return trials.get(who.tenant, pk)
@@ -74,6 +111,8 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
     now = page.versions.current(who.tenant)
     found = trials_words.flips(tried)
     number = sum(flip.number for flip in found)
+    flip, code = request.GET.get("flip", ""), request.GET.get("code", "")
+    changed = trials_words.changed(tried, flip)
     context: dict[str, Any] = {
         "kind": page,
         "trial": tried,
@@ -82,8 +121,13 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "known": SimpleLazyObject(lambda: trials_words.listed(queries.known_values(who.tenant).types)),
         "flips": found,
         "number": number,
-        "same": tried.judged - number,
-        "changed": trials_words.changed(tried),
+        "same": tried.judged - number - tried.unasked,
+        "changed": trials_words.changed(tried, flip, code) if code else changed,
+        "codes": trials_words.codes(changed),
+        "flip": next((one for one in found if one.name == flip), None),
+        "code": code,
+        "listed": len(tried.changed),
+        "compares": tried.kind != Kind.PROMPTS,
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
         # Not asked for while it is looked at each second.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
@@ -124,4 +168,6 @@ def _in_force(page: PolicyPage[Any], now: Table[Any], tried: Trial) -> bool:
 urlpatterns = [
     path("trials/<uuid:pk>/", trial, name="trial"),
     path("trials/<uuid:pk>/save/", save, name="trial_save"),
+    path("trials/<uuid:pk>/cancel/", cancel, name="trial_cancel"),
+    path("trials/<uuid:pk>/<uuid:handoff>/", one, name="trial_handoff"),
 ]

@@ -26,3 +26,10 @@ SCOPES = {
     "30d": Scope("the last 30 days", within=timedelta(days=30)),
 }
 USUAL = "200"
+# Where the model is asked, each handoff costs; the first is the usual one.
+MODEL_SCOPES = {
+    "50": SCOPES["50"],
+    "10": Scope("the last 10 handoffs", most=10),
+    "200": SCOPES["200"],
+    "500": Scope("the last 500 handoffs", most=500),
+}

@@ -14,25 +14,28 @@ from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
 from handoffaudit.dashboard.policy_drafts import LONGEST_KEPT, Draft
 from handoffaudit.dashboard.policy_pages import PolicyPage, unchanged
-from handoffaudit.dashboard.trials_scopes import ALL_TYPES, SCOPES, USUAL
+from handoffaudit.dashboard.trials_scopes import ALL_TYPES, MODEL_SCOPES, SCOPES, USUAL
 from handoffaudit.handoffs import trials
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 
 FORM = "form"
-NOT_KEPT = ("csrfmiddlewaretoken",)
+NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 
 
-def begin(who: Who, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial:
-    """Starts the trial. Raises `Stale`, and `InvalidPolicy` where the draft could not be saved or changes nothing."""
+def begin(who: Who, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
+    """Starts the trial; None where the draft holds it back, and now says why.
+
+    Raises `Stale`, and `InvalidPolicy` where the draft could not be saved or changes nothing.
+    """
     now = unchanged(page.versions, who, draft.base_version)
     rows = page.versions.checked(draft.rows(now))
     changes = page.versions.difference(now.rows, rows)
     if not changes:
         remedy = "Change something, then try it."
         raise InvalidPolicy([PolicyError("", "", None, "This is what is in force already.", remedy)])
-    scope = SCOPES.get(draft.tried, SCOPES[USUAL])
-    return trials.start(
+    scope = (SCOPES | MODEL_SCOPES).get(draft.tried, SCOPES[USUAL])
+    trial = trials.planned(
         tenant=who.tenant,
         kind=page.versions.kind,
         content=page.versions.to_plain(rows) | {"note": draft.note, FORM: _kept(given)},
@@ -42,6 +45,7 @@ def begin(who: Who, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) 
         most=scope.most,
         since=timezone.now() - scope.within if scope.within else None,
     )
+    return None if draft.holds_back(trial) else trials.begin(trial)
 
 
 def opened(request: HttpRequest, who: Who, trial: Trial) -> HttpResponse:

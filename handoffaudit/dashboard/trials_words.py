@@ -1,16 +1,22 @@
 """What a trial found, in words."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.strictness_words import type_name
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.validation.verdict import Outcome
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.text import counted
+from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_TYPES = 8
+MOST_CODES = 8
 LONGEST_TYPE = 60
 LONGEST_ID = 80
+MOST_ISSUES = 100
 # A verdict that gets worse is looked at first.
 _ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
 
@@ -23,6 +29,11 @@ class Flip:
     after: str
     number: int
     share: float
+
+    @property
+    def name(self) -> str:
+        """As it stands in an address."""
+        return f"{self.before}-{self.after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +55,38 @@ def flips(trial: Trial) -> list[Flip]:
     return sorted(found, key=lambda flip: (_ORDER.index(flip.after), _ORDER.index(flip.before)))
 
 
-def changed(trial: Trial) -> list[Changed]:
+def changed(trial: Trial, flip: str = "", code: str = "") -> list[Changed]:
+    """Those that are listed, narrowed to a flip (`accepted-rejected`) and to a code that decides."""
     return [
         Changed(row["handoff"], cut(row["handoff_id"], LONGEST_ID), row["before"], row["after"], row["codes"])
         for row in trial.changed
+        if flip in ("", f"{row['before']}-{row['after']}") and (not code or code in row["codes"])
     ]
+
+
+def codes(rows: Sequence[Changed]) -> list[tuple[str, int]]:
+    """The codes that decide most of them, and how many."""
+    return Counter(code for row in rows for code in set(row.codes)).most_common(MOST_CODES)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A trial in a list: what came of it in a few words."""
+
+    trial: Trial
+    said: str
+
+
+def tried(rows: Iterable[Trial]) -> list[Tried]:
+    return [Tried(trial, _said(trial)) for trial in rows]
+
+
+def _said(trial: Trial) -> str:
+    number = sum(trial.flips.values())
+    found = f"{counted(number, 'verdict')} of {trial.judged:,} would be otherwise"
+    if not trial.finished_at:
+        return f"judging, {trial.judged:,} of {trial.total:,}; so far {found}"
+    return f"stopped; {found}" if trial.error else found
 
 
 def types(names: Sequence[str]) -> str:
@@ -71,3 +109,32 @@ def scope(trial: Trial) -> str:
     if trial.since:
         return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
     return f"the last {trial.most:,} handoffs {kind}"
+
+
+class Change(StrEnum):
+    """How an issue of one verdict stands to the other."""
+
+    NEW = "new"
+    GONE = "gone"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An issue of a verdict now, with the draft, or of both."""
+
+    issue: Issue
+    change: Change
+
+
+def told(now: Verdict, then: Verdict) -> list[Told]:
+    """The issues of both verdicts, what is new first, then what is gone; the first so many of them."""
+    before, after = ({_key(issue): issue for issue in verdict.issues} for verdict in (now, then))
+    new = [Told(issue, Change.NEW) for key, issue in after.items() if key not in before]
+    gone = [Told(issue, Change.GONE) for key, issue in before.items() if key not in after]
+    same = [Told(issue, Change.SAME) for key, issue in after.items() if key in before]
+    return [*new, *gone, *same][:MOST_ISSUES]
+
+
+def _key(issue: Issue) -> tuple[str, str, str]:
+    return issue.code, issue.field_path, issue.severity.value

@@ -1,9 +1,9 @@
 """A document that is not JSON: its lines around the spot where reading stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from handoffaudit.dashboard.places import Found
 from handoffaudit.dashboard.readable import cut, readable, weight
 
 RAW_SHOWN = 40_000
@@ -11,6 +11,13 @@ _RAW_WEIGHT = 60_000
 _LINES_AROUND = 6
 _COLUMNS_AROUND = 160
 _BOM = b"\xef\xbb\xbf"
+
+
+class Placed(Protocol):
+    """An issue that may say where reading stopped."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Excerpt:
     column: int
 
 
-def excerpt(original: bytes, found: Sequence[Found]) -> Excerpt | None:
+def excerpt(original: bytes, found: Iterable[Placed]) -> Excerpt | None:
     """None where no issue says where reading stopped."""
     spot = next((issue.metadata for issue in found if "offset" in issue.metadata), None)
     if spot is None:

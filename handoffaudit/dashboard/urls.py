@@ -3,30 +3,50 @@
 from django.urls import path
 
 from handoffaudit.dashboard import (
-    deciding,
+    agents,
+    diagnostics,
+    first_run,
+    gallery,
+    groups,
     handoff,
     handoffs,
+    live,
     overview,
-    review,
+    prompts,
+    reviewing,
     rules,
+    samples,
     schemas,
     settings,
     strictness,
     theme,
+    tracing,
     trials,
 )
+from handoffaudit.dashboard.help import pages as help_pages
+from handoffaudit.dashboard.saved import changing as saved_views
 
 app_name = "dashboard"
 urlpatterns = [
     path("", overview.overview, name="overview"),
     path("theme/", theme.theme, name="theme"),
     *handoffs.urlpatterns,
-    *review.urlpatterns,
-    *deciding.urlpatterns,
+    *live.urlpatterns,
+    *saved_views.urlpatterns,
+    *reviewing.urlpatterns,
     *handoff.urlpatterns,
     *settings.urlpatterns,
     *strictness.urlpatterns,
     *rules.urlpatterns,
     *schemas.urlpatterns,
+    *prompts.urlpatterns,
     *trials.urlpatterns,
+    *diagnostics.urlpatterns,
+    *tracing.urlpatterns,
+    *agents.urlpatterns,
+    *gallery.urlpatterns,
+    *groups.urlpatterns,
+    *first_run.urlpatterns,
+    *samples.urlpatterns,
+    *help_pages.urlpatterns,
 ]

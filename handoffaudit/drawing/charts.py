@@ -1,11 +1,14 @@
 """How states came over time, as stacked bars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.patterns import FILLS, definitions, paint
 from handoffaudit.drawing.svg import element, frame, link, shortened, text
+
+# Drawn as wide as the page shows it, so that its text is as large as the page's: alone, beside other cards, on a phone.
+ALONE, BESIDE, NARROW = 1120, 740, 340
 
 _AXIS = "#6e7781"
 _LEFT = 46
@@ -173,9 +176,18 @@ def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
             font_size=11,
             text_anchor="start" if number == 0 and plot.pitch < _LABEL_ROOM else "middle",
         )
-        for number, bar in enumerate(bars)
-        if number % every == 0 and plot.left(number) + plot.pitch / 2 < plot.width - _LABEL_ROOM / 3
+        for number, bar in _labelled(bars, every)
+        if plot.left(number) + plot.pitch / 2 < plot.width - _LABEL_ROOM / 3
     ]
+
+
+def _labelled(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
+    """The bars that have their label under them, with their places: one of each label, `every` bars apart at least."""
+    free, label = 0, None
+    for number, bar in enumerate(bars):
+        if number >= free and bar.label != label:
+            yield number, bar
+            free, label = number + every, bar.label
 
 
 def _legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:

@@ -3,23 +3,30 @@
 from collections.abc import Collection, Iterator
 
 FOLDED_PAST = 10
-_HEAD = 4
-_TAIL = 4
+_END = 4
 _MARKED = 4
 
 
-def folded(length: int, marked: Collection[int] = ()) -> Iterator[int | range]:
-    """The positions to draw in order, and a range for each fold. Both ends and the marked positions stay.
+def folded(
+    length: int,
+    marked: Collection[int] = (),
+    *,
+    past: int = FOLDED_PAST,
+    ends: int = _END,
+    most_marked: int = _MARKED,
+) -> Iterator[int | range]:
+    """The positions to draw in order, and a range for each fold. What is no longer than `past` is drawn whole; else
+    `ends` entries at both ends and the first `most_marked` marked positions stay.
 
     >>> list(folded(12))
     [0, 1, 2, 3, range(4, 8), 8, 9, 10, 11]
     >>> list(folded(3))
     [0, 1, 2]
     """
-    if length <= FOLDED_PAST:
+    if length <= past:
         yield from range(length)
         return
-    kept = {*range(_HEAD), *range(length - _TAIL, length), *sorted(marked)[:_MARKED]}
+    kept = {*range(ends), *range(length - ends, length), *sorted(marked)[:most_marked]}
     following = 0
     for position in sorted(kept):
         missing = position - following

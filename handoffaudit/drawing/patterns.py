@@ -14,6 +14,19 @@ FILLS = {
     "validating": "#6e7781",
     "superseded": "#8c959f",
     "over": "#d1242f",
+    "answered": "#1a7f37",
+    "cached": "#4ac26b",
+    "skipped": "#8c959f",
+    "failed": "#d1242f",
+    "used": "#1a7f37",
+    "file_missing": "#d1242f",
+    "json_parse_error": "#bf8700",
+    "schema_invalid": "#8250df",
+    "other": "#8c959f",
+    "stopped": "#d1242f",
+    "handoffs": "#4f6bd8",
+    "caused": "#d1242f",
+    "passed-on": "#bf8700",
 }
 _MARKS = {
     "approved": ("M0 3H6",),
@@ -24,6 +37,16 @@ _MARKS = {
     "validating": ("M3 0V6", "M0 3H6"),
     "superseded": ("M0 0L6 6",),
     "over": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "cached": ("M0 3H6",),
+    "skipped": ("M0 0L6 6",),
+    "failed": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "file_missing": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "json_parse_error": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
+    "schema_invalid": ("M3 0V6",),
+    "other": ("M0 0L6 6",),
+    "stopped": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "caused": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "passed-on": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
 }
 _SIZE = 6
 _OTHER = "#57606a"

@@ -28,6 +28,17 @@ class Label:
     faulty: bool | None
     spans: tuple[Span, ...] | None = None
     place: Location = ()
+    mistake: "Mistake | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """How far a handoff of a failed trace is from its decisive mistake: in steps, 0 where it holds it. `by_culprit`:
+    its source is who made it. `group` is the part of the data that the trace is from."""
+
+    distance: int
+    by_culprit: bool
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from handoffaudit.validation.config import Strictness, TypePolicy, ValidationCon
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject
+from handoffaudit.validation.record import Record
 from handoffaudit.validation.verdict import Verdict
+from handoffaudit.validation.workflows import workflow_of
 
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
 """Every type strict, no rules."""
@@ -59,24 +61,45 @@ class Judge:
 
     def judge(self, item: Item) -> Judged:
         """Raises `UnreadableError` where the item is in no format."""
-        record = formats.read(item.document, item.format or None, item.envelope).record
-        if record is None:
-            raise UnreadableError("holds a document in no format that is read")
+        record = record_of(item)
         before = self._repeats.see(record)
-        subject = Subject(
-            record=record,
-            policy=self._config.policy_for(record.handoff_type),
-            demands=self._config.demands_for(record.handoff_type),
-            history=History(repeats=before.same_data),
-            received_at=record.timestamp or self._now(),
-            counter=self._counter,
-            files=None if item.files is None else _Files(item.files),
+        subject = subject_of(
+            record, self._config, self._counter, now=self._now, files=item.files, repeats=before.same_data
         )
         began = self._monotonic()
         verdict = pipeline.run(subject, validation_id="", now=self._now, monotonic=self._monotonic, layers=self.layers)
         ms = (self._monotonic() - began) * 1000
         found = tuple(issue for issue in verdict.issues if issue.severity is not Severity.INFO)
         return Judged(item, found, _spans(item, verdict), before, ms)
+
+
+def record_of(item: Item) -> Record:
+    """Raises `UnreadableError` where the item is in no format."""
+    record = formats.read(item.document, item.format or None, item.envelope).record
+    if record is None:
+        raise UnreadableError("holds a document in no format that is read")
+    return record
+
+
+def subject_of(
+    record: Record,
+    config: ValidationConfig,
+    counter: Counter,
+    *,
+    now: Callable[[], datetime],
+    files: frozenset[str] | None = None,
+    repeats: int = 0,
+) -> Subject:
+    """The record as the pipeline takes it."""
+    return Subject(
+        record=record,
+        policy=config.policy_for(record.handoff_type),
+        demands=config.demands_for(record.handoff_type, workflow_of(record)),
+        history=History(repeats=repeats),
+        received_at=record.timestamp or now(),
+        counter=counter,
+        files=None if files is None else _Files(files),
+    )
 
 
 def chosen(names: Sequence[str]) -> tuple[Layer, ...]:

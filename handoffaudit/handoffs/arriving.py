@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from handoffaudit.handoffs import attempts, bulk, counts, outcomes, waking
+from handoffaudit.handoffs import attempts, bulk, counts, outcomes, own_events, waking
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
@@ -58,6 +58,7 @@ def store_one(arrival: Arrival, sender: Actor) -> Known | None:
         stored = cursor.execute(ONE_ARRIVAL, values, prepare=True, binary=True).fetchone()
     if stored:
         transaction.on_commit(waking.wake)
+        own_events.received([arrival.handoff], sender)
         return None
     return _known([arrival])[arrival.handoff.handoff_id]
 
@@ -91,6 +92,7 @@ def insert(new: list[Arrival], sender: Actor, reason: str = "") -> None:
     bulk.insert(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
     bulk.insert(BODY, [_body_row(arrival) for arrival in new])
     bulk.insert(EVENT, [_event_row(arrival, sender, reason) for arrival in new])
+    own_events.received([one.handoff for one in new], sender)
 
 
 def _known(arrivals: list[Arrival]) -> dict[str, Known]:

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -54,6 +55,8 @@ class Columns:
         ]
 
 
+# Counts have few hours, and each of these many times.
+@lru_cache(maxsize=1024)
 def _sqlite_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
 
@@ -62,6 +65,7 @@ def _sqlite_time(moment: datetime) -> str:
 _SQLITE_FORMS: dict[str, Callable[[Any], Any]] = {
     "uuid": attrgetter("hex"),
     "timestamptz": _sqlite_time,
+    "date": date.isoformat,
     "jsonb": json.dumps,
 }
 
@@ -73,6 +77,7 @@ _COPY_TYPES = {
     "TextField": "text",
     "BinaryField": "bytea",
     "DateTimeField": "timestamptz",
+    "DateField": "date",
     "BigIntegerField": "int8",
     "JSONField": "jsonb",
     "PositiveIntegerField": "int4",
@@ -111,3 +116,25 @@ def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
     connection.ensure_connection()
     with connection.wrap_database_errors:
         connection.connection.executemany(sql.replace("%s", "?"), rows)
+
+
+def add(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
+    """Adds to counts: the last column is a number, the others are its key, which a constraint makes unique. Rows in a
+    fixed order keep two workers from waiting for each other in a circle."""
+    if not rows:
+        return
+    if on_postgresql():
+        arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
+        with server_cursor() as cursor:
+            sql = _added(columns, f"SELECT * FROM unnest({arrays})")  # noqa: S608
+            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
+    else:
+        execute_each(_added(columns, f"VALUES ({columns.marks()})"), columns.adapted(rows))
+
+
+def _added(columns: Columns, rows: str) -> str:
+    key = ", ".join(f'"{name}"' for name in columns.names[:-1])
+    return (
+        f'INSERT INTO "{columns.table}" ({columns.listed}) {rows}'
+        f' ON CONFLICT ({key}) DO UPDATE SET number = "{columns.table}".number + excluded.number'
+    )

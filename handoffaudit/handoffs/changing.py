@@ -3,7 +3,7 @@
 from django.utils import timezone
 
 from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.actors import SYSTEM, Actor
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.states import may_become
 
@@ -17,13 +17,41 @@ def change(handoff: Handoff, to_state: State, actor: Actor, reason: str, **colum
     counts.apply(move(handoff, to_state, actor, reason, **columns))
 
 
+def park(handoff: Handoff, why: str) -> int:
+    """Takes one out of every queue until somebody asks for another try; call inside a transaction that holds its row.
+    How many were parked."""
+    updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
+    Event.objects.create(
+        tenant_id=handoff.tenant_id,
+        handoff_id=handoff.pk,
+        at=timezone.now(),
+        actor_kind=SYSTEM.kind,
+        actor=SYSTEM.name,
+        from_state=handoff.state,
+        to_state=handoff.state,
+        reason=f"parked: {why}",
+    )
+    return updated
+
+
 def move(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> counts.Deltas:
     """The same without its counts, for who moves several: counts are applied once, after all rows are locked."""
     before = handoff.state
     if not may_become(before, to_state):
         raise ValueError(f"a handoff does not go from {before} to {to_state}")
-    seen = handoff.version
-    columns |= {"state": to_state, "version": seen + 1}
+    _write(handoff, columns | {"state": to_state}, actor, reason)
+    return counts.moved(counts.Place.of(handoff), handoff.codes, before, to_state)
+
+
+def stay(handoff: Handoff, actor: Actor, reason: str) -> None:
+    """Tells of something that leaves the state as it is, and moves the version on; call inside a transaction. Raises
+    `Changed`."""
+    _write(handoff, {}, actor, reason)
+
+
+def _write(handoff: Handoff, columns: dict[str, object], actor: Actor, reason: str) -> None:
+    before, seen = handoff.state, handoff.version
+    columns |= {"version": seen + 1}
     updated = Handoff.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id, version=seen).update(**columns)
     if not updated:
         raise Changed
@@ -36,7 +64,6 @@ def move(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns
         actor_kind=actor.kind,
         actor=actor.name,
         from_state=before,
-        to_state=to_state,
+        to_state=handoff.state,
         reason=reason,
     )
-    return counts.moved(counts.Place.of(handoff), handoff.codes, before, to_state)

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from handoffaudit.handoffs import attempts, bulk
+from handoffaudit.handoffs import attempts, bulk, changing
 from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, State
 
@@ -101,26 +101,15 @@ def park_exhausted() -> int:
     number = 0
     with transaction.atomic():
         for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:
-            updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
-            Event.objects.create(
-                tenant_id=handoff.tenant_id,
-                handoff_id=handoff.pk,
-                at=timezone.now(),
-                actor_kind=SYSTEM.kind,
-                actor=SYSTEM.name,
-                from_state=handoff.state,
-                to_state=handoff.state,
-                reason=f"parked: {handoff.tries} tries to judge it failed",
-            )
-            number += updated
+            number += changing.park(handoff, f"{handoff.tries} tries to judge it failed")
     return number
 
 
 def anything_waits() -> bool:
-    """Whether a worker should be woken: something fresh, or a claim that ran out."""
+    """Whether a worker should be woken: something fresh, or a claim that ran out. What waits for the model has none."""
     return (
         Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
-        .filter(Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now()))
+        .filter(Q(claim_expires_at=None, tries=0) | Q(claim_expires_at__lt=timezone.now()))
         .exists()
     )
 

@@ -26,6 +26,8 @@ class Attempt:
 def attempts(handoff: Handoff) -> list[Attempt]:
     """The newest ones of the handoff's lineage, the oldest of them first."""
     known = queries.attempts(handoff)[-MOST:]
+    if len(known) < 2:
+        return [Attempt(one) for one in known]
     found: list[Attempt] = []
     before: Any = None
     for number, one in enumerate(known):
@@ -33,6 +35,11 @@ def attempts(handoff: Handoff) -> list[Attempt]:
         found.append(_attempt(one, before, after) if number else Attempt(one))
         before = after
     return found
+
+
+def between(before: Handoff, after: Handoff) -> Attempt:
+    """`after` with what it changed in `before`, whichever came first."""
+    return _attempt(after, _document(before), _document(after))
 
 
 def _attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:

@@ -1,7 +1,7 @@
 """Counts per hour of receipt, kept in the transaction that changes a state, so that pages about rates count nothing."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -10,6 +10,9 @@ from django.db import connection, transaction
 
 from handoffaudit.handoffs import bulk
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal
+
+# It has a flag of its own, and without a key nearly every strict handoff has it: a second row for each of their counts.
+UNVERIFIED = "semantic.unavailable"
 
 
 class Place(NamedTuple):
@@ -35,23 +38,21 @@ _COUNT = bulk.Columns.of(
 _TOTAL = bulk.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
 
 
-def _upsert(columns: bulk.Columns, rows: str) -> str:
-    key = ", ".join(f'"{name}"' for name in columns.names[:-1])
-    return (
-        f'INSERT INTO "{columns.table}" ({columns.listed}) {rows}'
-        f' ON CONFLICT ({key}) DO UPDATE SET number = "{columns.table}".number + excluded.number'
-    )
-
-
 def moved(place: Place, codes: Iterable[str], before: str, after: str) -> Deltas:
     """A handoff with these codes goes from one state to another. Waiting states are counted live and not here."""
     deltas: Deltas = Counter()
-    for code in ("", *codes):
+    for code in _counted_under(codes):
         if before and before not in WAITING_STATES:
             deltas[place, before, code] -= 1
         if after not in WAITING_STATES:
             deltas[place, after, code] += 1
     return deltas
+
+
+def _counted_under(codes: Iterable[str]) -> Iterator[str]:
+    """Once by itself, and once for each code."""
+    yield ""
+    yield from (code for code in codes if code != UNVERIFIED)
 
 
 def apply(deltas: Deltas) -> None:
@@ -62,20 +63,8 @@ def apply(deltas: Deltas) -> None:
     totals: Counter[tuple[int, datetime, str, str]] = Counter()
     for (place, state, code), number in changes:
         totals[place.tenant_id, place.hour, str(state), code] += number
-    _write(_COUNT, [[*place, str(state), code, number] for (place, state, code), number in changes])
-    _write(_TOTAL, [[*key, number] for key, number in sorted(totals.items()) if number])
-
-
-def _write(columns: bulk.Columns, rows: list[list[object]]) -> None:
-    if not rows:
-        return
-    if bulk.on_postgresql():
-        arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
-        with bulk.server_cursor() as cursor:
-            sql = _upsert(columns, f"SELECT * FROM unnest({arrays})")  # noqa: S608
-            cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
-    else:
-        bulk.execute_each(_upsert(columns, f"VALUES ({columns.marks()})"), columns.adapted(rows))
+    bulk.add(_COUNT, [[*place, str(state), code, number] for (place, state, code), number in changes])
+    bulk.add(_TOTAL, [[*key, number] for key, number in sorted(totals.items()) if number])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +108,7 @@ def _counted() -> tuple[Counter[tuple[object, ...]], Counter[tuple[object, ...]]
     )
     for handoff in settled.iterator(chunk_size=10_000):
         place = Place.of(handoff)
-        for code in ("", *codes.get(handoff.pk, ())):
+        for code in _counted_under(codes.get(handoff.pk, ())):
             counts[*place, handoff.state, code] += 1
             totals[place.tenant_id, place.hour, handoff.state, code] += 1
     return counts, totals

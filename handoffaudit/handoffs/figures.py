@@ -74,7 +74,8 @@ def top_codes(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
 ) -> list[tuple[str, int]]:
     """The codes that most handoffs have, and how many have each."""
-    rows = _hours(tenant, since, until).exclude(code="").values("code").annotate(sum=Sum("number"))
+    found = _hours(tenant, since, until).exclude(code="")
+    rows = found.values("code").annotate(sum=Sum("number"))
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
 
 

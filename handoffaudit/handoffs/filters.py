@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from urllib.parse import urlencode
 
 from django.http import QueryDict
@@ -12,16 +12,18 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from handoffaudit.handoffs.models import State
 
-FLAGS = ("parked", "shadowed", "warnings", "overdue")
+FLAGS = ("parked", "shadowed", "warnings", "overdue", "unverified", "flagged", "open")
 _RELATIVE = re.compile(r"(\d{1,4})([hd])\Z")
-_PARAMETERS = {
+_TEXTS = {
     "type": "handoff_type",
     "source": "source",
     "target": "target",
     "code": "code",
     "trace": "trace",
     "flag": "flag",
+    "handoff_id": "handoff_id",
 }
+PARAMETERS = ("state", *_TEXTS, "since", "until", "quality_min", "quality_max", "from", "to")
 
 
 class BadFilter(Exception):
@@ -37,7 +39,8 @@ class BadFilter(Exception):
 @dataclass(frozen=True, slots=True)
 class Filters:
     """`since` is inclusive, `until` exclusive; empty text and None narrow nothing. `period` is `since` as it was asked
-    for where that was relative (`24h`, `7d`), so that a link stays relative."""
+    for where that was relative (`24h`, `7d`), so that a link stays relative. `from` and `to` of a form are whole days
+    in UTC, the last one included; a query is written with `since` and `until` alone."""
 
     state: tuple[str, ...] = ()
     handoff_type: str = ""
@@ -51,11 +54,12 @@ class Filters:
     quality_max: float | None = None
     flag: str = ""
     period: str = ""
+    handoff_id: str = ""
 
     @classmethod
     def from_query(cls, params: QueryDict | Mapping[str, str]) -> "Filters":
-        texts = {field: params.get(name, "").strip() for name, field in _PARAMETERS.items()}
-        for name, field in _PARAMETERS.items():
+        texts = {field: params.get(name, "").strip() for name, field in _TEXTS.items()}
+        for name, field in _TEXTS.items():
             if "\x00" in texts[field] or len(texts[field]) > 200:
                 raise BadFilter(name, texts[field][:40], "use a text of at most 200 characters without NUL.")
         if texts["flag"] and texts["flag"] not in FLAGS:
@@ -63,17 +67,17 @@ class Filters:
         since = params.get("since", "").strip()
         return cls(
             state=_states(params),
-            since=_moment("since", since),
-            until=_moment("until", params.get("until", "").strip()),
+            since=_day("from", params) or _moment("since", since),
+            until=_day("to", params, later=1) or _moment("until", params.get("until", "").strip()),
             quality_min=_score("quality_min", params),
             quality_max=_score("quality_max", params),
-            period=since if _RELATIVE.match(since) else "",
+            period=since if _RELATIVE.match(since) and not params.get("from", "").strip() else "",
             **texts,
         )
 
     def to_query(self) -> str:
         pairs: list[tuple[str, str]] = [("state", state) for state in self.state]
-        pairs += [(name, getattr(self, field)) for name, field in _PARAMETERS.items() if getattr(self, field)]
+        pairs += [(name, getattr(self, field)) for name, field in _TEXTS.items() if getattr(self, field)]
         if self.period or self.since:
             pairs.append(("since", self.period or _written(self.since)))
         if self.until:
@@ -82,6 +86,15 @@ class Filters:
             if getattr(self, name) is not None:
                 pairs.append((name, f"{getattr(self, name):g}"))
         return urlencode(pairs)
+
+    @property
+    def first_day(self) -> str:
+        """`since` as a form of days has it; empty where that is no whole day."""
+        return "" if self.period else _whole_day(self.since)
+
+    @property
+    def last_day(self) -> str:
+        return _whole_day(self.until, timedelta(days=1))
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) not in ((), "", None) for field in fields(self))
@@ -118,6 +131,25 @@ def _moment(name: str, text: str) -> datetime | None:
             name, text[:40], "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d."
         )
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _day(name: str, params: QueryDict | Mapping[str, str], later: int = 0) -> datetime | None:
+    text = params.get(name, "").strip()
+    try:
+        day = parse_date(text) if text else None
+    except ValueError:
+        day = None
+    if day is None or not 1970 <= day.year <= 9000:
+        if text:
+            raise BadFilter(name, text[:40], "use a day like 2026-02-15.")
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=later)
+
+
+def _whole_day(moment: datetime | None, less: timedelta = timedelta()) -> str:
+    if moment is None or moment.astimezone(UTC).time() != time():
+        return ""
+    return f"{moment.astimezone(UTC) - less:%Y-%m-%d}"
 
 
 def _score(name: str, params: QueryDict | Mapping[str, str]) -> float | None:

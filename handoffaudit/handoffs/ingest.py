@@ -65,7 +65,7 @@ def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]
 def _store(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     for last in (False,) * (CLASH_TRIES - 1) + (True,):
         try:
-            with _turn(), transaction.atomic():
+            with turn(), transaction.atomic():
                 known = arriving.store_many(arrivals, sender)
                 transaction.on_commit(partial(_wake_for, arrivals))
                 return known
@@ -80,8 +80,9 @@ def _store(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     raise AssertionError("unreachable")
 
 
-def _turn() -> AbstractContextManager[object]:
-    """SQLite has one writer at a time, and who waits for it sleeps; threads of one process had better queue here."""
+def turn() -> AbstractContextManager[object]:
+    """SQLite has one writer at a time, and who waits for it sleeps; threads of one process had better queue here. Who
+    opens a transaction around `accept` takes it first: else each of two would have what the other waits for."""
     return nullcontext() if bulk.on_postgresql() else _one_writer
 
 

@@ -7,16 +7,26 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
-from handoffaudit.handoffs import attempts, claims, counts, lineage, listening, outcomes, remedies, repairing
+from handoffaudit.handoffs import (
+    asking,
+    attempts,
+    checks,
+    claims,
+    counts,
+    lineage,
+    listening,
+    outcomes,
+    remedies,
+    repairing,
+    waking,
+)
 from handoffaudit.handoffs.claims import Claim
-from handoffaudit.handoffs.models import Handoff, HandoffBody, State
+from handoffaudit.handoffs.models import CheckKind, HandoffBody, State
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.handoffs.parts import parts
 from handoffaudit.handoffs.repairing import Repaired
-from handoffaudit.handoffs.verdicts import Before, verdict_on
+from handoffaudit.handoffs.verdicts import ASK_LATER, Before, verdict_on
 from handoffaudit.policy import load
-from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.verdict import Outcome, Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -46,19 +56,23 @@ def judge(claim: Claim) -> int:
 def _judge(claim: Claim) -> int:
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in claim.handoffs])
     judged: list[Judged] = []
+    # Without a key nothing is asked later either, and the verdict says so at once.
+    later = asking.configured()
     repaired: list[Repaired] = []
     for tenant_id, group in groupby(sorted(claim.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
         handoffs = sorted(group, key=lambda row: row.pk)
         config = load.load(tenant_id)
         histories = lineage.histories(handoffs)
         records = remedies.of_lineages(handoffs)
+        model = ASK_LATER if later else asking.model_for(tenant_id, None)
         for handoff in handoffs:
             name = attempts.lineage_of(handoff)
             before = Before(histories[handoff.pk], records.get(name))
             # One that breaks the pipeline is our bug. It must not take the others of its claim along.
             try:
-                verdict = verdict_on(handoff, bodies[handoff.pk], before, config)
-                repaired += _repaired(handoff, bodies[handoff.pk], verdict, before, config)
+                verdict = verdict_on(handoff, bodies[handoff.pk], before, config, model=model)
+                if not verdict.pending:
+                    repaired += repairing.repaired(handoff, bodies[handoff.pk], verdict, before, config)
             except Exception:
                 log.exception("a handoff could not be judged", handoff=str(handoff.pk), tries=handoff.tries)
                 claims.release(claim, handoff)
@@ -69,25 +83,18 @@ def _judge(claim: Claim) -> int:
     return _store(claim, judged, repaired)
 
 
-def _repaired(
-    handoff: Handoff, body: HandoffBody, verdict: Verdict, before: Before, config: ValidationConfig
-) -> list[Repaired]:
-    """The candidates for one that is rejected, where its sender or its type asks for repair."""
-    asked = handoff.repair or config.policy_for(handoff.handoff_type).repair
-    if not asked or verdict.outcome is not Outcome.REJECTED:
-        return []
-    case = repairing.case_of(handoff, body, verdict, before, config)
-    return [Repaired(case, repairing.candidates(case))]
-
-
 def _store(claim: Claim, judged: list[Judged], repaired: list[Repaired]) -> int:
     with transaction.atomic():
         held = claims.still_held(claim)
-        stored = remedies.settled([one for one in judged if one.handoff.pk in held])
+        pending = [one for one in judged if one.verdict.pending and one.handoff.pk in held]
+        outcomes.store_pending(pending)
+        checks.put([one.handoff for one in pending], CheckKind.FIRST)
+        stored = remedies.settled([one for one in judged if not one.verdict.pending and one.handoff.pk in held])
         deltas = outcomes.store(stored)
         remedies.store(stored)
         deltas.update(repairing.store([one for one in repaired if one.case.handoff.pk in held]))
         deltas.update(attempts.supersede_overtaken(one.handoff for one in stored))
         counts.apply(deltas)
-    listening.announce(one.handoff.pk for one in stored)
-    return len(stored)
+    listening.announce(one.handoff.pk for one in (*stored, *pending))
+    waking.wake_checks(len(pending))
+    return len(stored) + len(pending)

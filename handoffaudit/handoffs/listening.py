@@ -11,7 +11,9 @@ import structlog
 from django.conf import settings
 from django.db import close_old_connections, connection
 
+from handoffaudit.handoffs.lending import lend_connection
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.webhooks.running import stir
 
 log = structlog.get_logger(__name__)
 
@@ -26,6 +28,7 @@ class _Waiter:
     """A request that waits, and the version of its handoff that it has seen."""
 
     version: int
+    tenant_id: int
     event: threading.Event = field(default_factory=threading.Event)
 
 
@@ -38,8 +41,8 @@ class _Waiters:
         self._someone = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def add(self, pk: uuid.UUID, version: int) -> _Waiter:
-        waiter = _Waiter(version)
+    def add(self, pk: uuid.UUID, version: int, tenant_id: int) -> _Waiter:
+        waiter = _Waiter(version, tenant_id)
         with self._lock:
             self._waiters.setdefault(pk, []).append(waiter)
             self._someone.set()
@@ -59,9 +62,11 @@ class _Waiters:
             if not self._waiters:
                 self._someone.clear()
 
-    def waiting(self) -> int:
+    def waiting(self, tenant_id: int | None = None) -> int:
+        """How many requests, of one tenant or of all."""
         with self._lock:
-            return sum(len(waiters) for waiters in self._waiters.values())
+            waiters = [waiter for waiters in self._waiters.values() for waiter in waiters]
+        return sum(tenant_id is None or waiter.tenant_id == tenant_id for waiter in waiters)
 
     def tell(self, pks: Iterable[uuid.UUID]) -> None:
         with self._lock:
@@ -111,6 +116,7 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
     if not changed:
         return
     _waiters.tell(changed)
+    stir()
     if settings.REDIS_URL:
         try:
             if _publisher is None:
@@ -120,31 +126,27 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
             log.warning("Redis can't be reached; who waits looks for itself", error=str(error))
 
 
-def too_many() -> bool:
-    """Whether so many requests wait that another would keep a thread from those who don't."""
-    return _waiters.waiting() >= settings.MAX_WAITING_REQUESTS
+def too_many(tenant_id: int) -> bool:
+    """Whether so many requests wait that another would keep a thread from those who don't. The last quarter of the
+    places is for other tenants: none may keep all others from being answered by the gate."""
+    most = settings.MAX_WAITING_REQUESTS
+    return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4
 
 
 def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:
     """The handoff as soon as it has left these states, else as it stands after that time."""
     deadline = time.monotonic() + seconds
     handoff = look()
-    waiter = _waiters.add(handoff.pk, handoff.version)
+    waiter = _waiters.add(handoff.pk, handoff.version, handoff.tenant_id)
     try:
         # It may have changed between the first look and the registration.
         handoff = look()
         while handoff.state in states and (left := deadline - time.monotonic()) > 0:
             waiter.version = handoff.version
-            _lend_connection()
+            lend_connection()
             waiter.event.wait(min(left, RECHECK_SECONDS))
             waiter.event.clear()
             handoff = look()
     finally:
         _waiters.remove(handoff.pk, waiter)
     return handoff
-
-
-def _lend_connection() -> None:
-    """Back into the pool while waiting: a handful of long polls must not keep everybody else from the database."""
-    if connection.vendor == "postgresql" and not connection.in_atomic_block:
-        connection.close()

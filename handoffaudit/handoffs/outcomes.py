@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 import orjson
+from django.db.models import F
 
-from handoffaudit.handoffs import bulk, counts
+from handoffaudit.handoffs import bulk, counts, own_events
 from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
 from handoffaudit.handoffs.models import Verdict as VerdictRow
@@ -25,20 +27,12 @@ EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor",
 UPDATED = bulk.Columns.of(
     Handoff,
     *("state", "judged_at", "verdict", "score", "codes", "token_count", "chain_length", "warnings", "would_decide"),
-    *("approvable", "user_approved", "review_due_at", "escalated"),
+    *("approvable", "user_approved", "review_due_at", "escalated", "unverified"),
 )
-_SET = ", ".join(f'"{name}" = new."{name}"' for name in UPDATED.names)
-# Many rows in one statement: an UPDATE for each costs a round trip's work of the server.
-UPDATE_MANY = f"""
-    UPDATE "{UPDATED.table}" AS old SET {_SET}, version = version + 1, claim = NULL, claim_expires_at = NULL
-    FROM unnest({", ".join(f"%s::{kind}[]" for kind in UPDATED.types)}, %s::uuid[]) AS new ({UPDATED.listed}, id)
-    WHERE old.id = new.id
-"""  # noqa: S608
-UPDATE_ONE = f"""
-    UPDATE "{UPDATED.table}" SET {", ".join(f'"{name}" = %s' for name in UPDATED.names)},
-    version = version + 1, claim = NULL, claim_expires_at = NULL WHERE id = %s
-"""  # noqa: S608
+# What a verdict whose model layers are pending tells of its handoff: the rest comes with the final one.
+PENDING = bulk.Columns.of(Handoff, "verdict", "token_count", "chain_length")
 
+ASKED = "the model is asked"
 STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Outcome.HELD: State.HELD}
 
 
@@ -59,14 +53,49 @@ def store(judged: Sequence[Judged]) -> counts.Deltas:
     for one in judged:
         state = STATES[one.verdict.outcome]
         handoff, verdict = one.handoff, one.verdict
-        deltas.update(counts.moved(counts.Place.of(handoff), _codes(verdict), one.from_state, state))
+        deltas.update(counts.moved(counts.Place.of(handoff), codes(verdict), one.from_state, state))
         by = (SYSTEM.kind.value, SYSTEM.name)
-        change = (str(one.from_state), state.value, _reason(verdict))
+        change = (str(one.from_state), state.value, reason(verdict))
         events.append([handoff.pk, handoff.tenant_id, verdict.validated_at, *by, *change])
     if judged:
         _store_verdicts(judged)
         bulk.insert(EVENT, events)
     return deltas
+
+
+def store_pending(judged: Sequence[Judged]) -> None:
+    """Writes what is known before the model was asked; the state stays, and with it the counts and the findings."""
+    if not judged:
+        return
+    bulk.insert(VERDICT, [_verdict_row(one) for one in judged])
+    rows = [[uuid.UUID(one.verdict.validation_id), _tokens(one.verdict), _chain_length(one)] for one in judged]
+    _update(PENDING, rows, [one.handoff.pk for one in judged])
+    by, state = (SYSTEM.kind.value, SYSTEM.name), State.VALIDATING.value
+    bulk.insert(
+        EVENT,
+        [[one.handoff.pk, one.handoff.tenant_id, one.verdict.validated_at, *by, state, state, ASKED] for one in judged],
+    )
+
+
+def replace(judged: Judged, state: State, *, flagged: bool) -> None:
+    """Writes a later verdict in place of the one in force, for a handoff that has its state already; the caller writes
+    the event and the counts."""
+    handoff = judged.handoff
+    own_events.judged([(handoff, judged.verdict)])
+    Finding.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).delete()
+    bulk.insert(VERDICT, [_verdict_row(judged)])
+    bulk.insert(FINDING, _finding_rows(judged))
+    row = dict(zip(UPDATED.names, _updated_row(judged), strict=True))
+    row |= {"state": state.value, "codes": codes(judged.verdict), "flagged": flagged}
+    if state == State.HELD:
+        # Who reviews has no more time for it than before.
+        del row["review_due_at"]
+    else:
+        row["review_due_at"] = None
+    row["escalated"] = row["escalated"] and state == State.REJECTED
+    # Whoever approved it, approved it.
+    del row["user_approved"]
+    Handoff.objects.filter(pk=handoff.pk).update(**row, version=F("version") + 1)
 
 
 def store_at_the_door(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
@@ -77,21 +106,45 @@ def store_at_the_door(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Del
         return deltas
     judged = [Judged(handoff, "", verdict, TypePolicy(handoff_type="")) for handoff, verdict in rejected]
     for one in judged:
-        deltas.update(counts.moved(counts.Place.of(one.handoff), _codes(one.verdict), "", State.REJECTED))
+        deltas.update(counts.moved(counts.Place.of(one.handoff), codes(one.verdict), "", State.REJECTED))
     _store_verdicts(judged)
     return deltas
 
 
 def _store_verdicts(judged: Sequence[Judged]) -> None:
+    own_events.judged([(one.handoff, one.verdict) for one in judged])
     bulk.insert(VERDICT, [_verdict_row(one) for one in judged])
     bulk.insert(FINDING, [row for one in judged for row in _finding_rows(one)])
-    rows = [_updated_row(one) for one in judged]
-    pks = [one.handoff.pk for one in judged]
+    _update(UPDATED, [_updated_row(one) for one in judged], [one.handoff.pk for one in judged])
+
+
+def _update(columns: bulk.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) -> None:
+    """Many rows in one statement: an UPDATE for each costs a round trip's work of the server."""
     if bulk.on_postgresql():
         with bulk.server_cursor() as cursor:
-            cursor.execute(UPDATE_MANY, [*(list(column) for column in zip(*rows, strict=True)), pks], binary=True)
+            values = [list(column) for column in zip(*rows, strict=True)]
+            cursor.execute(_update_many(columns), [*values, pks], binary=True)
     else:
-        bulk.execute_each(UPDATE_ONE, [[*row, pk.hex] for row, pk in zip(UPDATED.adapted(rows), pks, strict=True)])
+        rows = [[*row, pk.hex] for row, pk in zip(columns.adapted(rows), pks, strict=True)]
+        bulk.execute_each(_update_one(columns), rows)
+
+
+@cache
+def _update_many(columns: bulk.Columns) -> bytes:
+    names = ", ".join(f'"{name}" = new."{name}"' for name in columns.names)
+    kinds = ", ".join(f"%s::{kind}[]" for kind in columns.types)
+    return f"""
+        UPDATE "{columns.table}" AS old SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL
+        FROM unnest({kinds}, %s::uuid[]) AS new ({columns.listed}, id) WHERE old.id = new.id
+    """.encode()  # noqa: S608
+
+
+@cache
+def _update_one(columns: bulk.Columns) -> str:
+    names = ", ".join(f'"{name}" = %s' for name in columns.names)
+    return f"""
+        UPDATE "{columns.table}" SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL WHERE id = %s
+    """  # noqa: S608
 
 
 def _verdict_row(one: Judged) -> list[Any]:
@@ -118,33 +171,42 @@ def _updated_row(one: Judged) -> list[Any]:
     held = verdict.outcome is Outcome.HELD
     due = verdict.validated_at + timedelta(hours=one.policy.hold_limit_hours) if held else None
     would = verdict.would_decide.value if verdict.would_decide is not verdict.outcome else ""
-    codes = _codes(verdict)
+    found = codes(verdict)
     return [
         STATES[verdict.outcome].value,
         verdict.validated_at,
         uuid.UUID(verdict.validation_id),
         verdict.quality_score,
-        orjson.dumps(codes).decode() if bulk.on_postgresql() else codes,
-        verdict.token_counts.total if verdict.token_counts else None,
-        len(verdict.chain.shown) if verdict.chain else one.handoff.chain_length,
-        any(issue.severity is Severity.WARNING for issue in verdict.issues),
+        orjson.dumps(found).decode() if bulk.on_postgresql() else found,
+        _tokens(verdict),
+        _chain_length(one),
+        any(issue.severity is Severity.WARNING and issue.code != counts.UNVERIFIED for issue in verdict.issues),
         would,
-        all(entry_of(code).approvable for code in codes),
+        all(entry_of(code).approvable for code in found),
         one.handoff.user_approved,
         due,
         verdict.outcome is Outcome.REJECTED and verdict.recommended_action == RemediationAction.ESCALATE,
+        verdict.unverified and verdict.outcome is not Outcome.REJECTED,
     ]
+
+
+def _tokens(verdict: Verdict) -> int | None:
+    return verdict.token_counts.total if verdict.token_counts else None
+
+
+def _chain_length(one: Judged) -> int:
+    return len(one.verdict.chain.shown) if one.verdict.chain else one.handoff.chain_length
 
 
 def _counts(issue: Issue) -> bool:
     return issue.severity is not Severity.INFO
 
 
-def _codes(verdict: Verdict) -> list[str]:
+def codes(verdict: Verdict) -> list[str]:
     return sorted({issue.code for issue in verdict.issues if _counts(issue)})
 
 
-def _reason(verdict: Verdict) -> str:
+def reason(verdict: Verdict) -> str:
     """The first thing that decided, for a reader of the history."""
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""

@@ -1,13 +1,11 @@
 """What pages and the API read. Lists never touch bodies; every query begins with the tenant."""
 
-import json
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from django.db.models import Q, QuerySet, TextField
-from django.db.models.functions import Cast
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -47,7 +45,6 @@ __all__ = [
     "list_handoffs",
     "over_time",
     "record_of",
-    "review_queue",
     "state_totals",
     "top_codes",
     "trace",
@@ -85,6 +82,7 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
         "source_agent_id": filters.source,
         "target_agent_id": filters.target,
         "trace_id": filters.trace,
+        "handoff_id": filters.handoff_id,
     }
     rows = rows.filter(**{column: value for column, value in exact.items() if value})
     if filters.since:
@@ -102,11 +100,11 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
 
 def _narrowed_to_code(rows: "QuerySet[Handoff]", tenant: Tenant, code: str) -> "QuerySet[Handoff]":
     """A code that few have is looked up among the findings; one that many have is met soon enough in the rows'
-    own order, where joining all its findings would cost more."""
+    own order, each looked up in the findings' index."""
     found = Finding.objects.filter(tenant=tenant, code=code)
     if found.order_by()[: RARE + 1].count() <= RARE:
         return rows.filter(pk__in=found.values("handoff"))
-    return rows.alias(all_codes=Cast("codes", TextField())).filter(all_codes__contains=json.dumps(code))
+    return rows.filter(Exists(found.filter(handoff=OuterRef("pk"))))
 
 
 def _flagged(flag: str) -> Q:
@@ -114,6 +112,9 @@ def _flagged(flag: str) -> Q:
         "": Q(),
         "parked": Q(parked=True),
         "shadowed": ~Q(would_decide=""),
+        "unverified": Q(unverified=True),
+        "flagged": Q(flagged=True),
+        "open": Q(open=True),
         "warnings": Q(warnings=True),
         "overdue": Q(state=State.HELD, review_due_at__lt=timezone.now()),
     }[flag]
@@ -149,31 +150,6 @@ def _page(found: list[Handoff], limit: int) -> Page:
 def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
     """How many matching handoffs came after that id, counted up to `cap`."""
     return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
-
-
-def review_queue(tenant: Tenant, *, cursor: str = "", limit: int = 50, filters: Filters = EVERYTHING) -> Page:
-    """What waits for a person: what was escalated, oldest first; held, oldest first; then rejected, newest first."""
-    part, _, after = cursor.partition(":")
-    begin = _QUEUE.index(part) if part in _QUEUE else 0
-    items: list[tuple[str, Handoff]] = []
-    for name in _QUEUE[begin:]:
-        if len(items) <= limit:
-            found = _queue_part(matching(tenant, filters), name, after if name == part else "")
-            items += [(name, handoff) for handoff in found[: limit + 1 - len(items)]]
-    last = items[limit - 1] if len(items) > limit else None
-    return Page([handoff for _, handoff in items[:limit]], next=f"{last[0]}:{last[1].pk}" if last else None)
-
-
-_QUEUE = ("escalated", "held", "rejected")
-
-
-def _queue_part(rows: "QuerySet[Handoff]", name: str, after: str) -> "QuerySet[Handoff]":
-    if name == "rejected":
-        rows = rows.filter(state=State.REJECTED, approvable=True, escalated=False).order_by("-id")
-        return rows.filter(id__lt=cursor_id(after)) if after else rows
-    wanted = Q(state=State.HELD) if name == "held" else Q(state=State.REJECTED, escalated=True)
-    rows = rows.filter(wanted).order_by("id")
-    return rows.filter(id__gt=cursor_id(after)) if after else rows
 
 
 def get(tenant: Tenant, reference: str) -> Handoff:

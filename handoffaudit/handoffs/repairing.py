@@ -7,52 +7,71 @@ sender sent; one that does not is kept beside them. After three that do not, a p
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import (
     arriving,
+    asking,
     attempts,
     changing,
+    checks,
     claims,
     counts,
-    lineage,
+    listening,
     outcomes,
-    previewing,
     remedies,
+    waking,
 )
 from handoffaudit.handoffs.actors import SYSTEM, Actor
 from handoffaudit.handoffs.arrivals import Arrival, Refusal, prepare, read
-from handoffaudit.handoffs.models import Handoff, HandoffBody, State
+from handoffaudit.handoffs.checks import Due
+from handoffaudit.handoffs.models import CheckKind, Handoff, HandoffBody, State
 from handoffaudit.handoffs.outcomes import Judged
-from handoffaudit.handoffs.rows import envelope_of
-from handoffaudit.handoffs.submission import Submission
-from handoffaudit.handoffs.verdicts import Before, verdict_of_arrival, verdict_on
-from handoffaudit.policy import load
+from handoffaudit.handoffs.repair_cases import Case, case_of, case_of_sent, case_of_stored, verdict_on_candidate
+from handoffaudit.handoffs.verdicts import Before
 from handoffaudit.validation import canonical
+from handoffaudit.validation.asking.prompting import Prompt
+from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.repair import Attempt, Means, Repair, RepairStatus, budget_of, repair
-from handoffaudit.validation.verdict import Verdict
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.repair import (
+    TRIES,
+    Attempt,
+    Means,
+    Repair,
+    RepairStatus,
+    budget_of,
+    is_left_to_model,
+    repair,
+    tries_with,
+)
+from handoffaudit.validation.verdict import Outcome, Verdict
+from handoffaudit.validation.workflows import workflow_of
+
+__all__ = [
+    "Case",
+    "NotRepairable",
+    "Repaired",
+    "candidates",
+    "case_of",
+    "case_of_sent",
+    "case_of_stored",
+    "repair_due",
+    "repair_stored",
+    "repaired",
+    "store",
+]
 
 MOST_OF_A_NAME = 180
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A handoff to be repaired: what was sent, the verdict on it, what was known before it and what is demanded."""
-
-    tenant: Tenant
-    handoff: Handoff
-    submission: Submission
-    verdict: Verdict
-    before: Before
-    config: ValidationConfig
+CHECKED_LATER = "The model is asked about the candidate once it is stored: so far only the other layers have judged it."
 
 
 class NotRepairable(Exception):
@@ -61,35 +80,31 @@ class NotRepairable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
+    """What repair came to. `is_for_model`: the rules could not mend it, and a model is to be asked in its own queue;
+    then nothing of it is stored yet."""
+
     case: Case
     result: Repair
+    is_for_model: bool = False
 
 
-def case_of(handoff: Handoff, body: HandoffBody, verdict: Verdict, before: Before, config: ValidationConfig) -> Case:
-    submission = Submission(
-        document=bytes(body.original),
-        format=handoff.format or None,
-        context=_bytes(body.context),
-        evidence=_bytes(body.evidence),
-        envelope=envelope_of(handoff, body),
-    )
-    return Case(handoff.tenant, handoff, submission, verdict, before, config)
-
-
-def case_of_stored(handoff: Handoff) -> Case:
-    """A stored handoff judged anew, by what is in force now."""
-    config = load.load(handoff.tenant_id)
-    body = HandoffBody.objects.get(pk=handoff.pk)
-    before = Before(lineage.histories([handoff])[handoff.pk], remedies.of(handoff))
-    return case_of(handoff, body, verdict_on(handoff, body, before, config), before, config)
-
-
-def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
-    """A submission that is not stored."""
-    found = previewing.preview(tenant, submission)
-    if isinstance(found, Refusal):
-        return found
-    return Case(tenant, found.handoff, submission, found.verdict, found.before, found.config)
+def repaired(
+    handoff: Handoff,
+    body: HandoffBody,
+    verdict: Verdict,
+    before: Before,
+    config: ValidationConfig,
+    model: LanguageModel | None = None,
+) -> list[Repaired]:
+    """The candidates for one that is rejected, where its sender or its type asks for repair. What repair made is not
+    repaired again without somebody asking for it. Without a `model`, one that only a model may mend is left to it."""
+    asked = handoff.repair or (config.policy_for(handoff.handoff_type).repair and not handoff.repaired)
+    if not asked or verdict.outcome is not Outcome.REJECTED:
+        return []
+    case = case_of(handoff, body, verdict, before, config)
+    result = candidates(case, model)
+    for_model = model is None and asking.configured() and is_left_to_model(result, handoff.format)
+    return [Repaired(case, result, for_model)]
 
 
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
@@ -111,8 +126,30 @@ def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
     return result
 
 
-def candidates(case: Case) -> Repair:
-    """What repair comes to; nothing is stored."""
+def repair_due(due: Due) -> bool:
+    """Repairs a rejected handoff in the queue of the model, and stores what came of it; False where the claim no longer
+    stands, or the handoff changed meanwhile."""
+    handoff = due.handoff
+    found = []
+    if handoff.state == State.REJECTED:
+        case = replace(case_of_stored(handoff), model=None)
+        found.append(Repaired(case, candidates(case, asking.model_for(handoff.tenant_id, handoff.pk))))
+    with transaction.atomic():
+        attempts.lock([handoff])
+        if not checks.still_held(due):
+            return False
+        now = Handoff.objects.only("state", "version").get(pk=handoff.pk, tenant=handoff.tenant_id)
+        stands = bool(found) and (now.state, now.version) == (State.REJECTED, handoff.version)
+        deltas = store(found) if stands else Counter()
+        checks.done(due)
+        counts.apply(deltas)
+    listening.announce([handoff.pk])
+    return stands
+
+
+def candidates(case: Case, model: LanguageModel | None = None) -> Repair:
+    """What repair comes to; nothing is stored. `model` mends what no rule can, and judges what comes of it, at once:
+    call it with one only where a minute may pass. Without it the case's own model is asked, if it has one."""
     reading = read(case.submission)
     record = reading.record
     before = Before(case.before.history, case.verdict.remediation)
@@ -126,9 +163,20 @@ def candidates(case: Case) -> Repair:
 
     def judge(document: Document) -> Verdict:
         arrival = _arrival(case, document)
-        return verdict_of_arrival(arrival, before, case.config) if arrival else case.verdict
+        return verdict_on_candidate(case, arrival, before, model) if arrival else case.verdict
 
-    return repair(record.document if record else None, case.verdict, reading.format, judge=judge, means=means)
+    author = model or case.model
+    tries = tries_with(author, _prompt(case, record)) if author and record else TRIES
+    document = record.document if record else None
+    result = repair(document, case.verdict, reading.format, judge=judge, means=means, tries=tries)
+    if result.repaired and result.repaired.verdict.pending:
+        return replace(result, why=CHECKED_LATER)
+    return result
+
+
+def _prompt(case: Case, record: Record) -> Prompt | None:
+    """A prompt of users in place of the one that is shipped."""
+    return case.config.demands_for(case.handoff.handoff_type, workflow_of(record)).prompts.get(Use.REPAIR)
 
 
 def _arrival(case: Case, document: Document) -> Arrival | None:
@@ -147,6 +195,10 @@ def store(repaired: Sequence[Repaired], actor: Actor = SYSTEM) -> counts.Deltas:
     The caller applies the counts."""
     deltas: counts.Deltas = Counter()
     for one in repaired:
+        if one.is_for_model:
+            checks.put([one.case.handoff], CheckKind.REPAIR)
+            transaction.on_commit(partial(waking.wake_checks, 1))
+            continue
         for attempt in _distinct(one.result):
             deltas.update(_store_attempt(one.case, one.result, attempt, actor))
         if one.result.status is RepairStatus.ESCALATED:
@@ -168,6 +220,10 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     attempts.number([arrival])
     _name(arrival)
     arriving.insert([arrival], actor, f"repair, try {attempt.number}: {attempt.name}")
+    if attempt.verdict.pending and attempt is result.repaired:
+        # The model is to be asked yet: its final verdict comes as that of any submission does.
+        transaction.on_commit(waking.wake)
+        return attempts.supersede([arrival], actor)
     claims.taken([arrival.handoff.as_model()])
     handoff = arrival.handoff.as_model()
     verdict = replace(attempt.verdict, handoff_id=handoff.handoff_id)
@@ -189,7 +245,3 @@ def _name(arrival: Arrival) -> None:
     name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
     taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()
     handoff.handoff_id = str(handoff.id) if taken else name
-
-
-def _bytes(raw: object) -> bytes | None:
-    return None if raw is None else bytes(raw)  # type: ignore[call-overload]

@@ -4,12 +4,14 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.handoffs import judging, trials
+from handoffaudit.handoffs import judging, semantics, trials
+from handoffaudit.handoffs.webhooks import running
 
 # More drains than this in one process only wait for each other.
 _drains = threading.BoundedSemaphore(2)
 _asked = threading.Event()
 _one_trial = threading.Lock()
+_one_prompt_trial = threading.Lock()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
@@ -32,3 +34,25 @@ def try_drafts() -> None:
             trials.run_waiting()
         finally:
             _one_trial.release()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.try_prompts", ignore_result=True)  # type: ignore[untyped-decorator]
+def try_prompts() -> None:
+    """The same of trials that ask the model: they must leave room for checks."""
+    if _one_prompt_trial.acquire(blocking=False):
+        try:
+            trials.run_waiting(with_model=True)
+        finally:
+            _one_prompt_trial.release()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.check_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
+def check_waiting() -> None:
+    """Has the model check what waits for it, one handoff after another; as many of these run as calls may be out."""
+    semantics.drain()
+
+
+@shared_task(name="handoffaudit.handoffs.tasks.tell_subscribers", ignore_result=True)  # type: ignore[untyped-decorator]
+def tell_subscribers() -> None:
+    """Wakes the threads of this process that tell subscribers."""
+    running.wake()

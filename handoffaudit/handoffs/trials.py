@@ -1,11 +1,13 @@
 """Drafts of a policy tried on handoffs that were judged before, in the background: what would have happened.
 
-Each handoff is judged twice now, by what is in force and by the draft, so that a difference is the draft's doing.
+Each handoff is judged twice now, by what is in force and by the draft, so that a difference is the draft's doing. The
+model is asked only where prompts are tried (`prompt_trials`), in a queue of its own.
 """
 
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import orjson
 import structlog
@@ -14,13 +16,14 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import lineage, waking
+from handoffaudit.handoffs import lineage, prompt_trials, waking
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
 from handoffaudit.handoffs.parts import parts
 from handoffaudit.handoffs.verdicts import Before, verdict_on
 from handoffaudit.policy import load
 from handoffaudit.policy.models import Kind
+from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.verdict import Outcome, Verdict
 
@@ -29,12 +32,15 @@ log = structlog.get_logger(__name__)
 MOST = 5000
 PART = 20
 MOST_SHOWN = 200
+# So that a rare flip is listed beside a frequent one.
+MOST_OF_A_FLIP = 50
+MOST_LISTED = 5
 TRIES = 3
 MOST_UNFINISHED = 5
 KEPT = timedelta(days=7)
 
 
-def start(
+def planned(
     *,
     tenant: Tenant,
     kind: Kind,
@@ -45,30 +51,46 @@ def start(
     most: int = MOST,
     since: datetime | None = None,
 ) -> Trial:
-    """Begins a trial of the draft `content`; workers are woken. No types: handoffs of all types.
+    """A trial of the draft `content` that is not begun yet. No types: handoffs of all types.
 
     Raises `InvalidPolicy` where the draft could not be saved either.
     """
     load.draft(tenant.pk, kind, content)
-    # What was tried a week ago is of no use to anybody, and drafts may be large.
-    Trial.objects.filter(tenant=tenant, started_at__lt=timezone.now() - KEPT).delete()
-    _make_room(tenant)
     trial = Trial(
         tenant=tenant,
         kind=kind,
         draft=orjson.dumps(content).decode(),
         base_version=base_version,
         handoff_types=list(handoff_types),
-        most=max(1, min(most, MOST)),
+        most=max(1, min(most, prompt_trials.MOST if kind == Kind.PROMPTS else MOST)),
         since=since,
         started_by=actor[:200],
     )
     trial.total = _chosen(trial)[: trial.most].count()
+    return trial
+
+
+def start(**wanted: Any) -> Trial:
+    """Begins a trial as `planned` takes it; workers are woken."""
+    return begin(planned(**wanted))
+
+
+def begin(trial: Trial) -> Trial:
+    """Begins a planned trial; workers are woken."""
+    # What was tried a week ago is of no use to anybody, and drafts may be large.
+    Trial.objects.filter(tenant=trial.tenant_id, started_at__lt=timezone.now() - KEPT).delete()
+    _make_room(trial.tenant)
     if not trial.total:
         trial.finished_at = timezone.now()
     trial.save()
-    waking.wake_trials()
+    waking.wake_trials(with_model=trial.kind == Kind.PROMPTS)
     return trial
+
+
+def cost(trial: Trial) -> prompt_trials.Cost:
+    """What a planned trial of prompts may cost."""
+    newest = list(_chosen(trial)[: min(trial.total, prompt_trials.SAMPLE)])
+    return prompt_trials.cost(newest, trial.total, trial.tenant_id, *_configs(trial))
 
 
 def _make_room(tenant: Tenant) -> None:
@@ -85,27 +107,54 @@ def get(tenant: Tenant, pk: uuid.UUID) -> Trial:
     return Trial.objects.get(tenant=tenant, pk=pk)
 
 
-def run_waiting() -> int:
-    """Runs trials until none waits; how many were finished."""
+def recent(tenant: Tenant, kind: Kind) -> list[Trial]:
+    """The newest of a kind, without their drafts and what they found in single."""
+    rows = Trial.objects.filter(tenant=tenant, kind=kind, started_at__gte=timezone.now() - KEPT)
+    return list(rows.defer("draft", "changed").order_by("-id")[:MOST_LISTED])
+
+
+def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
+    """Ends it with what was found until then; False where it was over already. Its worker finds the claim gone."""
+    found = Trial.objects.filter(tenant=tenant, pk=pk, finished_at=None)
+    told = f"{actor[:200]} stopped it."
+    return bool(found.update(finished_at=timezone.now(), error=told, claim=None, claim_expires_at=None))
+
+
+def verdicts_of(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
+    """That handoff judged by what is in force now, and by the draft; the model is not asked. Raises `InvalidPolicy`
+    where the draft could no longer be saved."""
+    in_force, draft = _configs(trial)
+    before = Before(lineage.histories([handoff])[handoff.pk])
+    body = HandoffBody.objects.get(pk=handoff.pk)
+    return verdict_on(handoff, body, before, in_force), verdict_on(handoff, body, before, draft)
+
+
+def run_waiting(*, with_model: bool = False) -> int:
+    """Runs trials until none waits, those that ask the model or those that do not; how many were finished."""
     finished = 0
-    while trial := _claim():
+    while trial := _claim(with_model=with_model):
         finished += _run(trial)
     return finished
 
 
-def anything_waits() -> bool:
-    return _waiting().exists()
+def anything_waits(*, with_model: bool = False) -> bool:
+    return _waiting(with_model=with_model).exists()
 
 
-def _waiting() -> "QuerySet[Trial]":
+def _waiting(*, with_model: bool) -> "QuerySet[Trial]":
     free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
-    return Trial.objects.filter(free, finished_at=None)
+    of_prompts = Q(kind=Kind.PROMPTS)
+    return Trial.objects.filter(free, of_prompts if with_model else ~of_prompts, finished_at=None)
 
 
-def _claim() -> Trial | None:
-    for pk in _waiting().order_by("id").values_list("pk", flat=True)[:10]:
+def _claim(*, with_model: bool) -> Trial | None:
+    for pk in _waiting(with_model=with_model).order_by("id").values_list("pk", flat=True)[:10]:
         token = uuid.uuid4()
-        if _waiting().filter(pk=pk).update(claim=token, claim_expires_at=_expiry()):
+        if (
+            _waiting(with_model=with_model)
+            .filter(pk=pk)
+            .update(claim=token, claim_expires_at=_expiry(with_model=with_model))
+        ):
             trial = Trial.objects.get(pk=pk)
             trial.tries += 1
             if trial.tries <= TRIES:
@@ -115,21 +164,30 @@ def _claim() -> Trial | None:
     return None
 
 
-def _expiry() -> datetime:
-    return timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS)
+def _expiry(*, with_model: bool) -> datetime:
+    calls = prompt_trials.CALLS_OF_ONE * settings.MODEL_SECONDS if with_model else 0
+    return timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS + calls)
+
+
+def _configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
+    """What is in force, and that with the draft in its place."""
+    draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
+    return load.load(trial.tenant_id), draft
 
 
 def _run(trial: Trial) -> bool:
     """Judges part after part; False where the claim ran out meanwhile, and another worker goes on."""
-    in_force = load.load(trial.tenant_id)
-    draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
+    in_force, draft = _configs(trial)
+    with_model = trial.kind == Kind.PROMPTS
     while trial.judged < trial.total:
         found = list(_next(trial))
         if not found:
             break
         # Large ones a few at a time: a part must be judged within a claim.
         for part in parts(found):
-            _judge(trial, part, in_force, draft)
+            ended = (_ask if with_model else _judge)(trial, part, in_force, draft)
+            if ended:
+                return _finish(trial, ended)
             if not _keep(trial):
                 return False
     return _finish(trial)
@@ -148,10 +206,24 @@ def _next(trial: Trial) -> "QuerySet[Handoff]":
     rows = _chosen(trial)
     if trial.reached:
         rows = rows.filter(id__lt=trial.reached)
-    return rows[: min(PART, trial.total - trial.judged)]
+    part = prompt_trials.AT_ONCE if trial.kind == Kind.PROMPTS else PART
+    return rows[: min(part, trial.total - trial.judged)]
 
 
-def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> None:
+def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
+    """Judges a part with the model; why the trial ends, empty where it goes on."""
+    ended = ""
+    for pair in prompt_trials.judged(part, in_force, draft):
+        if pair.now and pair.then and _decided(pair.now) != _decided(pair.then):
+            _note(trial, pair.handoff, pair.now, pair.then)
+        if pair.outage:
+            trial.unasked += 1
+            ended = ended or (f"The model can't be asked: {pair.outage.detail}" if pair.ends_it else "")
+    _reached(trial, part)
+    return ended
+
+
+def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
     histories = lineage.histories(part)
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
     for handoff in part:
@@ -159,6 +231,11 @@ def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft:
         now, then = (verdict_on(handoff, bodies[handoff.pk], before, config) for config in (in_force, draft))
         if _decided(now) != _decided(then):
             _note(trial, handoff, now, then)
+    _reached(trial, part)
+    return ""
+
+
+def _reached(trial: Trial, part: list[Handoff]) -> None:
     trial.judged += len(part)
     trial.reached = part[-1].pk
 
@@ -174,20 +251,25 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
         before, after = now.would_decide, then.would_decide
     flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
-    if len(trial.changed) < MOST_SHOWN:
+    if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
         # What decides is new where it got worse, and what decided is gone where it got better.
-        deciding = then if after is not Outcome.ACCEPTED else now
-        codes = sorted({issue.code for issue in deciding.issues})
+        codes = _deciding(then if after is not Outcome.ACCEPTED else now)
         row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes[:5]}
         trial.changed.append(row | {"before": before.value, "after": after.value})
+
+
+def _deciding(verdict: Verdict) -> list[str]:
+    codes = {issue.code for issue in verdict.issues if blocks(issue)}
+    return sorted(codes or {issue.code for issue in verdict.issues})
 
 
 def _keep(trial: Trial, **columns: object) -> bool:
     """Writes how far it is, where the claim still stands."""
     columns |= {"judged": trial.judged, "reached": trial.reached, "flips": trial.flips, "changed": trial.changed}
-    columns.setdefault("claim_expires_at", _expiry())
+    columns["unasked"] = trial.unasked
+    columns.setdefault("claim_expires_at", _expiry(with_model=trial.kind == Kind.PROMPTS))
     return bool(Trial.objects.filter(pk=trial.pk, claim=trial.claim).update(**columns))
 
 
 def _finish(trial: Trial, error: str = "") -> bool:
-    return _keep(trial, finished_at=timezone.now(), error=error, claim=None, claim_expires_at=None)
+    return _keep(trial, finished_at=timezone.now(), error=error[:500], claim=None, claim_expires_at=None)

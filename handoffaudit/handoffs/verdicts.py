@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
+from typing import Final
 
 from django.utils import timezone
 
@@ -13,9 +14,19 @@ from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.verdict import Verdict
+from handoffaudit.validation.workflows import workflow_of
+
+
+class AskLater:
+    """In place of a model: the layers that ask one are pending."""
+
+
+ASK_LATER: Final = AskLater()
+Asked = LanguageModel | AskLater | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +37,15 @@ class Before:
     remediation: RemediationLog | None = None
 
 
-def verdict_on(handoff: Handoff, body: HandoffBody, before: Before, config: ValidationConfig) -> Verdict:
-    """What the pipeline says of one stored handoff."""
+def verdict_on(
+    handoff: Handoff, body: HandoffBody, before: Before, config: ValidationConfig, *, model: Asked = None
+) -> Verdict:
+    """What the pipeline says of one stored handoff. Without a `model`, the layers that ask one do not run."""
     reading = reading_of(handoff, body)
     if reading.record is None:
         return verdict_of_unread(handoff, reading.issues)
     handoff.user_approved = reading.record.user_approved
-    return verdict_of(reading.record, handoff, before, config)
+    return verdict_of(reading.record, handoff, before, config, model=model)
 
 
 def verdict_of_arrival(arrival: Arrival, before: Before, config: ValidationConfig) -> Verdict:
@@ -44,7 +57,9 @@ def verdict_of_arrival(arrival: Arrival, before: Before, config: ValidationConfi
     return verdict_of(reading.record, handoff, before, config)
 
 
-def verdict_of(record: Record, handoff: Handoff, before: Before, config: ValidationConfig) -> Verdict:
+def verdict_of(
+    record: Record, handoff: Handoff, before: Before, config: ValidationConfig, *, model: Asked = None
+) -> Verdict:
     """The same of a record, be it stored or not."""
     subject = Subject(
         record=record,
@@ -54,9 +69,16 @@ def verdict_of(record: Record, handoff: Handoff, before: Before, config: Validat
         counter=default_counter(),
         policy_version=config.version,
         policy_versions=config.versions,
-        demands=config.demands_for(handoff.handoff_type),
+        demands=config.demands_for(handoff.handoff_type, workflow_of(record)),
         remediation=before.remediation,
         known_agents=config.known_agents,
+        model=None if isinstance(model, AskLater) else model,
     )
-    verdict = pipeline.run(subject, validation_id=str(new_id()), now=timezone.now, monotonic=time.perf_counter)
+    verdict = pipeline.run(
+        subject,
+        validation_id=str(new_id()),
+        now=timezone.now,
+        monotonic=time.perf_counter,
+        layers=None if model is None else pipeline.layers_with_model(),
+    )
     return replace(verdict, handoff_id=handoff.handoff_id)

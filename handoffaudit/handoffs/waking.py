@@ -5,6 +5,7 @@ import time
 
 import structlog
 from celery import current_app
+from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import KombuError
 
@@ -12,6 +13,10 @@ log = structlog.get_logger(__name__)
 
 TASK = "handoffaudit.handoffs.tasks.judge_waiting"
 TRIALS = "handoffaudit.handoffs.tasks.try_drafts"
+PROMPT_TRIALS = "handoffaudit.handoffs.tasks.try_prompts"
+CHECKS = "handoffaudit.handoffs.tasks.check_waiting"
+CHECKS_QUEUE = "semantic"
+TELLING = "handoffaudit.handoffs.tasks.tell_subscribers"
 # Submissions within this time share one message: a message wakes a worker for all that waits.
 GATHER_SECONDS = 0.002
 # Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
@@ -23,7 +28,8 @@ PAUSE_AFTER_FAILURE = 1.0
 class _Waker:
     """Sends from a thread of its own, so that no submission waits for the broker, or for one that is away."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: str = TASK) -> None:
+        self._task = task
         self._asked = threading.Event()
         self._asks = 0
         self._lock = threading.Lock()
@@ -44,7 +50,7 @@ class _Waker:
             self._asked.clear()
             busy = self._asks > BUSY_ASKS
             self._asks = 0
-            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send() else PAUSE_AFTER_FAILURE)
+            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_AFTER_FAILURE)
 
 
 def send(task: str = TASK) -> bool:
@@ -57,14 +63,27 @@ def send(task: str = TASK) -> bool:
     return True
 
 
-def wake_trials() -> None:
+def wake_trials(*, with_model: bool = False) -> None:
     """A wake-up for trials, once what is to be tried is committed."""
-    transaction.on_commit(lambda: send(TRIALS))
+    transaction.on_commit(lambda: send(PROMPT_TRIALS if with_model else TRIALS))
+
+
+def wake_checks(number: int) -> None:
+    """Wake-ups for so many checks by the model: each makes one at a time until none waits."""
+    for _ in range(min(number, settings.MODEL_CONCURRENCY)):
+        if not send(CHECKS):
+            return
 
 
 _waker = _Waker()
+_teller = _Waker(TELLING)
 
 
 def wake() -> None:
     """Asks for a wake-up soon. Returns at once."""
     _waker.ask()
+
+
+def wake_teller() -> None:
+    """The same for those who tell subscribers."""
+    _teller.ask()

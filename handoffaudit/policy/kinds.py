@@ -3,9 +3,14 @@
 from operator import attrgetter
 from typing import Any
 
-from handoffaudit.policy import parsing, rule_sets, type_schemas
+from handoffaudit.policy import declared_edges, handoff_files, parsing, prompt_rows, rule_sets, type_schemas
+from handoffaudit.policy import thresholds as watching
+from handoffaudit.policy.declared_edges import DeclaredEdges
 from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
+from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.models import Kind
+from handoffaudit.policy.prompt_rows import PromptRow
+from handoffaudit.policy.thresholds import Threshold
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import Versions
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -43,4 +48,46 @@ schemas: Versions[TypeSchema] = Versions(
     plain=type_schemas.to_plain,
     compared=type_schemas.to_plain,
 )
-KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas)}
+prompts: Versions[PromptRow] = Versions(
+    kind=Kind.PROMPTS,
+    listed="rows",
+    shipped=(),
+    name_of=attrgetter("name"),
+    parse=prompt_rows.parse_rows,
+    checked=prompt_rows.checked_rows,
+    plain=prompt_rows.to_plain,
+    compared=prompt_rows.to_plain,
+)
+agents: Versions[DeclaredEdges] = Versions(
+    kind=Kind.AGENTS,
+    listed="rows",
+    shipped=(),
+    name_of=attrgetter("source"),
+    parse=declared_edges.parse_rows,
+    checked=declared_edges.checked_rows,
+    plain=declared_edges.to_plain,
+    compared=declared_edges.to_plain,
+)
+# These two are not of KINDS: their rows are always there, and no handoff is judged by them.
+file_policy: Versions[HandoffFilesPolicy] = Versions(
+    kind=Kind.HANDOFF_FILES,
+    listed="rows",
+    shipped=handoff_files.AS_SHIPPED,
+    name_of=attrgetter("name"),
+    parse=handoff_files.parse_rows,
+    checked=handoff_files.checked_rows,
+    plain=handoff_files.to_plain,
+    compared=handoff_files.to_plain,
+    stays=handoff_files.NAME,
+)
+thresholds: Versions[Threshold] = Versions(
+    kind=Kind.THRESHOLDS,
+    listed="rows",
+    shipped=watching.AS_SHIPPED,
+    name_of=attrgetter("name"),
+    parse=watching.parse_rows,
+    checked=watching.checked_rows,
+    plain=watching.to_plain,
+    compared=watching.to_plain,
+)
+KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents)}

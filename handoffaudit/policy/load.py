@@ -9,9 +9,11 @@ from typing import Any
 
 from django.db.models import QuerySet, Subquery
 
+from handoffaudit.policy import prompt_rows
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.policy.models import Kind, PolicyVersion
+from handoffaudit.policy.prompt_rows import PromptRow
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import AS_SHIPPED
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -35,8 +37,13 @@ def load(tenant_id: int) -> ValidationConfig:
 
 def draft(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationConfig:
     """What is in force, with plain content of one kind (`{"sets": […]}`, `{"rows": […]}`) in place of its newest
-    version; the versions are told as those in force. Raises `InvalidPolicy`."""
-    return replace(load(tenant_id), **_PARTS[kind](KINDS[kind].from_plain(content)))
+    version; the versions are told as those in force, and prompts that differ are named as a draft's. Raises
+    `InvalidPolicy`."""
+    now = load(tenant_id)
+    rows = KINDS[kind].from_plain(content)
+    if kind is Kind.PROMPTS:
+        return replace(now, prompts=prompt_rows.drafted(rows, now.prompts, str(now.versions[kind])))
+    return replace(now, **_PARTS[kind](rows, ""))
 
 
 class _Slot:
@@ -52,17 +59,19 @@ def _slot(tenant_id: int) -> _Slot:
 
 def _newest(tenant_id: int) -> QuerySet[PolicyVersion]:
     one = PolicyVersion.objects.filter(tenant=tenant_id).order_by("-number").values("pk")
-    return PolicyVersion.objects.filter(pk__in=[Subquery(one.filter(kind=kind)[:1]) for kind in Kind]).order_by("kind")
+    newest: list[Any] = [Subquery(one.filter(kind=kind)[:1]) for kind in _PARTS]
+    return PolicyVersion.objects.filter(pk__in=newest).order_by("kind")
 
 
 def _read(newest: Newest) -> ValidationConfig:
     contents = dict(PolicyVersion.objects.filter(pk__in=[pk for _, pk, *_ in newest]).values_list("kind", "content"))
     numbers = {kind: number for kind, _, number, _ in newest}
     parts: dict[str, Any] = {}
-    for kind, versions in KINDS.items():
+    for kind, part in _PARTS.items():
+        versions = KINDS[kind]
         rows = versions.from_text(contents[kind]) if kind in contents else versions.shipped
-        parts |= _PARTS[kind](rows)
-    versions_of = {kind.value: numbers.get(kind, AS_SHIPPED) for kind in Kind}
+        parts |= part(rows, str(numbers.get(kind, AS_SHIPPED)))
+    versions_of = {kind.value: numbers.get(kind, AS_SHIPPED) for kind in _PARTS}
     return ValidationConfig(
         version=versions_of[Kind.STRICTNESS],
         versions=MappingProxyType(versions_of),
@@ -71,17 +80,17 @@ def _read(newest: Newest) -> ValidationConfig:
     )
 
 
-def _of_strictness(rows: Iterable[TypePolicy]) -> dict[str, Any]:
+def _of_strictness(rows: Iterable[TypePolicy], version: str) -> dict[str, Any]:
     types = {row.handoff_type: row for row in rows}
     other = types.pop(ANY_OTHER_TYPE)
     return {"other": other, "types": MappingProxyType(types)}
 
 
-def _of_rules(sets: Iterable[BusinessRuleSet]) -> dict[str, Any]:
+def _of_rules(sets: Iterable[BusinessRuleSet], version: str) -> dict[str, Any]:
     return {"rules": tuple(sets)}
 
 
-def _of_schemas(rows: Iterable[TypeSchema]) -> dict[str, Any]:
+def _of_schemas(rows: Iterable[TypeSchema], version: str) -> dict[str, Any]:
     table = list(rows)
     return {
         "schemas": MappingProxyType({row.handoff_type: row.schema for row in table if row.schema is not None}),
@@ -91,8 +100,14 @@ def _of_schemas(rows: Iterable[TypeSchema]) -> dict[str, Any]:
     }
 
 
-_PARTS: dict[Kind, Callable[[Any], dict[str, Any]]] = {
+def _of_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
+    return {"prompts": prompt_rows.in_force(rows, version)}
+
+
+# Of what handoffs are judged by, each of the rows and the name of their version.
+_PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.STRICTNESS: _of_strictness,
     Kind.RULES: _of_rules,
     Kind.SCHEMAS: _of_schemas,
+    Kind.PROMPTS: _of_prompts,
 }

@@ -9,6 +9,10 @@ class Kind(models.TextChoices):
     STRICTNESS = "strictness"
     RULES = "rules"
     SCHEMAS = "schemas"
+    PROMPTS = "prompts"
+    HANDOFF_FILES = "handoff_files"
+    AGENTS = "agents"
+    THRESHOLDS = "thresholds"
 
 
 class PolicyVersion(models.Model):

@@ -10,11 +10,14 @@ from typing import Any
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.asking.question import Role
 from handoffaudit.validation.config import (
     ANY_OTHER_TYPE,
     OPTIONAL_LAYERS,
     CircularPolicy,
+    CritiquePolicy,
     EvidencePolicy,
+    FailMode,
     GroundingPolicy,
     Mode,
     Strictness,
@@ -38,9 +41,13 @@ CHOICES: dict[str, type[StrEnum]] = {
     "evidence": EvidencePolicy,
     "grounding": GroundingPolicy,
     "min_severity_to_remediate": Severity,
+    "fail_mode": FailMode,
+    "critique": CritiquePolicy,
+    "critique_model": Role,
 }
-SHARES = ("max_uncited_ratio", "confidence_floor")
-SWITCHES = ("repair", "auto_escalate_on_critical")
+SHARES = ("max_uncited_ratio", "confidence_floor", "objective_confidence", "critique_score_floor", "critique_threshold")
+AMOUNTS: dict[str, tuple[float, float]] = {"critique_notional_usd": (0, 1e12), "critique_max_usd": (0, 100)}
+SWITCHES = ("repair", "auto_escalate_on_critical", "four_eyes")
 FIELDS = (
     "handoff_type",
     "strictness",
@@ -60,6 +67,15 @@ FIELDS = (
     "auto_escalate_on_critical",
     "min_severity_to_remediate",
     "hold_limit_hours",
+    "four_eyes",
+    "fail_mode",
+    "objective_confidence",
+    "critique",
+    "critique_notional_usd",
+    "critique_score_floor",
+    "critique_model",
+    "critique_max_usd",
+    "critique_threshold",
 )
 
 
@@ -136,6 +152,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "layers": _layers,
     **{field: partial(values.choice, choices) for field, choices in CHOICES.items()},
     **{field: partial(values.whole, low, high) for field, (low, high) in RANGES.items()},
+    **{field: partial(values.amount, low, high) for field, (low, high) in AMOUNTS.items()},
     **dict.fromkeys(SHARES, values.share),
     **dict.fromkeys(SWITCHES, values.switch),
 }

@@ -1,6 +1,5 @@
 """What the data of single types must look like: a JSON Schema, and the fields that hold its claims."""
 
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,10 +37,7 @@ def to_plain(row: TypeSchema) -> dict[str, Any]:
 def parse_row(given: Mapping[str, Any]) -> TypeSchema:
     """One row, its schema compiled. Every wrong value is told in `InvalidPolicy`."""
     row = values.row_name(given.get("handoff_type"))
-    errors = [
-        PolicyError(row, field[: values.LONGEST_NAME], None, "There is no such field.", _FIELDS_ARE)
-        for field in itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
-    ]
+    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
     found: dict[str, Any] = {}
     for field, read in _READ.items():
         try:
@@ -70,9 +66,7 @@ def checked_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
     """By type, each type once, and not too much of it all."""
     table = sorted(rows, key=lambda row: row.handoff_type)
     errors = values.repeated((row.handoff_type for row in table), "type")
-    if len(table) > MOST_ROWS:
-        message = f"There are {len(table)} rows."
-        errors.append(PolicyError(table[-1].handoff_type, "", len(table), message, f"Keep at most {MOST_ROWS}."))
+    errors.extend(values.too_many([row.handoff_type for row in table], MOST_ROWS))
     errors.extend(values.too_large({row.handoff_type: to_plain(row) for row in table}))
     if errors:
         raise InvalidPolicy(errors)

@@ -1,7 +1,7 @@
 """Single values of a policy, out of JSON or a form: a reader answers with the value, or raises `Wrong`."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -49,6 +49,20 @@ def handoff_type(value: Any) -> str:
     return value
 
 
+def unknown_fields(row: str, given: Iterable[str], known: Collection[str], remedy: str) -> list[PolicyError]:
+    """What is told of the fields of a row that there are not."""
+    unknown = itertools.islice((field for field in given if field not in known), MOST_ERRORS)
+    return [PolicyError(row, field[:LONGEST_NAME], None, "There is no such field.", remedy) for field in unknown]
+
+
+def too_many(names: Sequence[str], most: int) -> list[PolicyError]:
+    """What is told of more rows than `most`, which are in order."""
+    if len(names) <= most:
+        return []
+    message = f"There are {len(names)} rows."
+    return [PolicyError(names[-1], "", len(names), message, f"Keep at most {most}.")]
+
+
 def choice(choices: type[C], value: Any) -> C:
     try:
         return choices(value)
@@ -71,11 +85,22 @@ def whole(low: int, high: int, value: Any) -> int:
 
 
 def share(value: Any) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value <= 1:
+    if not _between(value, 0, 1):
         raise Wrong(f"{brief(value)} is not a number from 0.0 to 1.0.", "Use one, e.g. 0.5.")
     # Plus zero makes -0.0, which PostgreSQL does not keep, plain 0.0.
     return float(value) + 0.0
+
+
+def amount(low: float, high: float, value: Any) -> float:
+    """US dollars."""
+    if not _between(value, low, high):
+        text = f"a number from {low:,} to {high:,.0f}"
+        raise Wrong(f"{brief(value)} is not {text}.", "Use one, in US dollars, without signs beside its digits.")
+    return float(value) + 0.0
+
+
+def _between(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:

@@ -163,11 +163,11 @@ class Versions(Generic[R]):
         rows = [row for row in table.rows if self.name_of(row) != name]
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
 
-    def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str) -> Table[R]:
-        """A new version with the rows of an old one."""
+    def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str, note: str = "") -> Table[R]:
+        """A new version with the rows of an old one; the note says so, and `note` why."""
         rows = self.at_version(tenant, to_version).rows
-        note = f"Reverted to version {to_version}"
-        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
+        told = f"Reverted to version {to_version}" + (f": {note}" if _line(note) else "")
+        return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=told)
 
     def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
         """The rows as they are kept and shown: one object with one list."""

@@ -7,12 +7,14 @@ from typing import Any
 from handoffaudit.validation.catalogue import (
     chain,
     consistency,
+    critique,
     evidence,
     files,
     grounding,
     references,
     rules,
     schema,
+    semantic,
     structure,
     tokens,
 )
@@ -28,7 +30,7 @@ _MAX_SENTENCE = 600
 CATALOGUE: Mapping[str, Code] = MappingProxyType(
     {
         entry.code: entry
-        for layer in (structure, tokens, chain, references, consistency, evidence, grounding, files)
+        for layer in (structure, tokens, chain, references, consistency, evidence, grounding, files, semantic, critique)
         for entry in layer.CODES
     }
 )

@@ -5,13 +5,25 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from handoffaudit.validation.asking.prompting import Prompt
+from handoffaudit.validation.asking.question import Role, Use
 from handoffaudit.validation.issues import Severity
 
 if TYPE_CHECKING:  # loaded by whoever makes some: pydantic's models alone take longer to load than all else here
     from handoffaudit.validation.business_rules import BusinessRuleSet
     from handoffaudit.validation.data_schema import DataSchema
 
-OPTIONAL_LAYERS = ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules")
+OPTIONAL_LAYERS = (
+    "tokens",
+    "chain",
+    "references",
+    "consistency",
+    "evidence",
+    "grounding",
+    "rules",
+    "semantic",
+    "critique",
+)
 ANY_OTHER_TYPE = "*"
 
 
@@ -49,6 +61,23 @@ class EvidencePolicy(StrEnum):
     REQUIRED = "required"
 
 
+class FailMode(StrEnum):
+    """What becomes of a handoff that the model could not be asked about: it passes unverified, or is held."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class CritiquePolicy(StrEnum):
+    """When a second model is asked: never, where a trigger fires and the format is `output`, where one fires in any
+    format, or always."""
+
+    OFF = "off"
+    OUTPUTS = "outputs"
+    TRIGGERED = "triggered"
+    ALWAYS = "always"
+
+
 @dataclass(frozen=True, slots=True)
 class TypePolicy:
     """One row of the strictness table.
@@ -56,7 +85,12 @@ class TypePolicy:
     `token_budget` in tokens; `approval_length` and `recommended_length` in agents: a longer chain is held, or warned
     of; `max_uncited_ratio` and `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is
     overdue. `repair`: what is rejected is repaired without being asked. `max_retries` and `max_re_retrievals`: how
-    often a sender is asked to try again before a person is.
+    often a sender is asked to try again before a person is. `four_eyes`: a decision takes effect once a second person
+    has made the same one.
+
+    `fail_mode`: when the model cannot be asked. `objective_confidence`: an objective met with less confidence counts as
+    not met; 0.0: never. A critique is triggered by `critique_notional_usd` and more at stake (USD), or by a score below
+    `critique_score_floor`; it may cost `critique_max_usd`, and rejects below `critique_threshold`.
     """
 
     handoff_type: str
@@ -77,16 +111,49 @@ class TypePolicy:
     auto_escalate_on_critical: bool = True
     min_severity_to_remediate: Severity = Severity.ERROR
     hold_limit_hours: int = 24
+    four_eyes: bool = False
+    fail_mode: FailMode = FailMode.OPEN
+    objective_confidence: float = 0.0
+    critique: CritiquePolicy = CritiquePolicy.OUTPUTS
+    critique_notional_usd: float = 50_000.0
+    critique_score_floor: float = 0.5
+    critique_model: Role = Role.FAST
+    critique_max_usd: float = 0.10
+    critique_threshold: float = 0.6
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
     """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
-    every text and number at the top of the data is a claim."""
+    every text and number at the top of the data is a claim. `prompts` replace those that are shipped."""
 
     rules: tuple["BusinessRuleSet", ...] = ()
     schema: "DataSchema | None" = None
     claim_fields: tuple[str, ...] | None = None
+    prompts: Mapping[Use, Prompt] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """Prompts of users, in place of those that are shipped. What is for a workflow goes before what is for a type, and
+    that before what is for all. `by_workflow`: name, use and prompt, the ones that go before others last; one `*` in a
+    name stands for anything."""
+
+    for_all: Mapping[Use, Prompt] = field(default_factory=dict)
+    by_type: Mapping[str, Mapping[Use, Prompt]] = field(default_factory=dict)
+    by_workflow: tuple[tuple[str, Use, Prompt], ...] = ()
+
+    def chosen(self, handoff_type: str, workflow: str) -> Mapping[Use, Prompt]:
+        of_workflow = {use: prompt for name, use, prompt in self.by_workflow if workflow and _fits(name, workflow)}
+        return {**self.for_all, **self.by_type.get(handoff_type, {}), **of_workflow}
+
+
+def _fits(name: str, workflow: str) -> bool:
+    before, star, after = name.partition("*")
+    if not star:
+        return name == workflow
+    long_enough = len(workflow) >= len(before) + len(after)
+    return long_enough and workflow.startswith(before) and workflow.endswith(after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +170,18 @@ class ValidationConfig:
     rules: tuple["BusinessRuleSet", ...] = ()
     schemas: Mapping[str, "DataSchema"] = field(default_factory=dict)
     claim_fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prompts: Prompts = field(default_factory=Prompts)
     versions: Mapping[str, int] = field(default_factory=dict)
     known_agents: frozenset[str] | None = None
 
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)
 
-    def demands_for(self, handoff_type: str) -> Demands:
-        return Demands(self.rules, self.schemas.get(handoff_type), self.claim_fields.get(handoff_type))
+    def demands_for(self, handoff_type: str, workflow: str = "") -> Demands:
+        """`workflow`: the one that the handoff belongs to, empty where its sender names none."""
+        return Demands(
+            self.rules,
+            self.schemas.get(handoff_type),
+            self.claim_fields.get(handoff_type),
+            self.prompts.chosen(handoff_type, workflow),
+        )

@@ -18,21 +18,45 @@ def read_block(text: str) -> dict[str, Any] | None:
     >>> read_block("Done.\\n---HANDOFF---\\nSTATUS: complete\\nARTIFACTS: a.md, b.md\\nNEXT: none\\nSUMMARY: one line")
     {'status': 'complete', 'artifacts': ['a.md', 'b.md'], 'next': None, 'summary': 'one line'}
     """
-    start = text.rfind(MARK)
-    if start < 0:
+    lines = _fields(last_block(text))
+    if _lacking(lines):
         return None
-    lines = _fields(text[start + len(MARK) :][:_LONGEST])
-    if any(name not in lines for name in _NEEDED):
-        return None
-    status, following = _joined(lines["status"]), _joined(lines["next"])
-    if not status or not following:
-        return None
+    following = _joined(lines["next"])
     return {
-        "status": status,
+        "status": _joined(lines["status"]),
         "artifacts": _listed(lines["artifacts"]),
         "next": None if following.lower() in _NOBODY else following,
         "summary": _joined(lines["summary"]),
     }
+
+
+def last_block(text: str) -> str:
+    """What follows the last mark in `text`, as far as it is read; empty where there is none.
+
+    >>> last_block("---HANDOFF---\\nSTATUS: x")
+    '\\nSTATUS: x'
+    """
+    start = text.rfind(MARK)
+    return text[start + len(MARK) :][:_LONGEST] if start >= 0 else ""
+
+
+def why_no_block(text: str) -> str:
+    """What `read_block` misses in `text`, in one sentence; empty where it misses nothing.
+
+    >>> why_no_block("---HANDOFF---\\nSTATUS: complete\\nNEXT: none")
+    'The last ---HANDOFF--- block has no ARTIFACTS and no SUMMARY.'
+    """
+    if MARK not in text:
+        return f"The response has no {MARK} block."
+    lacking = [f"no {name.upper()}" for name in _lacking(_fields(last_block(text)))]
+    *before, last = lacking or [""]
+    return f"The last {MARK} block has {', '.join(before)}{' and ' if before else ''}{last}." if last else ""
+
+
+def _lacking(lines: dict[str, list[str]]) -> list[str]:
+    """Artifacts and a summary may be empty."""
+    full = ("status", "next")
+    return [name for name in _NEEDED if name not in lines or (name in full and not _joined(lines[name]))]
 
 
 def _fields(block: str) -> dict[str, list[str]]:

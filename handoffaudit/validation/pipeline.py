@@ -1,6 +1,7 @@
 """A handoff through the layers, to its verdict."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from handoffaudit.validation import remediation
@@ -8,14 +9,19 @@ from handoffaudit.validation.canonical import data_hash
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, AskedLater, CouldNotRunError, Layer, Subject
 from handoffaudit.validation.layers.plugins import installed_layers
 from handoffaudit.validation.remediation import RemediationLog, facts_of
-from handoffaudit.validation.verdict import LayerResult, LayerStatus, Outcome, Verdict
+from handoffaudit.validation.scoring import score
+from handoffaudit.validation.verdict import PENDING, Critique, LayerResult, LayerStatus, Outcome, Verdict
 
 _GRAVE = (Severity.ERROR, Severity.CRITICAL)
-_COST = {Severity.CRITICAL: 0.30, Severity.ERROR: 0.15, Severity.WARNING: 0.05, Severity.INFO: 0.0}
 _STRUCTURE = "structure"
+
+
+def layers_with_model() -> tuple[Layer, ...]:
+    """All of them, those that ask a model last."""
+    return (*LAYERS, *installed_layers(), *MODEL_LAYERS)
 
 
 def run(
@@ -35,7 +41,7 @@ def run(
     which a layer says that something outside failed it, ends as the layer's status `error`.
     """
     started = monotonic()
-    issues: list[Issue] = []
+    issues = subject.findings.issues = []
     results: list[LayerResult] = []
     stopped = False
     for layer in (*LAYERS, *installed_layers()) if layers is None else layers:
@@ -47,7 +53,10 @@ def run(
     outcome = decide(issues)
     final = _enforced(outcome, subject.policy.mode, stopped=stopped)
     at = now()
-    action, log = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
+    pending = tuple(result.name for result in results if result.why == PENDING)
+    action, log = None, subject.remediation
+    if not pending and final is not Outcome.HELD:
+        action, log = _remediated(subject, validation_id, issues, final, at, new_id or (lambda: validation_id))
     return Verdict(
         validation_id=validation_id,
         handoff_id=subject.record.handoff_id or "",
@@ -69,7 +78,16 @@ def run(
         remediation=log,
         recommended_action=action,
         format=subject.record.format,
+        pending=pending,
+        unverified=subject.findings.unverified,
+        validator_model=subject.findings.models.get("semantic"),
+        prompts=dict(subject.findings.prompts),
+        critique=_timed(subject.findings.critique, validation_id, at),
     )
+
+
+def _timed(critique: Critique | None, validation_id: str, at: datetime) -> Critique | None:
+    return replace(critique, critique_id=f"{validation_id}-critique", timestamp=at) if critique else None
 
 
 def _remediated(
@@ -79,10 +97,8 @@ def _remediated(
     outcome: Outcome,
     at: datetime,
     new_id: Callable[[], str],
-) -> tuple[str | None, RemediationLog | None]:
-    """What is due after this attempt; nothing yet where it waits for a person."""
-    if outcome is Outcome.HELD:
-        return None, subject.remediation
+) -> tuple[str, RemediationLog]:
+    """What is due after this attempt."""
     accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
     facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
     action, log = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
@@ -105,6 +121,8 @@ def _one_layer(
     status, why = LayerStatus.PASSED, ""
     try:
         found.extend(layer.check(subject))  # keeps what came before an exception
+    except AskedLater:
+        return LayerResult(layer.name, LayerStatus.SKIPPED, PENDING, (monotonic() - started) * 1000), []
     except CouldNotRunError as error:
         status, why = LayerStatus.ERROR, str(error)
     else:
@@ -125,13 +143,3 @@ def decide(issues: Iterable[Issue]) -> Outcome:
 def _enforced(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
     """In shadow all is accepted but what the structure layer rejects."""
     return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
-
-
-def score(issues: Iterable[Issue]) -> float:
-    """The quality score: 1.0 less the cost of each issue; a structure error leaves nothing."""
-    total = 1.0
-    for issue in issues:
-        if issue.layer == _STRUCTURE and issue.severity in _GRAVE:
-            return 0.0
-        total -= _COST[issue.severity]
-    return max(round(total, 2), 0.0)

@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from handoffaudit.validation.asking.question import Answer, Question
+
 
 class FileView(Protocol):
     """The sender's files, where the validator can see them."""
@@ -27,4 +29,15 @@ class Summarizer(Protocol):
 
     def shorten(self, text: str, most: int) -> str | None:
         """The text in at most `most` characters, or None where it could not be had."""
+        ...
+
+
+class LanguageModel(Protocol):
+    """Whoever asks a language model, with all that may go wrong on the way."""
+
+    def ask(self, question: Question) -> Answer:
+        """The answer, read by the question's own reader. Blocks until it is there.
+
+        Raises `asking.question.Unavailable` where no usable answer came.
+        """
         ...

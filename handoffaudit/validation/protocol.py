@@ -18,9 +18,9 @@ from handoffaudit.validation.formats import read
 from handoffaudit.validation.formats.payload import NAME
 from handoffaudit.validation.layers import History, Layer, Subject, chain, consistency, structure
 from handoffaudit.validation.library.defaults import new_id, utc_now
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.library.semantic import FAST, SemanticValidator
 from handoffaudit.validation.pipeline import run
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.unread import reject_unread
 from handoffaudit.validation.verdict import LayerStatus, Verdict

@@ -14,7 +14,8 @@ from handoffaudit.validation.output_names import error_lines
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.times import utc_text
 
-PIPELINE_VERSION = "2"
+PIPELINE_VERSION = "3"
+PENDING: Final = "pending: the model is being asked"
 OUTPUT: Final = "output"
 STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
 
@@ -83,8 +84,24 @@ class ChainFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Critique:
+    """A second model's opinion. `issues_found` as it wrote them; `latency_ms` of the call that was answered."""
+
+    model_used: str
+    triggered_by: str
+    overall_score: float
+    issues_found: tuple[Mapping[str, str], ...]
+    reasoning: str
+    cost_usd: float
+    latency_ms: float
+    critique_id: str = ""
+    timestamp: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
-    """`format`: of the handoff; empty where its document could not be read."""
+    """`format`: of the handoff; empty where its document could not be read. `pending`: layers whose model is asked
+    later. `unverified`: the model could not be asked. `prompts` by layer: the version of its prompt."""
 
     validation_id: str
     handoff_id: str
@@ -108,6 +125,10 @@ class Verdict:
     recommended_action: str | None = None
     policy_versions: Mapping[str, int] = field(default_factory=dict)
     format: str = ""
+    pending: tuple[str, ...] = ()
+    unverified: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    critique: Critique | None = None
 
     @property
     def valid(self) -> bool:
@@ -143,6 +164,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "semantic_issues": verdict.semantic_issues,
         "issues": [issue.to_dict() for issue in verdict.issues],
         "claims": [claim_to_dict(claim) for claim in verdict.claims],
+        "critique": _critique_dict(verdict.critique) if verdict.critique else None,
         "quality_score": verdict.quality_score,
         "mode": verdict.mode.value,
         "would_decide": verdict.would_decide.value,
@@ -156,6 +178,9 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
         "policy_version": verdict.policy_version,
         "policy_versions": dict(verdict.policy_versions),
         "validator_model": verdict.validator_model,
+        "prompts": dict(verdict.prompts),
+        "pending": list(verdict.pending),
+        "unverified": verdict.unverified,
         "validated_at": utc_text(verdict.validated_at),
         "duration_ms": round(verdict.duration_ms, 3),
         **_of_output(verdict),
@@ -202,4 +227,18 @@ def _chain_dict(chain: ChainFacts) -> dict[str, Any]:
         "loop": list(chain.loop),
         "over_from": chain.over_from,
         "repeats": chain.repeats,
+    }
+
+
+def _critique_dict(critique: Critique) -> dict[str, Any]:
+    return {
+        "critique_id": critique.critique_id,
+        "model_used": critique.model_used,
+        "triggered_by": critique.triggered_by,
+        "overall_score": critique.overall_score,
+        "issues_found": [dict(issue) for issue in critique.issues_found],
+        "reasoning": critique.reasoning,
+        "cost_usd": critique.cost_usd,
+        "latency_ms": round(critique.latency_ms, 3),
+        "timestamp": utc_text(critique.timestamp) if critique.timestamp else None,
     }

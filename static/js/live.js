@@ -1,35 +1,137 @@
-// Says when it is time to ask for the number of new rows: every 5 s, slower and slower while nobody looks or nothing answers.
+// Asks whether something on the page is out of date, and puts what is newer in its place, by its id: every 5 s while
+// somebody is there, more and more slowly, down to once a minute, while nothing happens, and not at all in a tab that
+// nobody looks at, without a network, or after signing out.
+//
+// data-live="address" is what is asked; a page without it asks data-live-menu, less often. What the page has already goes
+// along: each data-live-seen="name=value", and each data-live-row in `rows`. 204: nothing is newer.
 "use strict";
 
-const SHORTEST = 5000;
-const LONGEST = 120000;
+(() => {
+  const SHORTEST = 5000;
+  const SHORTEST_OF_MENU = 20000;
+  const LONGEST = 60000;
+  const LONGEST_WITHOUT_ANSWER = 120000;
+  const BETWEEN_WORDS = 60000;
 
-let wait = SHORTEST;
-let timer = 0;
+  let wait = shortest();
+  let timer = 0;
+  let asked = performance.now();
+  let spoke = -BETWEEN_WORDS;
+  let asking = false;
+  let over = false;
 
-function plan(milliseconds) {
-  clearTimeout(timer);
-  timer = setTimeout(ask, milliseconds);
-}
+  function watched() {
+    return document.querySelector("[data-live]");
+  }
 
-function ask() {
-  const element = document.querySelector("[data-live]");
-  if (document.hidden) wait = Math.min(wait * 2, LONGEST);
-  if (element) htmx.trigger(element, "live");
-  plan(wait);
-}
+  function shortest() {
+    return watched() ? SHORTEST : SHORTEST_OF_MENU;
+  }
 
-document.addEventListener("visibilitychange", () => {
-  if (document.hidden) return;
-  wait = SHORTEST;
-  ask();
-});
+  function address() {
+    const base = watched()?.dataset.live ?? document.querySelector("[data-live-menu]")?.dataset.liveMenu;
+    if (!base) return "";
+    const url = new URL(base, location.href);
+    for (const element of document.querySelectorAll("[data-live-seen]")) {
+      for (const [name, value] of new URLSearchParams(element.dataset.liveSeen)) url.searchParams.set(name, value);
+    }
+    const rows = [...document.querySelectorAll("[data-live-row]")].slice(0, 100);
+    if (rows.length) url.searchParams.set("rows", rows.map((row) => row.dataset.liveRow).join("~"));
+    return url.href;
+  }
 
-document.addEventListener("htmx:afterRequest", (event) => {
-  if (!event.target.matches("[data-live]") || document.hidden) return;
-  const next = event.detail.successful ? SHORTEST : Math.min(wait * 2, LONGEST);
-  if (next !== wait) plan(next);
-  wait = next;
-});
+  function plan() {
+    clearTimeout(timer);
+    if (!over && !document.hidden && navigator.onLine) timer = setTimeout(ask, wait);
+  }
 
-plan(wait);
+  async function ask() {
+    const base = watched()?.dataset.live;
+    const asks = address();
+    if (asking || over || document.hidden || !asks) return;
+    asking = true;
+    asked = performance.now();
+    try {
+      const answer = await fetch(asks, { headers: { "HX-Request": "true", "X-Live": "1" }, redirect: "manual" });
+      if (answer.headers.has("HX-Refresh") || answer.type === "opaqueredirect") return stop("You were signed out. Reload to go on.");
+      if (answer.status >= 400 && answer.status < 500) return stop("");
+      if (!answer.ok) throw new Error(`answered ${answer.status}`);
+      const text = answer.status === 204 ? "" : await answer.text();
+      // Another filter may have been set meanwhile: then this is about rows that are not there any more.
+      const changed = text && watched()?.dataset.live === base ? put(text) : 0;
+      wait = changed ? shortest() : Math.min(wait * 1.5, LONGEST);
+    } catch {
+      wait = Math.min(wait * 2, LONGEST_WITHOUT_ANSWER);
+    } finally {
+      asking = false;
+    }
+    plan();
+  }
+
+  function put(text) {
+    const holder = document.createElement("template");
+    holder.innerHTML = text;
+    const parts = [...holder.content.children].map((fresh) => [document.getElementById(fresh.id), fresh]);
+    // What somebody has in hand stays, with all of its row: it is asked for again the next time.
+    const inHand = new Set(parts.filter(([old]) => old && isInHand(old)).map(([, fresh]) => fresh.dataset.liveOf ?? fresh.id));
+    let changed = 0;
+    for (const [old, fresh] of parts) {
+      if (!old || inHand.has(fresh.dataset.liveOf ?? fresh.id)) continue;
+      old.replaceWith(fresh);
+      if (window.htmx) htmx.process(fresh);
+      changed += 1;
+      if (fresh.dataset.liveSay) say(fresh.dataset.liveSay);
+    }
+    if (changed) document.dispatchEvent(new CustomEvent("live:changed"));
+    return changed;
+  }
+
+  function isInHand(element) {
+    const selection = getSelection();
+    return (
+      element.contains(document.activeElement) ||
+      element.querySelector("details[open], dialog[open]") !== null ||
+      (!selection.isCollapsed && selection.containsNode(element, true))
+    );
+  }
+
+  function say(words) {
+    const place = document.getElementById("live-told");
+    if (!place || performance.now() - spoke < BETWEEN_WORDS) return;
+    spoke = performance.now();
+    place.textContent = words;
+  }
+
+  function stop(words) {
+    over = true;
+    clearTimeout(timer);
+    spoke = -BETWEEN_WORDS;
+    if (words) say(words);
+  }
+
+  // Somebody is there again: what was put off is asked for now.
+  function wake() {
+    if (over || document.hidden) return;
+    const rested = performance.now() - asked;
+    if (wait === shortest() && timer) return;
+    wait = shortest();
+    if (rested >= wait) ask();
+    else plan();
+  }
+
+  for (const name of ["pointermove", "pointerdown", "keydown", "wheel", "focusin", "htmx:afterSwap"]) {
+    document.addEventListener(name, wake, { passive: true });
+  }
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return clearTimeout(timer);
+    wait = shortest();
+    ask();
+  });
+  window.addEventListener("online", () => {
+    wait = shortest();
+    ask();
+  });
+  window.addEventListener("offline", () => clearTimeout(timer));
+
+  plan();
+})();

@@ -1,4 +1,4 @@
-// What every page needs: copy buttons, and menus that close when one clicks beside them.
+// What every page needs: copy buttons, menus that close when one clicks beside them, keys that lead from page to page.
 "use strict";
 
 document.addEventListener("click", async (event) => {
@@ -29,5 +29,51 @@ document.addEventListener("keydown", (event) => {
   menu.querySelector("summary").focus();
 });
 
+document.addEventListener("click", (event) => {
+  const opener = event.target.closest("[data-dialog]");
+  if (!opener) return;
+  // A page with keys of its own shows those, and the others below them.
+  const own = opener.dataset.dialog === "page-keys" ? document.getElementById("keys") : null;
+  (own ?? document.getElementById(opener.dataset.dialog)).showModal();
+});
+
+// `g` and a letter lead to a page, `?` shows which. Heard before the keys of a page, for which the letter is not meant.
+(() => {
+  const TOGETHER = 1500;
+  let begun = -TOGETHER;
+
+  function quiet(event) {
+    const typing = 'textarea, select, [contenteditable], input:not([type="checkbox"], [type="radio"])';
+    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return true;
+    return event.target.closest?.(typing) || document.querySelector("dialog[open]");
+  }
+
+  function take(event) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+
+  document.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key === "Shift" || quiet(event)) return;
+      const second = event.timeStamp - begun < TOGETHER;
+      begun = -TOGETHER;
+      if (second) {
+        const link = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
+        take(event);
+        link?.click();
+      } else if (event.key === "g") {
+        begun = event.timeStamp;
+        take(event);
+      } else if (event.key === "?" && !document.getElementById("keys")) {
+        take(event);
+        document.getElementById("page-keys")?.showModal();
+      }
+    },
+    true,
+  );
+})();
+
 // They do nothing without JavaScript, so they are not there without it.
-for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+for (const button of document.querySelectorAll("[data-copy], [data-dialog]")) button.hidden = false;

@@ -1,5 +1,6 @@
 """All addresses there are, and all that could be changed through them."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,9 @@ from handoffaudit.api.app import api
 
 # Who came when is written by coming, not by what is allowed.
 TOUCHED = {"last_login", "last_used_at"}
-APPS = ("accounts", "policy", "handoffs")
+# `{path:name}` takes slashes, which documents don't say.
+_PLAIN = re.compile(r"\{\w+:")
+APPS = ("accounts", "policy", "handoffs", "diagnostics")
 
 
 def page_names() -> set[str]:
@@ -39,11 +42,13 @@ def api_operations() -> set[tuple[str, str]]:
 
 
 def _operations() -> Iterator[tuple[str, str, Any]]:
+    # routers within routers are put in place with the addresses
+    list(_names(get_resolver().url_patterns))
     for prefix, router in api._routers:
         for path, view in router.path_operations.items():
             for operation in view.operations:
                 for method in operation.methods:
-                    yield prefix + path, method, operation
+                    yield _PLAIN.sub("{", prefix + path), method, operation
 
 
 def everything() -> dict[str, list[dict[str, Any]]]:

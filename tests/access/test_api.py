@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -11,17 +12,22 @@ from django.utils import timezone
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, ValidationState, new_id
 from handoffaudit.policy import rule_sets
 from handoffaudit.policy.kinds import KINDS, strictness
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.parsing import to_plain
 from tests.access.support import api_operations, api_page_names, everything
 from tests.api.support import client, make_key, problem
+from tests.diagnostics.files.support import received
+from tests.diagnostics.files.support import report as file_report
+from tests.diagnostics.logs.support import gate_lines, send
 from tests.handoffs.support import held, judged, payload
 
 pytestmark = pytest.mark.django_db
 SCOPES = ("ingest", "read", "review", "admin")
 PUBLIC = ""
+PHASE = {"workflow_id": "month-end", "phase_id": "semantic_Agent_session-"}
 TABLE = {
     ("POST", "/handoffs"): ("ingest", 202),
     ("POST", "/handoffs/batch"): ("ingest", 200),
@@ -35,12 +41,34 @@ TABLE = {
     ("POST", "/repair"): ("ingest", 200),
     ("POST", "/handoffs/{reference}/repair"): ("review", 409),
     ("POST", "/handoffs/{reference}/review"): ("review", 200),
+    ("POST", "/hooks/post-tool-use"): ("ingest", 200),
+    ("GET", "/validation-state/{workflow_id}/{phase_id}"): ("read", 200),
+    ("POST", "/handoff-files"): ("ingest", 201),
+    ("GET", "/handoff-files"): ("read", 200),
+    ("GET", "/handoff-files/policy"): ("read", 200),
+    ("PUT", "/handoff-files/policy"): ("admin", 200),
+    ("GET", "/handoff-files/{report_id}"): ("read", 200),
+    ("POST", "/logs"): ("ingest", 202),
+    ("GET", "/logs"): ("read", 200),
+    ("GET", "/logs/imports"): ("read", 200),
+    ("GET", "/logs/imports/{import_id}"): ("read", 200),
+    ("GET", "/alerts"): ("read", 200),
+    ("GET", "/diagnostics/model"): ("read", 200),
+    ("GET", "/diagnostics"): ("read", 200),
+    ("GET", "/compliance"): ("read", 200),
+    ("GET", "/traces/{trace_id}"): ("read", 200),
+    ("GET", "/traces/{trace_id}/lanes.svg"): ("read", 200),
     ("GET", "/strictness"): ("read", 200),
     ("PUT", "/strictness"): ("admin", 200),
     ("GET", "/rules"): ("read", 200),
     ("PUT", "/rules"): ("admin", 200),
     ("GET", "/schemas"): ("read", 200),
     ("PUT", "/schemas"): ("admin", 200),
+    ("GET", "/prompts"): ("read", 200),
+    ("PUT", "/prompts"): ("admin", 200),
+    ("GET", "/agents"): ("read", 200),
+    ("GET", "/agents/declared"): ("read", 200),
+    ("PUT", "/agents/declared"): ("admin", 200),
     ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
 }
 PUBLIC_PAGES = {"api:openapi-json": 200, "api:openapi-view": 200, "api:api-root": 404}
@@ -53,6 +81,8 @@ ABOUT_ONE = [row for row in ROWS if "{reference}" in row[1]]
 class World:
     tenant: Tenant
     handoff: Handoff
+    report_id: UUID
+    import_id: UUID
 
     def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
         method, path = row
@@ -61,22 +91,40 @@ class World:
             ("POST", "/handoffs/batch"): [payload(tenant_id=self.tenant.slug)],
             ("POST", "/validate"): payload(tenant_id=self.tenant.slug),
             ("POST", "/repair"): payload(tenant_id=self.tenant.slug),
+            ("POST", "/hooks/post-tool-use"): {"hook_event_name": "PostToolUse", "tool_name": "Bash"},
             ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
+            ("POST", "/handoff-files"): file_report({}),
+            ("POST", "/logs"): {"not": "a line of any form"},
+            ("PUT", "/handoff-files/policy"): {"base_version": 0, "strict_handoff_files": True},
             ("PUT", "/strictness"): {
                 "base_version": 0,
                 "rows": [to_plain(row) for row in strictness.as_shipped.rows if row.handoff_type in ("*", "deal_data")],
             },
             ("PUT", "/rules"): {"base_version": 0, "sets": [rule_sets.to_plain(one) for one in rule_sets.examples()]},
+            ("PUT", "/prompts"): {"base_version": 0, "rows": [{"use": "grounding", "text": "Is it so?"}]},
+            ("PUT", "/agents/declared"): {"base_version": 0, "rows": [{"source": "planner", "targets": ["writer"]}]},
             ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},
         }
-        address = path.format(reference=reference or self.handoff.pk, name="payload")
+        address = path.format(
+            reference=reference or self.handoff.pk,
+            report_id=self.report_id,
+            import_id=self.import_id,
+            trace_id="their-trace",
+            name="payload",
+            **PHASE,
+        )
+        query = {"source": "app.log"} if row == ("POST", "/logs") else None
         with client(key) as api:
-            return api.request(method, address, json=bodies.get(row))
+            return api.request(method, address, json=bodies.get(row), params=query)
 
 
 @pytest.fixture
 def world(tenant: Tenant) -> World:
-    return World(tenant, judged(tenant, held(handoff_id="theirs")))
+    ValidationState.objects.create(tenant=tenant, event=new_id(), status="PASSED", content="{}", **PHASE)
+    report = received(tenant, file_report({})).report
+    assert report is not None
+    theirs = judged(tenant, held(handoff_id="theirs"), trace_id="their-trace")
+    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk)
 
 
 def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
@@ -137,7 +185,9 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
     browser.force_login(admin)
     with client(None) as api:
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
-        response = api.request(row[0], row[1].format(reference=world.handoff.pk), headers=cookie, content=b"{}")
+        ids = {"report_id": world.report_id, "import_id": world.import_id, "trace_id": "their-trace"}
+        address = row[1].format(reference=world.handoff.pk, **ids, **PHASE)
+        response = api.request(row[0], address, headers=cookie, content=b"{}")
     problem(response, 401)
     assert "Set-Cookie" not in response.headers
 
@@ -153,14 +203,19 @@ def test_another_tenants_handoff_does_not_exist(
     assert everything() == before
 
 
+def test_another_tenants_validation_states_do_not_exist(world: World, other_tenant: Tenant) -> None:
+    problem(world.ask(("GET", "/validation-state/{workflow_id}/{phase_id}"), make_key(other_tenant, *SCOPES)), 404)
+
+
 def test_another_tenants_lists_are_empty_and_its_table_its_own(world: World, other_tenant: Tenant) -> None:
     key = make_key(other_tenant, *SCOPES)
     assert world.ask(("GET", "/handoffs"), key).json()["items"] == []
     for kind, versions in KINDS.items():
-        assert world.ask(("PUT", f"/{kind}"), key).status_code == 200
+        path = "/agents/declared" if kind is Kind.AGENTS else f"/{kind}"
+        assert world.ask(("PUT", path), key).status_code == 200
         assert versions.current(world.tenant).version == 0
         assert versions.current(other_tenant).version == 1
-        assert world.ask(("GET", f"/{kind}"), make_key(world.tenant, "read")).json()["version"] == 0
+        assert world.ask(("GET", path), make_key(world.tenant, "read")).json()["version"] == 0
 
 
 def test_a_key_of_another_tenant_submits_into_its_own_only(world: World, other_tenant: Tenant) -> None:

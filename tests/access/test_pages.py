@@ -9,13 +9,18 @@ import pytest
 from django.conf import settings
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
-from handoffaudit.handoffs import trials
-from handoffaudit.handoffs.models import Handoff, Trial
+from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport
+from handoffaudit.handoffs import alerts, trials
+from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.support import everything, page_names
 from tests.api.support import make_key
+from tests.diagnostics.files.support import received
+from tests.diagnostics.files.support import report as file_report
 from tests.handoffs.support import held, judged
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +46,7 @@ def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **d
 
 
 ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("handoff", "trial")
+BY_PK = ("view", "handoff", "trial", "file_report")
 DECISION = {"decision": "decline", "note": "no"}
 TABLE = {
     "home": Row(SIGNED_IN, 302),
@@ -51,10 +56,18 @@ TABLE = {
     "account_logout": Row(SIGNED_IN),
     "welcome": Row(PUBLIC, 410),
     "password": Row(SIGNED_IN),
+    "help_problem": Row(SIGNED_IN, 302),
     "dashboard:overview": Row(Role.VIEWER),
+    "dashboard:gallery": Row(Role.VIEWER),
     "dashboard:theme": post(Role.VIEWER, theme="dark"),
     "dashboard:handoffs": Row(Role.VIEWER),
     "dashboard:handoffs_new": Row(Role.VIEWER, data={"after": str(UUID(int=0))}),
+    "dashboard:handoffs_export": Row(Role.VIEWER, data={"format": "csv"}),
+    "dashboard:handoffs_count": Row(Role.VIEWER),
+    "dashboard:handoffs_find": Row(Role.VIEWER, data={"q": "nothing is named so"}),
+    "dashboard:live": Row(Role.VIEWER, 204),
+    "dashboard:view_make": post(Role.VIEWER, page="handoffs", name="Held", query="state=held"),
+    "dashboard:view_change": post(Role.ADMIN, about="view", action="rename", name="Theirs"),
     "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),
@@ -64,12 +77,23 @@ TABLE = {
     "dashboard:review_next": Row(Role.VIEWER, 302),
     "dashboard:review_item": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:decide": post(Role.REVIEWER, about="handoff", version="2", **DECISION),
-    "dashboard:decide_many": post(Role.REVIEWER, foreign=302, select="{handoff}:2", **DECISION),
+    "dashboard:review_hold": post(Role.REVIEWER, 409, about="handoff", version="0"),
+    "dashboard:review_live": Row(Role.VIEWER),
+    "dashboard:pass_on": post(Role.REVIEWER, about="handoff", version="2", note="Ask the writer."),
+    "dashboard:take_back": post(Role.REVIEWER, 400, about="handoff", version="2"),
+    "dashboard:reopen": post(Role.REVIEWER, 400, about="handoff", version="2", note="Look again."),
+    "dashboard:undo": post(Role.REVIEWER, 400, about="handoff", version="2"),
+    "dashboard:several": post(Role.REVIEWER, 200, foreign=200, select="{handoff}:2", **DECISION),
+    "dashboard:several_all": Row(Role.REVIEWER),
+    "dashboard:several_run": post(Role.REVIEWER, 200, foreign=200, select="{handoff}:2", **DECISION),
+    "dashboard:several_undo": post(Role.REVIEWER, 200, foreign=200, undo="{handoff}:2"),
     "dashboard:strictness": Row(Role.VIEWER),
     "dashboard:strictness_save": post(Role.ADMIN, 400, row="deal_data", base_version="0", token_budget="none"),
     "dashboard:strictness_delete": post(Role.ADMIN, row="deal_data", base_version="0"),
     "dashboard:strictness_history": Row(Role.VIEWER),
     "dashboard:strictness_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:strictness_row": Row(Role.VIEWER, 302, data={"type": "deal_data"}),
+    "dashboard:strictness_switch": post(Role.ADMIN, row="deal_data", to="shadow", base_version="0"),
     "dashboard:strictness_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:strictness_try": post(Role.ADMIN, 400, row="deal_data", base_version="0", token_budget="none"),
     "dashboard:rules": Row(Role.VIEWER),
@@ -80,6 +104,13 @@ TABLE = {
     "dashboard:rules_history": Row(Role.VIEWER),
     "dashboard:rules_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:rules_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:prompts": Row(Role.VIEWER),
+    "dashboard:prompts_save": post(Role.ADMIN, use="grounding", text="Is it so?", base_version="0"),
+    "dashboard:prompts_delete": post(Role.ADMIN, 409, row="grounding all", use="grounding", base_version="0"),
+    "dashboard:prompts_try": post(Role.ADMIN, 400, use="grounding", text="Is it so?", base_version="0"),
+    "dashboard:prompts_history": Row(Role.VIEWER),
+    "dashboard:prompts_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:prompts_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:schemas": Row(Role.VIEWER),
     "dashboard:schemas_save": post(Role.ADMIN, handoff_type="deal_data", claim_fields="thesis", base_version="0"),
     "dashboard:schemas_delete": post(Role.ADMIN, 409, row="deal_data", base_version="0"),
@@ -87,8 +118,60 @@ TABLE = {
     "dashboard:schemas_history": Row(Role.VIEWER),
     "dashboard:schemas_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:schemas_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:groups": Row(Role.VIEWER),
+    "dashboard:group": Row(Role.VIEWER, about=("group",)),
+    "dashboard:group_newest": Row(Role.VIEWER, 302, about=("group",)),
+    "dashboard:group_mute": post(Role.REVIEWER, about="group", until="10", note="known"),
+    "dashboard:group_unmute": post(Role.REVIEWER, about="group"),
+    "dashboard:group_acknowledge": post(Role.REVIEWER, about="group"),
+    "dashboard:agents": Row(Role.VIEWER),
+    "dashboard:agent": Row(Role.VIEWER),
+    "dashboard:declared": Row(Role.VIEWER),
+    "dashboard:declared_save": post(Role.ADMIN, text="planner -> writer", base_version="0"),
+    "dashboard:declared_history": Row(Role.VIEWER),
+    "dashboard:declared_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:declared_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:trial": Row(Role.VIEWER, about=("trial",)),
+    "dashboard:trial_cancel": post(Role.ADMIN, about="trial"),
+    "dashboard:trial_handoff": Row(Role.VIEWER, about=("trial",)),
     "dashboard:trial_save": post(Role.ADMIN, about="trial"),
+    "dashboard:diagnostics": Row(Role.VIEWER),
+    "dashboard:compliance": Row(Role.VIEWER),
+    "dashboard:compliance_json": Row(Role.VIEWER),
+    "dashboard:compliance_csv": Row(Role.VIEWER),
+    "dashboard:compliance_text": Row(Role.VIEWER),
+    "dashboard:noise": Row(Role.VIEWER),
+    "dashboard:code": Row(Role.VIEWER),
+    "dashboard:model_health": Row(Role.VIEWER),
+    "dashboard:logs": Row(Role.VIEWER),
+    "dashboard:logs_new": Row(Role.VIEWER, 204, data={"after": "2099-01-01T00:00:00Z"}),
+    "dashboard:log_import": Row(Role.VIEWER),
+    "dashboard:log_imported": Row(Role.VIEWER, about=("log_import",)),
+    "dashboard:log_send": post(Role.REVIEWER, 400, origin="ci"),
+    "dashboard:handoff_logs": Row(Role.VIEWER, about=ABOUT_HANDOFF),
+    "dashboard:traces": Row(Role.VIEWER),
+    "dashboard:trace": Row(Role.VIEWER, about=("trace_id",)),
+    "dashboard:file_reports": Row(Role.VIEWER),
+    "dashboard:file_report": Row(Role.VIEWER, about=("file_report",)),
+    "dashboard:handoff_files": Row(Role.VIEWER, 302),
+    "dashboard:handoff_files_history": Row(Role.VIEWER),
+    "dashboard:handoff_files_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:handoff_files_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:file_policy_save": post(Role.ADMIN, strict="on", base_version="0"),
+    "dashboard:alerts": Row(Role.VIEWER),
+    "dashboard:alert_acknowledge": post(Role.REVIEWER, about="alert"),
+    "dashboard:start": Row(Role.VIEWER),
+    "dashboard:start_key": post(Role.ADMIN, 200),
+    "dashboard:start_arrived": Row(Role.VIEWER),
+    "dashboard:sample": post(Role.ADMIN),
+    "dashboard:sample_remove": post(Role.ADMIN),
+    "dashboard:sample_progress": Row(Role.VIEWER, 404),
+    "dashboard:help": Row(Role.VIEWER, data={"q": "chain"}),
+    "dashboard:help_codes": Row(Role.VIEWER),
+    "dashboard:help_guide": Row(Role.VIEWER),
+    "dashboard:help_problems": Row(Role.VIEWER),
+    "dashboard:help_api": Row(Role.VIEWER),
+    "dashboard:help_call": Row(Role.VIEWER),
     "dashboard:settings": Row(Role.ADMIN),
     "dashboard:settings_invite": post(Role.ADMIN, 200, name="grace", role="viewer"),
     "dashboard:settings_link": post(Role.ADMIN, 200, about="person"),
@@ -97,9 +180,25 @@ TABLE = {
     "dashboard:settings_keys": Row(Role.ADMIN),
     "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),
     "dashboard:settings_key_revoke": post(Role.ADMIN, about="key"),
+    "dashboard:settings_webhooks": Row(Role.ADMIN),
+    "dashboard:settings_webhook_create": post(Role.ADMIN, 400, name=""),
+    "dashboard:settings_webhook": Row(Role.ADMIN, about=("subscriber",)),
+    "dashboard:settings_webhook_change": post(Role.ADMIN, 400, about="subscriber", name=""),
+    "dashboard:settings_webhook_switch": post(Role.ADMIN, about="subscriber", on="0"),
+    "dashboard:settings_webhook_rotate": post(Role.ADMIN, 200, about="subscriber"),
+    "dashboard:settings_webhook_delete": post(Role.ADMIN, about="subscriber"),
+    "dashboard:settings_webhook_test": post(Role.ADMIN, 200, about="subscriber"),
+    "dashboard:settings_delivery": Row(Role.ADMIN, about=("subscriber", "delivery")),
+    "dashboard:settings_delivery_again": Row(Role.ADMIN, 302, "POST", about=("subscriber", "delivery")),
+    "dashboard:thresholds": Row(Role.ADMIN),
+    "dashboard:thresholds_save": post(Role.ADMIN, row="queue_age", base_version="0"),
+    "dashboard:thresholds_history": Row(Role.VIEWER),
+    "dashboard:thresholds_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:thresholds_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:settings_audit": Row(Role.ADMIN),
 }
 NAMES = sorted(TABLE)
+NAMED = {"help_problem": "key-needed", "dashboard:help_guide": "reviewer", "dashboard:help_call": "submit_handoff"}
 IN_TENANT = [name for name in NAMES if name.startswith("dashboard:")]
 
 
@@ -109,19 +208,42 @@ class Things:
 
     tenant: Tenant
     handoff: Handoff
+    group: FindingGroup
     person: Person
     key: Key
     trial: Trial
+    alert: Alert
+    file_report: FileReport
+    log_import: LogImport
+    subscriber: Subscriber
+    delivery: Delivery
+    view: SavedView
 
     @classmethod
     def of(cls, tenant: Tenant) -> "Things":
         person = Person.objects.create_user(f"member-of-{tenant.slug}", password="x")
         Membership.objects.create(tenant=tenant, person=person, role=Role.VIEWER)
         make_key(tenant, "read")
-        handoff = judged(tenant, held(tenant_id=tenant.slug))
+        report = received(tenant, file_report({})).report
+        assert report is not None
+        handoff = judged(tenant, held(tenant_id=tenant.slug), trace_id=f"trace-of-{tenant.slug}")
+        attributing.run()
+        group = FindingGroup.objects.filter(tenant=tenant)[0]
         content: dict[str, Any] = {"rows": [{"handoff_type": "deal_data", "claim_fields": []}]}
         trial = trials.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
-        return cls(tenant, handoff, person, Key.objects.get(tenant=tenant), trial)
+        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+        [alert] = alerts.open_of(tenant)
+        # No request goes there: it is not a public address.
+        subscriber = Subscriber.objects.create(
+            tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/", secret="of nobody", events=["alert"]
+        )
+        delivery = Delivery.objects.create(
+            tenant=tenant, subscriber=subscriber, event="alert", about="it", payload="{}", created_at=timezone.now()
+        )
+        log = LogImport.objects.create(tenant=tenant, source="a.log", sent_by="tests", started_at=timezone.now())
+        key = Key.objects.get(tenant=tenant)
+        view = SavedView.objects.create(tenant=tenant, page="handoffs", name="Shared", query="", created_by="somebody")
+        return cls(tenant, handoff, group, person, key, trial, alert, report, log, subscriber, delivery, view)
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
@@ -130,15 +252,28 @@ def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
     kwargs: dict[str, Any] = {"tenant": tenant.slug} if name.startswith("dashboard:") else {}
     if name == "welcome":
         kwargs = {"uidb64": "MQ", "token": "x-y"}
+    if name == "dashboard:code":
+        kwargs["code"] = "chain.circular"
+    if name in NAMED:
+        kwargs["name"] = NAMED[name]
+    if name == "dashboard:agent":
+        kwargs["name"] = "researcher"
+    if name == "dashboard:trial_handoff":
+        kwargs["handoff"] = things.handoff.pk
     for about in row.about:
-        kwargs["pk" if about in BY_PK else about] = getattr(things, about).pk
+        thing = things.handoff.trace_id if about == "trace_id" else getattr(things, about).pk
+        kwargs["pk" if about in BY_PK else about] = thing
     filled = {key: value.format(handoff=things.handoff.pk) for key, value in row.data.items()}
     return client.generic_request(row.method, reverse(name, kwargs=kwargs), filled)
 
 
 class Asking(Client):
     def generic_request(self, method: str, address: str, data: dict[str, str]) -> Any:
-        return self.post(address, data) if method == "POST" else self.get(address, data)
+        answer = self.post(address, data) if method == "POST" else self.get(address, data)
+        if answer.streaming:
+            # A file that nobody reads to its end keeps others from theirs.
+            list(answer)
+        return answer
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ from django.db import close_old_connections
 
 from handoffaudit.accounts.models import Tenant
 from tests.api.support import client, make_key
+from tests.handoffs.gate.support import worker
+from tests.messages_api.server import MessagesServer
 
 
 @pytest.fixture
@@ -19,6 +21,13 @@ def key(tenant: Tenant) -> str:
 def api(key: str) -> Iterator[httpx.Client]:
     with client(key) as opened:
         yield opened
+
+
+@pytest.fixture
+def gate(api: httpx.Client, model: MessagesServer) -> Iterator[httpx.Client]:
+    """The API with workers, and a model that finds every objective met."""
+    with worker():
+        yield api
 
 
 @pytest.fixture(autouse=True)

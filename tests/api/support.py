@@ -1,5 +1,6 @@
 """Requests through the very WSGI application that is served."""
 
+from http import HTTPStatus
 from typing import Any
 
 import httpx
@@ -8,6 +9,7 @@ from django.conf import settings
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judging
+from handoffaudit.problem_types import PLAIN, type_of
 
 # WhiteNoise, in the application, warns of a folder that is not there.
 settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
@@ -32,8 +34,10 @@ def problem(response: httpx.Response, status: int) -> dict[str, Any]:
     assert response.headers["Content-Type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
     assert document["status"] == status
-    assert document["type"] == "about:blank"
     assert document["title"]
+    assert document["type"] == type_of(document["title"])
+    # What is more than HTTP's own word for it has its place in the help.
+    assert document["type"] != PLAIN or document["title"] == HTTPStatus(status).phrase
     assert document["detail"]
     assert "Traceback" not in response.text
     return document

@@ -1,5 +1,6 @@
 """Judging without storing."""
 
+import time
 from contextlib import ExitStack
 
 import httpx
@@ -11,6 +12,8 @@ from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs.models import Event, Handoff
 from tests.api.support import problem
 from tests.handoffs.support import NOT_JSON, circular, judged, payload
+from tests.messages_api.requests import Request
+from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db
 
@@ -94,3 +97,31 @@ def test_only_a_few_are_judged_on_request_at_once(api: httpx.Client, monkeypatch
             assert (problem(busy, 503)["title"], busy.headers["Retry-After"]) == ("Busy judging", "1")
         assert api.post("/handoffs", json=payload()).status_code == 202
     assert api.post("/validate", json=payload()).status_code == 200
+
+
+def test_who_would_wait_with_too_many_is_told_at_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [judging._places.acquire(timeout=60) for _ in range(judging.AT_ONCE + judging.MOST_WAITING)]
+    monkeypatch.setattr(judging, "WAIT_SECONDS", 300)
+    started = time.monotonic()
+    try:
+        problem(api.post("/validate", json=payload()), 503)
+    finally:
+        for _ in places:
+            judging._places.release()
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.django_db(transaction=True)
+def test_others_judge_while_a_repair_asks_the_model(api: httpx.Client, model: MessagesServer) -> None:
+    free = []
+
+    def respond(_: Request) -> None:
+        free.append(judging._turns.acquire(timeout=0))
+        judging._turns.release()
+
+    model.respond = respond
+    with ExitStack() as others:
+        for _ in range(judging.AT_ONCE - 1):
+            others.enter_context(judging._turn())
+        assert api.post("/repair", json=payload(data="Three suppliers deliver.")).status_code == 200
+    assert free == [True]

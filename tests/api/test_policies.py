@@ -21,6 +21,8 @@ AMOUNT = {
 }
 SET = {"set_id": "desk", "name": "The desk's", "rules": [AMOUNT]}
 
+PROMPT = {"use": "grounding", "handoff_type": "deal_data", "workflow": None, "text": "Is each amount in the list?"}
+
 
 def put(api: httpx.Client, kind: str, base: int, rows: list[Any], note: str = "") -> httpx.Response:
     listed = "sets" if kind == "rules" else "rows"
@@ -31,6 +33,7 @@ def test_nothing_is_in_force_as_shipped(api: httpx.Client) -> None:
     nothing = {"version": 0, "changed_by": "", "changed_at": None, "note": ""}
     assert api.get("/rules").json() == nothing | {"sets": []}
     assert api.get("/schemas").json() == nothing | {"rows": []}
+    assert api.get("/prompts").json() == nothing | {"rows": []}
 
 
 def test_rules_are_saved_counted_and_in_force(api: httpx.Client) -> None:
@@ -46,7 +49,7 @@ def test_rules_are_saved_counted_and_in_force(api: httpx.Client) -> None:
     verdict = api.get(f"/handoffs/{submitted(api, payload(data={'amount': 70}))}").json()["verdict"]
     assert verdict["outcome"] == "rejected"
     assert "business_rule.range.amount_small" in [issue["code"] for issue in verdict["issues"]]
-    assert verdict["policy_versions"] == {"strictness": 0, "rules": 2, "schemas": 0}
+    assert verdict["policy_versions"] == {"strictness": 0, "rules": 2, "schemas": 0, "prompts": 0}
     assert verdict["policy_version"] == 0
 
 
@@ -63,7 +66,24 @@ def test_schemas_are_saved_in_their_own_order_and_in_force(api: httpx.Client) ->
     assert verdict["policy_versions"]["schemas"] == 1
 
 
-@pytest.mark.parametrize(("kind", "rows"), [("rules", [SET]), ("schemas", [{"handoff_type": "x", "claim_fields": []}])])
+def test_prompts_are_saved_and_shown_in_their_order(api: httpx.Client) -> None:
+    ours = PROMPT | {"handoff_type": None, "workflow": "2026-*", "text": "Ask of amounts.\r\n"}
+    saved = put(api, "prompts", 0, [PROMPT, ours, {"use": "critique", "text": "Be brief."}], note="offers first")
+    assert saved.status_code == 200, saved.text
+    shown = api.get("/prompts").json()
+    assert shown == saved.json()
+    assert (shown["version"], shown["note"], shown["changed_by"]) == (1, "offers first", "key sender")
+    assert shown["rows"] == [
+        PROMPT,
+        ours | {"text": "Ask of amounts."},
+        {"use": "critique", "handoff_type": None, "workflow": None, "text": "Be brief."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [("rules", [SET]), ("schemas", [{"handoff_type": "x", "claim_fields": []}]), ("prompts", [PROMPT])],
+)
 def test_a_save_on_an_old_version_is_told(api: httpx.Client, kind: str, rows: list[Any]) -> None:
     assert put(api, kind, 0, rows).status_code == 200
     assert problem(put(api, kind, 0, []), 409)["version"] == 1
@@ -101,10 +121,24 @@ WRONG_SCHEMAS: list[tuple[list[Any], str, str]] = [
     ([{"handoff_type": "x", "schema": {"properties": {"a": {"minimum": "low"}}}}], "x", "schema.properties.a.minimum"),
 ]
 
+WRONG_PROMPTS: list[tuple[list[Any], str, str]] = [
+    ([PROMPT | {"use": "poetry"}], "poetry type:deal_data", "use"),
+    ([PROMPT | {"workflow": "w"}], "grounding type:deal_data workflow:w", "workflow"),
+    ([PROMPT | {"text": " "}], "grounding type:deal_data", "text"),
+    ([PROMPT | {"text": "x" * 20_001}], "grounding type:deal_data", "text"),
+    ([PROMPT, PROMPT | {"text": "Another."}], "grounding type:deal_data", ""),
+    ([PROMPT | {"colour": 1}], "grounding type:deal_data", "colour"),
+    ([{"text": "Whose?"}], "? all", "use"),
+]
+
 
 @pytest.mark.parametrize(
     ("kind", "rows", "row", "field"),
-    [*[("rules", *one) for one in WRONG_RULES], *[("schemas", *one) for one in WRONG_SCHEMAS]],
+    [
+        *[("rules", *one) for one in WRONG_RULES],
+        *[("schemas", *one) for one in WRONG_SCHEMAS],
+        *[("prompts", *one) for one in WRONG_PROMPTS],
+    ],
 )
 def test_what_cannot_be_saved_is_told_with_its_place(
     api: httpx.Client, kind: str, rows: list[Any], row: str, field: str
@@ -118,7 +152,7 @@ def test_what_cannot_be_saved_is_told_with_its_place(
     assert api.get(f"/{kind}").json()["version"] == 0
 
 
-@pytest.mark.parametrize("kind", ["rules", "schemas"])
+@pytest.mark.parametrize("kind", ["rules", "schemas", "prompts"])
 @pytest.mark.parametrize("rows", ["x", None, [1], [[]], {}, [None]])
 def test_what_is_no_list_of_objects_is_refused(api: httpx.Client, kind: str, rows: Any) -> None:
     problem(put(api, kind, 0, rows), 422)
@@ -136,3 +170,13 @@ def test_hostile_values_are_refused_or_kept(api: httpx.Client, kind: str, value:
     response = api.put(f"/{kind}", content=body)
     assert response.status_code in (200, 400, 422), response.text[:500]
     assert api.get(f"/{kind}").status_code == 200
+
+
+def test_declared_edges_are_saved_by_source_and_a_wrong_one_is_named(api: httpx.Client) -> None:
+    rows = [{"source": "writer", "targets": ["editor"]}, {"source": "planner", "targets": ["writer", "critic"]}]
+    saved = put(api, "agents/declared", 0, rows, note="the crew").json()
+    assert saved["rows"] == [{"source": "planner", "targets": ["critic", "writer"]}, rows[0]]
+    assert api.get("/agents/declared").json() == saved
+    refused = problem(put(api, "agents/declared", 1, [{"source": "planner", "targets": []}]), 422)
+    assert (refused["errors"][0]["row"], refused["errors"][0]["field"]) == ("planner", "targets")
+    problem(put(api, "agents/declared", 0, []), 409)

@@ -9,7 +9,7 @@ import pytest
 from handoffaudit.api import examples
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from tests.api.support import problem, submitted
-from tests.handoffs.support import NOT_JSON, circular, payload
+from tests.handoffs.support import NOT_ASKED, NOT_JSON, circular, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -183,7 +183,7 @@ def test_every_example_is_accepted(api: httpx.Client) -> None:
     for document in (examples.PAYLOAD | {"tenant_id": "acme"}, examples.UNIVERSAL):
         pk = submitted(api, document)
         shown = api.get(f"/handoffs/{pk}").json()
-        assert (shown["state"], shown["codes"]) == (State.ACCEPTED, []), shown["verdict"]["issues"]
+        assert (shown["state"], shown["codes"]) == (State.ACCEPTED, [NOT_ASKED]), shown["verdict"]["issues"]
 
 
 def test_rejected_by_a_layer_is_no_refused_submission(api: httpx.Client) -> None:

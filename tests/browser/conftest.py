@@ -30,9 +30,9 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     up = Up(tmp_path_factory.mktemp("browser") / "data", "--sample")
     try:
         product = product_of(up.wait_ready())
-        wait_for(lambda: "refused" in up.out, 30)
+        wait_for(lambda: "refused" in up.out)
         default = product.senders["default"].api
-        wait_for(lambda: not default.get("/handoffs", params={"state": "received,validating"}).json()["items"], 30)
+        wait_for(lambda: not default.get("/handoffs", params={"state": "received,validating"}).json()["items"])
         yield product
         for sender in product.senders.values():
             sender.api.close()
@@ -42,7 +42,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
-    expect.set_options(timeout=10_000)
+    expect.set_options(timeout=60_000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield browser
@@ -87,7 +87,7 @@ def open_page(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Ope
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         watch(page, complaints)
         return page
 

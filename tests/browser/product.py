@@ -19,7 +19,7 @@ import handoffaudit
 from tests.running.conftest import Up, run
 
 PASSWORD = "correct horse battery staple"
-TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors")
+TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors", "model", "logs")
 SAMPLES = Path(handoffaudit.__file__).parent / "samples"
 
 # Real ones of the sample. The first is held, as its sender says why it goes in a circle; the others are rejected.
@@ -31,8 +31,13 @@ ACCEPTED = "01c05620-9248-41b6-9da5-afbce7f068a0"
 # mara administers every tenant, rui and sana review in every one, vik only looks on in the first.
 SEED = """
 import json
+from datetime import timedelta
+from django.utils import timezone
 from handoffaudit.accounts import keys, people, tenants
 from handoffaudit.accounts.models import Membership, Person, Role
+from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.models import Alert, Delivery, ModelCall, Subscriber
 from handoffaudit.policy import kinds, rule_sets
 from handoffaudit.validation.config import TypePolicy
 
@@ -47,6 +52,36 @@ for version, length in enumerate((8, 6)):
 kinds.rules.save(tenant=made[0], base_version=0, rows=rule_sets.examples(), actor="mara", note="Examples.")
 visa = {"handoff_type": "visa_check", "schema": {"type": "object", "required": ["country"]}, "claim_fields": ["note"]}
 kinds.schemas.save(tenant=made[0], base_version=0, rows=kinds.schemas.parse([visa]), actor="mara")
+asked = tenants.get("model")
+outcomes = [("ok", None, 1), ("ok", None, 1), ("overloaded", 529, 3), ("refused", 401, 1), ("budget", None, 0)]
+for n in range(60):
+    outcome, status, tries = outcomes[n % 5]
+    ModelCall.objects.create(
+        tenant=asked, at=timezone.now() - timedelta(minutes=17 * n), use=("grounding", "critique", "objective")[n % 3],
+        model=("claude-haiku-5-5", "claude-sonnet-5-5")[n % 2], prompt="grounding@1", outcome=outcome, tries=tries,
+        http_status=status, detail="" if outcome == "ok" else "What the service said of it.", latency_ms=300.0 * n,
+        tokens_in=1200, tokens_out=90, cost_usd=0.004 if outcome == "ok" else 0.0, cached=n % 10 == 0,
+    )
+for n, reason in enumerate(["", "", "file_missing", "json_parse_error", "schema_invalid"] * 12):
+    HealthCount.objects.create(
+        tenant=made[0], hour=timezone.now().replace(minute=0, second=0, microsecond=0) - timedelta(hours=7 * n),
+        agent=("planner", "implementer", "plan_reviewer")[n % 3], phase=("plan", "implement")[n % 2], runtime="claude",
+        source="text_fallback" if reason else "handoff_json", reason=reason, number=n % 4 + 1,
+    )
+# Those of thresholds come and go by themselves.
+for kind in ("would_have_rejected", "model_unavailable"):
+    alerts.raise_alert(asked.pk, kind, 3)
+about = {"kind": "rejection_rate", "value": 0.61, "acknowledged_by": "handoffaudit"}
+at = timezone.now() - timedelta(hours=2)
+Alert.objects.create(tenant=asked, opened_at=at, last_at=at, acknowledged_at=timezone.now(), **about)
+wants = {"kind": "webhook", "name": "CI", "address": "https://127.0.0.1/hook", "secret": "shown to nobody"}
+told = Subscriber.objects.create(tenant=asked, events=["verdict", "decision"], active=False, created_by="mara", **wants)
+for n, error in enumerate(["", "It answered 500: its own log should say why.", ""]):
+    Delivery.objects.create(
+        tenant=asked, subscriber=told, event="verdict", about=f"it {n}", payload="{}", created_at=timezone.now(),
+        tries=n, last_status=500 if error else None, last_error=error, last_ms=n,
+        delivered_at=timezone.now() if n == 2 else None,
+    )
 scopes = ["ingest", "read", "review", "admin"]
 keys_of = {t.slug: keys.create(tenant=t, name="tests", scopes=scopes, expires_at=None, actor="tests") for t in made}
 links = [people.invite(tenant=made[0], name=f"guest{n}", role=Role.VIEWER, actor="mara").path for n in range(2)]
@@ -88,7 +123,7 @@ class Sender:
         self.tenant = tenant
         self.pages = f"{address}/t/{tenant}/"
         self.api = httpx.Client(
-            base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=40, trust_env=False
+            base_url=f"{address}/api/v1", headers={"Authorization": f"Bearer {key}"}, timeout=120, trust_env=False
         )
 
     def submit(self, handoff_id: str) -> dict[str, Any]:
@@ -113,19 +148,19 @@ class Sender:
         heard: list[httpx.Response] = []
 
         def wait() -> None:
-            heard.append(self.api.get(f"/handoffs/{reference}", headers={"Prefer": "wait=30"}))
+            heard.append(self.api.get(f"/handoffs/{reference}", headers={"Prefer": "wait=60"}))
 
         thread = threading.Thread(target=wait, daemon=True)
         thread.start()
 
         def hear() -> dict[str, Any]:
-            thread.join(10)
+            thread.join(60)
             assert heard, "the sender still waits"
             return dict(heard[0].json())
 
         return hear
 
-    def wait_state(self, reference: str, state: str, seconds: float = 10) -> None:
+    def wait_state(self, reference: str, state: str, seconds: float = 60) -> None:
         until = time.monotonic() + seconds
         while (now := self.get(reference)["state"]) != state:
             assert time.monotonic() < until, f"it is still {now}"

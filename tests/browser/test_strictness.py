@@ -43,6 +43,26 @@ def test_a_row_is_edited_in_place_and_judges_from_then_on(open_page, sender, jav
     assert version(sender) == before + 1
 
 
+def test_the_models_part_unfolds_by_keyboard_and_is_saved(open_page, sender, javascript):
+    page = open_page("mara", javascript=javascript)
+    edit(page, sender)
+    expect(page.get_by_label("Without the model")).to_be_hidden()
+    page.locator("summary", has_text="The model's part").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Without the model").select_option("closed")
+    if javascript:
+        assert violations(page) == []
+    page.get_by_label("Objective confidence").fill("0.7")
+    page.get_by_role("button", name="Save").click()
+    row = page.get_by_role("row").filter(has_text="any other type")
+    expect(row).to_contain_text("without it: held")
+    expect(row).to_contain_text("objective: 0.7 sure")
+    table = sender.api.get("/strictness").json()
+    rows = [one | {"fail_mode": "open", "objective_confidence": 0.0} for one in table["rows"]]
+    assert rows != table["rows"]
+    assert sender.api.put("/strictness", json={"base_version": table["version"], "rows": rows}).status_code == 200
+
+
 def test_a_wrong_value_is_told_at_its_field_and_kept(open_page, sender, javascript):
     before = version(sender)
     page = open_page("mara", javascript=javascript)
@@ -85,3 +105,44 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(open_page, sender,
     second.get_by_role("button", name=f"Save mine on version {before + 1}").click()
     expect(second.get_by_text(f"Version {before + 2}, saved by")).to_be_visible()
     expect(second.get_by_role("row").filter(has_text="any other type")).to_contain_text(mine)
+
+
+def test_a_row_is_put_into_shadow_and_enforced_again_by_keyboard(open_page, sender, javascript):
+    page = open_page("mara", javascript=javascript)
+    page.goto(f"{sender.pages}strictness/")
+    for link, button, told in (
+        ("To shadow… any other type", "Put into shadow", "any other type is in shadow"),
+        ("Enforce… any other type", "Enforce it", "any other type is enforced"),
+    ):
+        page.get_by_role("link", name=link).press("Enter")
+        confirm = page.get_by_role("button", name=button)
+        expect(confirm).to_be_focused()
+        if javascript:
+            assert violations(page) == []
+            assert overflow(page) == 0
+        confirm.press("Enter")
+        expect(page.get_by_text(told)).to_be_visible()
+    assert sender.api.get("/strictness").json()["rows"][-1]["mode"] == "enforce"
+
+
+def test_what_was_typed_is_not_lost_without_a_question(open_page, sender, javascript):
+    if not javascript:
+        pytest.skip("the browser alone asks nothing")
+    page = open_page("mara", javascript=javascript)
+    edit(page, sender)
+    asked: list[str] = []
+
+    def stay(dialog):
+        asked.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+    page.get_by_label("Token budget").fill("4321")
+    page.get_by_role("link", name="Add a type").click()
+    assert asked == ["Leave without saving? What you typed is lost."]
+    expect(page.get_by_label("Token budget")).to_have_value("4321")
+    page.get_by_role("link", name="Cancel").click()
+    expect(page.get_by_label("Token budget")).to_be_hidden()
+    page.get_by_role("link", name="Add a type").click()
+    expect(page.get_by_role("textbox", name="Handoff type")).to_be_visible()
+    assert len(asked) == 1

@@ -78,9 +78,13 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     page.get_by_role("button", name="Try it first").click()
 
     finished(page, javascript=javascript)
-    expect(page.get_by_text(re.compile(r"verdicts? would be otherwise"))).to_be_visible()
-    expect(page.get_by_role("link", name=handoff["handoff_id"])).to_be_visible()
+    expect(page.locator(".trial-said")).to_contain_text(re.compile("verdicts? would be otherwise"))
+    expect(page.get_by_role("link", name=handoff["handoff_id"], exact=True)).to_be_visible()
     check(page, javascript=javascript)
+    page.get_by_role("link", name=f"Compare the verdicts of {handoff['handoff_id']}").click()
+    expect(page.get_by_role("row").filter(has_text="never_there")).to_contain_text("new")
+    check(page, javascript=javascript)
+    page.go_back()
     assert version(sender, "rules") == before + 1
 
     page.get_by_role("link", name="Back to editing").click()

@@ -10,6 +10,16 @@ RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"
 # A refused form is answered with one of these, into its own place on the page.
 REFUSALS = (400, 409)
 
+# A button without a script sends its form or opens a popover; a link within the page leads to something.
+_DEAD_ENDS = """
+() => [...document.querySelectorAll("button, a[href^='#'], summary")].filter((element) => {
+  if (!element.checkVisibility({ visibilityProperty: true }) || element.matches(":disabled")) return false;
+  if (element.matches("summary")) return !element.parentElement.matches("details");
+  if (element.matches("a")) return !document.getElementById(decodeURIComponent(element.hash.slice(1)));
+  return !element.hasAttribute("popovertarget") && !(element.form && element.type !== "button");
+}).map((element) => element.outerHTML.slice(0, 160))
+"""
+
 _axe = Axe()
 
 
@@ -40,7 +50,21 @@ def watch(page: Page, complaints: list[str]) -> None:
 
 def violations(page: Page) -> list[str]:
     """What axe finds, one line per rule and place."""
-    options: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": RULES}}
+    return _violations(page, {"type": "tag", "values": RULES})
+
+
+def unreadable(page: Page) -> list[str]:
+    """What axe finds of colours alone: all that another theme can change."""
+    return _violations(page, {"type": "rule", "values": ["color-contrast"]})
+
+
+def dead_ends(page: Page) -> list[str]:
+    """Visible buttons and links that do nothing where no script runs."""
+    return list(page.evaluate(_DEAD_ENDS))
+
+
+def _violations(page: Page, what: dict[str, Any]) -> list[str]:
+    options: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": what}
     found = _axe.run(page, options=options).response["violations"]
     return [f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]]
 

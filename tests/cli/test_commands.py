@@ -71,6 +71,14 @@ def test_recount_finds_and_mends_a_wrong_count(folder):
     assert run("recount", "--check", folder=folder).returncode == 0
 
 
+def test_recount_works_out_anew_who_caused_each_finding(folder):
+    asked = json.loads(run("recount", "--agents", "--json", folder=folder).stdout)
+    assert asked == {"rows": asked["rows"], "wrong": 0, "repaired": False, "gone_over": 2}
+    assert "The findings of 2 handoffs were gone over." in run("recount", "--agents", folder=folder).stdout
+    refused = run("recount", "--agents", "--check", folder=folder)
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
 def test_verify_log_finds_a_changed_entry(folder):
     whole = run("verify-log", "--json", folder=folder)
     assert whole.returncode == 0
@@ -87,3 +95,20 @@ def test_manage_passes_everything_on(folder):
     assert shown.returncode == 0
     assert "[X]  handoffs.0001_initial" in shown.stdout
     assert run("manage", "check", folder=folder).returncode == 0
+
+
+def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(folder, tmp_path):
+    exported = run("export", folder=folder)
+    assert exported.returncode == 0, exported.stderr
+    assert json.loads(exported.stdout)["document"] == {"a": 1}
+    assert exported.stderr == "1 handoff written. 1 that are no JSON were left out.\n"
+    elsewhere = tmp_path / "elsewhere"
+    run("import", "-", folder=elsewhere, text=exported.stdout)
+    assert run("export", folder=elsewhere).stdout == exported.stdout
+    assert run("export", "--state", "held", folder=elsewhere).stdout == ""
+
+
+def test_an_export_that_is_narrowed_wrongly_says_how_to_narrow_it(folder):
+    done = run("export", "--state", "gone", folder=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: --state is 'gone': use one of received,")

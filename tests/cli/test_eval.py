@@ -91,3 +91,18 @@ def test_a_damaged_file_is_one_line(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"Error: {path} is damaged (")
     assert "stored" not in done.stderr
+
+
+def test_where_the_mistake_is_said_to_be_is_held_against_guesses(tmp_path):
+    turns = [("asker", "What is it?"), ("solver", "It costs 999 EUR."), ("critic", "So 999 EUR."), ("asker", "Fine.")]
+    path = written(tmp_path / "chats.jsonl", chat(*turns, mistake_step=1))
+    shown = json.loads(run("eval", path, "--origin", "--layers", "grounding", "--json").stdout)
+    assert shown["files"][0]["origin"]["all"]["methods"]["suspects, ranked"]["exact"] == 1
+    table = run("eval", path, "--origin", "--layers", "grounding").stdout
+    assert "1 failed trace, 3 handoffs; in 1 the mistake is in a handoff" in table
+    assert "random handoff, expected" in table
+
+
+def test_data_without_traces_is_told(tmp_path):
+    done = run("eval", written(tmp_path / "one.jsonl", *LINES), "--origin", "--layers", "grounding")
+    assert "holds no traces whose mistake is known" in done.stdout

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import click
 import pytest
@@ -26,13 +25,9 @@ def test_help_has_an_example_that_names_the_command(path):
     assert path in shown.stdout.partition("Example")[2]
 
 
-def test_help_starts_at_once_and_loads_no_django():
-    took = []
-    for _ in range(5):
-        began = time.monotonic()
-        assert run("--help").returncode == 0
-        took.append(time.monotonic() - began)
-    assert min(took) < 0.3
+def test_help_loads_no_django():
+    """How soon it is there is measured in `benchmarks/`."""
+    assert run("--help").returncode == 0
     look = "import sys; from handoffaudit import cli; [cli.command.get_command(None, n) for n in cli.COMMANDS]; "
     told = subprocess.run(
         [sys.executable, "-c", look + "print('django' in sys.modules)"], capture_output=True, text=True, check=True

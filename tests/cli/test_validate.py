@@ -187,6 +187,10 @@ def test_policies_are_read_as_the_api_answers_them(tmp_path):
 
     assert codes("rules") == ["business_rule.required.median"]
     assert codes("rules", "schemas") == ["schema.required"]
+    prompt = {"use": "grounding", "handoff_type": None, "workflow": None, "text": "Is it so?"}
+    for rows in ([prompt], []):
+        (tmp_path / "prompts").write_text(json.dumps({"version": 1, "rows": rows}))
+        assert codes("prompts", "rules") == ["business_rule.required.median"]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +199,7 @@ def test_policies_are_read_as_the_api_answers_them(tmp_path):
         ({"rules": []}, "neither"),
         ({"sets": [{"set_id": "s"}]}, "no policy"),
         ({"rows": [{"handoff_type": "a", "schema": {"type": "nonsense"}}]}, "no policy"),
+        ({"rows": [{"use": "grounding", "text": ""}]}, "no policy"),
         ([], "no policy"),
     ],
 )

@@ -24,7 +24,7 @@ def test_a_stranger_finds_nothing(sign_in: SignIn, stranger: Person, tenant: Ten
     assert "Acme" not in page.text
 
 
-@pytest.mark.parametrize("address", ["/t/acme/handoffs/decide/", "/t/acme/handoffs/{pk}/decide/"])
+@pytest.mark.parametrize("address", ["/t/acme/review/several/run/", "/t/acme/handoffs/{pk}/decide/"])
 def test_a_viewer_decides_nothing(sign_in: SignIn, viewer: Person, held: Handoff, address: str) -> None:
     sent = {"decision": "approve", "version": held.version, "select": f"{held.pk}:{held.version}"}
     page = sign_in(viewer).post(address.format(pk=held.pk), sent)
@@ -33,7 +33,7 @@ def test_a_viewer_decides_nothing(sign_in: SignIn, viewer: Person, held: Handoff
     assert Handoff.objects.get(pk=held.pk).state == "held"
 
 
-@pytest.mark.parametrize("address", ["/t/acme/handoffs/decide/", "/t/acme/handoffs/{pk}/decide/", "/t/acme/theme/"])
+@pytest.mark.parametrize("address", ["/t/acme/review/several/run/", "/t/acme/handoffs/{pk}/decide/", "/t/acme/theme/"])
 def test_what_changes_something_is_no_link(sign_in: SignIn, reviewer: Person, held: Handoff, address: str) -> None:
     assert sign_in(reviewer).get(address.format(pk=held.pk)).status_code == 405
 

@@ -125,3 +125,47 @@ def test_a_reviewer_of_a_first_attempt_without_claims_sees_no_empty_parts(browse
     page = Page(browser.get(f"/t/{tenant.slug}/review/{judged(tenant, circular(data={'ok': True})).pk}/").text)
     assert "item-title" in page.ids
     assert {"item-claims", "item-attempts"}.isdisjoint(page.ids)
+
+
+def test_a_value_is_marked_where_its_source_has_it(browser: Client, tenant: Tenant) -> None:
+    content = f"{'Nothing of note. ' * 60}The pump costs 1,200 euros. {'Nothing more. ' * 60}"
+    data = {"summary": "The pump costs 1,200 euros.", "evidence_refs": {"summary": ["offer"]}}
+    page = opened(browser, judged(tenant, payload(data=data), evidence=[{"source": "offer", "content": content}]))
+    quoted = page.html.split("<blockquote>")[1].split("</blockquote>")[0]
+    assert '<mark class="value-mark value-mark--grounded">1,200' in quoted
+    assert "offer (evidence[0].content)" in page.text("claims")
+
+
+def test_what_is_in_no_source_says_what_was_searched(browser: Client, tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(data=SUPPLIERS), evidence=OFFERS, context={"question": "Who delivers?"})
+    assert "in no source: looked for in context.question, offers, weather" in opened(browser, handoff).text("claims")
+
+
+def test_any_two_attempts_can_be_compared(browser: Client, tenant: Tenant) -> None:
+    first = judged(tenant, circular(handoff_id="one", data={"a": 1, "gone": 2}))
+    judged(tenant, circular(handoff_id="two", data={"a": 5}), retry_of="one")
+    third = judged(tenant, payload(handoff_id="three", data={"a": 9, "new": [3]}), retry_of="one")
+    page = opened(browser, third)
+    assert "compared" not in page.ids
+    query = f"?from={first.pk}&to={third.pk}"
+    for told in (opened(browser, third, query).text("compared"), part(browser, third, query)):
+        for said in ("What attempt 3 changed in attempt 1", "~ changed", "data.a", "removed", "data.gone", "+ added"):
+            assert said in told
+    back = opened(browser, third, f"?from={third.pk}&to={first.pk}").text("compared")
+    assert "What attempt 1 changed in attempt 3" in back
+    assert "+ added data.gone" in back
+
+
+def part(browser: Client, handoff: Handoff, query: str) -> str:
+    headers = {"HX-Request": "true", "HX-Target": "attempts"}
+    html = browser.get(address(handoff, query), headers=headers).content.decode()
+    assert html.lstrip().startswith("<section")
+    return Page(html).text("compared")
+
+
+def test_attempts_of_others_are_not_compared(browser: Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="one"))
+    second = judged(tenant, payload(handoff_id="two"), retry_of="one")
+    other = judged(tenant, payload(handoff_id="other"))
+    assert "compared" not in opened(browser, second, f"?from={other.pk}&to={second.pk}").ids
+    assert "compared" not in opened(browser, second, "?from=x&to=y").ids

@@ -1,5 +1,6 @@
 """The page of one handoff: what is wrong with it, and what would make it pass."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -7,9 +8,12 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.dashboard.handoff_page import address, opened, payload, store, universal
+from tests.handoffs.support import switch_off
 
 
 @pytest.fixture
@@ -50,9 +54,19 @@ def test_several_reasons_are_counted_and_numbered(browser: Client, tenant: Tenan
 
 
 def test_an_accepted_one_says_so(browser: Client, tenant: Tenant) -> None:
+    switch_off(tenant, "semantic")
     page = opened(browser, store(tenant, payload()))
     assert "Accepted: nothing is wrong with it" in page.text("verdict-title")
     assert "passed" in page.text("layers")
+
+
+def test_an_accepted_one_that_no_model_could_check_says_that(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload()))
+    assert page.text("verdict-title") == "Accepted, not checked by the model"
+    # a green tick would say that the model was content
+    assert "semanticerror" in page.text("layers")
+    assert "semanticpassed" not in page.text("layers")
+    assert "No key is set for the model" in page.text("issue-1")
 
 
 def test_skipped_layers_say_why(browser: Client, tenant: Tenant) -> None:
@@ -135,7 +149,7 @@ def test_parent_and_trace_are_linked(browser: Client, tenant: Tenant) -> None:
     handoff = store(tenant, payload(), trace_id="t/1&x", parent_handoff_id="h-0")
     links = opened(browser, handoff).links()
     assert address(parent) in links
-    assert "/t/acme/handoffs/?trace=t%2F1%26x" in links
+    assert "/t/acme/traces/t/1&x/" in links
 
 
 def test_earlier_attempts_are_linked(browser: Client, tenant: Tenant) -> None:
@@ -157,11 +171,12 @@ def test_not_yet_judged_is_said_and_asked_for_again(browser: Client, tenant: Ten
     page = opened(browser, handoff)
     assert "Not judged yet" in page.text("verdict-title")
     (asking,) = [attributes for _, attributes in page.tags if attributes.get("id") == "judging"]
-    assert asking["hx-get"] == address(handoff)
+    again = asking["hx-get"]
+    assert again == f"{address(handoff)}?seen=1"
     headers = {"HX-Request": "true", "HX-Target": "judging"}
-    assert browser.get(address(handoff), headers=headers).status_code == 204
+    assert browser.get(again, headers=headers).status_code == 204
     judging.drain()
-    answer = browser.get(address(handoff), headers=headers)
+    answer = browser.get(again, headers=headers)
     assert (answer.status_code, answer["HX-Refresh"]) == (200, "true")
     assert "judging" not in opened(browser, handoff).ids
 
@@ -228,3 +243,68 @@ def test_only_reading_is_done_by_get(client: Client, tenant: Tenant, admin: Pers
     handoff = parked(tenant)
     assert client.get(address(handoff, "again/")).status_code == 405
     assert client.post(address(handoff)).status_code == 405
+
+
+def test_issues_are_listed_by_what_they_come_to(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload(target_agent_id="planner")))
+    assert page.text("issues-decides") == "What decides 1"
+    assert page.text("issues-warning") == "Warnings 1"
+    assert "isplanner" in page.text("issue-1")
+    assert "chain layer" in page.text("issue-1")
+    assert "#issue-1" in page.links()
+
+
+def test_an_issue_leads_to_its_code_and_to_others_like_it(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, payload(target_agent_id="planner"))
+    assert "/t/acme/diagnostics/codes/chain.circular/" in opened(browser, handoff).links()
+    assert "like it" not in opened(browser, handoff).text("issue-1")
+    store(tenant, payload(handoff_id="h-2", target_agent_id="planner"))
+    attributing.run()
+    page = opened(browser, handoff)
+    assert "2 handoffs like it" in page.text("issue-1")
+    group = FindingGroup.objects.get(code="chain.circular")
+    assert f"/t/acme/groups/{group.pk}/" in page.links()
+
+
+def test_the_parts_of_the_page_are_linked_and_are_there(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, universal(), context={"a": 1}))
+    html = page.html.split('class="sections"')[1].split("</nav>")[0]
+    parts = re.findall(r'href="#([^"]+)"', html)
+    assert {"why", "document", "tokens", "layers", "history", "context"} <= set(parts) <= set(page.ids)
+
+
+def test_the_ones_before_and_after_it_in_its_trace_are_linked(browser: Client, tenant: Tenant) -> None:
+    work = [store(tenant, payload(handoff_id=f"w-{number}"), trace_id="work") for number in range(3)]
+    store(tenant, payload(handoff_id="other"), trace_id="other")
+
+    def around(handoff: Handoff) -> list[str]:
+        tags = opened(browser, handoff).tags
+        return [attributes["href"] or "" for _, attributes in tags if attributes.get("rel") in ("prev", "next")]
+
+    assert around(work[1]) == [address(work[0]), address(work[2])]
+    assert around(work[0]) == [address(work[1])]
+    assert around(Handoff.objects.get(handoff_id="other")) == []
+
+
+def test_a_long_history_is_read_page_by_page(browser: Client, tenant: Tenant) -> None:
+    handoff = store(tenant, payload())
+    at = timezone.now()
+    kept = {"tenant": tenant, "handoff": handoff, "at": at, "actor_kind": "system", "to_state": "held"}
+    Event.objects.bulk_create(Event(reason=f"change {number}.", **kept) for number in range(600))
+    read, rest = "", ""
+    while True:
+        page = opened(browser, handoff, rest)
+        read += page.text("history")
+        older = [link for link in page.links() if link.startswith("?before=")]
+        if not older:
+            break
+        rest = older[0].partition("#")[0]
+    assert all(read.count(f"change {number}.") == 1 for number in range(600))
+    assert "received" in read
+    part = browser.get(address(handoff, rest), headers={"HX-Request": "true", "HX-Target": "history"})
+    assert part.content.decode().lstrip().startswith("<section")
+
+
+@pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "\u0661"])
+def test_a_cursor_of_the_history_that_is_none_shows_the_latest(browser: Client, tenant: Tenant, before: str) -> None:
+    assert "received" in opened(browser, store(tenant, payload()), f"?before={before}").text("history")

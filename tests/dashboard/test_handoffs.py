@@ -1,3 +1,4 @@
+import re
 from collections.abc import Callable
 
 import pytest
@@ -119,7 +120,7 @@ def test_new_rows_are_counted_and_not_pushed_in(sign_in: SignIn, viewer: Person,
 def test_the_count_needs_to_know_since_when(sign_in: SignIn, viewer: Person) -> None:
     answer = sign_in(viewer).get("/t/acme/handoffs/new/?after=x")
     assert answer.status_code == 400
-    assert "<b>after</b> is <code>x</code>" in answer.text
+    assert "after is 'x'" in answer.text
 
 
 def test_an_empty_list_says_what_to_do(sign_in: SignIn, viewer: Person, tenant: Tenant, submit_to: Submit) -> None:
@@ -143,3 +144,29 @@ def test_another_tenants_handoffs_are_not_listed(
     page = sign_in(viewer).get("/t/acme/handoffs/?source=spy")
     assert page.context["handoffs"] == []
     assert "spy" not in [*page.context["known"].sources]
+
+
+def test_a_row_names_what_is_unverified_flagged_or_open(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    handoff = submit()
+    client = sign_in(viewer)
+    for flag in ("unverified", "flagged", "open"):
+        Handoff.objects.filter(pk=handoff.pk).update(unverified=False, flagged=False, open=False)
+        Handoff.objects.filter(pk=handoff.pk).update(**{flag: True})
+        page = client.get(f"/t/acme/handoffs/?flag={flag}")
+        assert page.context["handoffs"] == [handoff]
+        assert f"</svg>{flag}</span>" in page.text
+
+
+def test_what_was_not_checked_is_said_last_and_muted(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    alone, graver, alike = submit(), submit(), submit()
+    for handoff, codes in (
+        (alone, ["semantic.unavailable"]),
+        (graver, ["semantic.unavailable", "chain.circular"]),
+        (alike, ["semantic.unavailable", "grounding.name"]),
+    ):
+        Handoff.objects.filter(pk=handoff.pk).update(codes=codes)
+    page = sign_in(viewer).get("/t/acme/handoffs/")
+    shown = re.findall(
+        r'title="Only those with ([^"]+)">\s*<span class="codes">\s*<span class="code code--(\w+)"', page.text
+    )
+    assert shown == [("grounding.name", "wait"), ("chain.circular", "bad"), ("semantic.unavailable", "quiet")]

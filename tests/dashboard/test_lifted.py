@@ -11,6 +11,7 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import State
 from tests.dashboard.handoff_page import Page, address, opened, store, universal
+from tests.handoffs.support import NOT_ASKED
 
 TEMPORARY = "/tmp/plan.md"  # noqa: S108
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -115,11 +116,11 @@ def test_a_report_without_an_object_has_a_page(browser: Client, tenant: Tenant, 
 def test_what_is_about_the_report_alone_is_told_without_a_place(browser: Client, tenant: Tenant) -> None:
     block = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: plan.md\nNEXT: none\nSUMMARY: Done."
     handoff = store(tenant, {**report(), "file": {"exists": False}, "response_text": block})
-    assert handoff.codes == ["files.text_fallback"]
+    assert handoff.codes == ["files.text_fallback", NOT_ASKED]
     page = opened(browser, handoff)
     assert "A report of a handoff file arrived." in page.text("document")
     assert "file files.text_fallback" in page.text("issue-1")
-    assert not [link for link in page.links() if link.startswith("#at-")]
+    assert "#at-/file" not in page.links()
     assert "missing" not in page.text("document")
 
 

@@ -70,7 +70,7 @@ def test_an_empty_tenant_is_told_how_to_send_the_first_one(sign_in: SignIn, admi
     page = sign_in(admin).get("/t/acme/", headers={"host": "localhost:8123"})
     assert "curl http://localhost:8123/api/v1/handoffs" in page.text
     assert "handoffaudit import FILE --tenant acme" in page.text
-    assert 'href="/t/acme/settings/keys/"' in page.text
+    assert 'action="/t/acme/start/key/"' in page.text
 
 
 def test_the_address_to_send_to_is_the_public_one(sign_in: SignIn, admin: Person, settings: object) -> None:

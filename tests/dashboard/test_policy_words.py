@@ -1,14 +1,18 @@
 """What the audit log's page makes of changes of every kind of policy."""
 
+from dataclasses import replace
+
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.policy.kinds import rules, schemas
+from handoffaudit.policy.kinds import prompts, rules, schemas
+from handoffaudit.policy.prompt_rows import PromptRow
 from handoffaudit.policy.rule_sets import examples
 from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.validation.asking.question import Use
 
 
-def test_saved_rules_and_schemas_are_told_line_by_line(admin: Person, tenant: Tenant) -> None:
+def test_saved_rules_schemas_and_prompts_are_told_line_by_line(admin: Person, tenant: Tenant) -> None:
     client = Client()
     client.force_login(admin)
     (signals, _) = examples()
@@ -18,8 +22,14 @@ def test_saved_rules_and_schemas_are_told_line_by_line(admin: Person, tenant: Te
     rules.save(tenant=tenant, base_version=1, rows=[tighter], actor="ada")
     row = TypeSchema("deal_data", claim_fields=("thesis",))
     schemas.save(tenant=tenant, base_version=0, rows=[row], actor="ada")
+    asked = PromptRow(Use.GROUNDING, "Is every amount in the list? " * 500)
+    prompts.save(tenant=tenant, base_version=0, rows=[asked], actor="ada")
+    prompts.save(tenant=tenant, base_version=1, rows=[replace(asked, text="Is it so?")], actor="ada")
     page = client.get("/t/acme/settings/audit/")
     assert page.status_code == 200
     for text in ("saved rules", "saved schemas", "to begin with", "rules.confidence_range.threshold", "[0.5, 1.0]"):
         assert text in page.text
     assert "row added" in page.text
+    assert page.text.count("saved prompts") == 2
+    assert "<ins>Is it so?</ins>" in page.text
+    assert len(page.text) < 20_000

@@ -6,6 +6,7 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.dashboard.navigation import GROUPS
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]
@@ -27,13 +28,14 @@ def test_the_policy_lets_no_inline_code_run(sign_in: SignIn, viewer: Person) -> 
 
 def test_the_number_that_waits_stands_beside_review(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
     page = sign_in(viewer).get("/t/acme/handoffs/").text
-    assert 'class="badge">1<span class="hidden"> waiting</span>' in page
+    assert re.search(r'class="badge"[^>]*>1<span class="hidden"> waiting</span>', page)
 
 
-@pytest.mark.parametrize(("address", "name"), [*zip(PAGES, ["Overview", "Handoffs", "Review"], strict=True)])
+@pytest.mark.parametrize(("address", "name"), [*zip(PAGES, ["First steps", "Handoffs", "Review"], strict=True)])
 def test_the_page_one_is_on_is_marked(sign_in: SignIn, viewer: Person, address: str, name: str) -> None:
     page = sign_in(viewer).get(address).text
-    (marked,) = re.findall(r'<a href="([^"]+)" aria-current="page">', page)
+    menu = page.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+    (marked,) = re.findall(r'<a href="([^"]+)"[^>]* aria-current="page">', menu)
     assert marked == address
     assert f"<title>{name} · Acme</title>" in page
 
@@ -58,6 +60,52 @@ def test_a_theme_is_kept_and_given_back_to_the_system(sign_in: SignIn, viewer: P
     assert f'data-theme="{theme}"' in client.get("/t/acme/").text
     client.post("/t/acme/theme/", {"theme": "system"})
     assert "data-theme" not in client.get("/t/acme/").text
+
+
+def test_a_density_is_kept_and_changes_no_theme(sign_in: SignIn, viewer: Person) -> None:
+    client = sign_in(viewer)
+    client.post("/t/acme/theme/", {"theme": "dark"})
+    answer = client.post("/t/acme/theme/", {"density": "compact", "next": "/t/acme/review/"})
+    assert (answer.status_code, answer["Location"]) == (302, "/t/acme/review/")
+    page = client.get("/t/acme/").text
+    assert 'data-theme="dark" data-density="compact"' in page
+    client.post("/t/acme/theme/", {"density": "comfortable"})
+    page = client.get("/t/acme/").text
+    assert "data-density" not in page
+    assert 'data-theme="dark"' in page
+
+
+def test_each_page_of_the_menu_has_a_key_of_its_own(sign_in: SignIn, admin: Person) -> None:
+    page = sign_in(admin).get("/t/acme/").text
+    keys = re.findall(r'data-go="(.)"', page)
+    assert len(keys) == len(set(keys)) >= 10
+    assert re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd>", page) == keys
+
+
+def test_no_section_belongs_to_two_pages() -> None:
+    sections = [section for group in GROUPS for page in group.pages for section in page.sections]
+    assert len(sections) == len(set(sections))
+
+
+@pytest.mark.parametrize(("address", "status"), [("/t/acme/nothing/", 404), ("/t/acme/settings/keys/", 403)])
+def test_a_member_keeps_the_menu_where_a_page_cannot_be(
+    sign_in: SignIn, viewer: Person, address: str, status: int
+) -> None:
+    answer = sign_in(viewer).get(address)
+    assert answer.status_code == status
+    assert 'href="/t/acme/handoffs/"' in answer.text
+
+
+@pytest.mark.parametrize(
+    "address", ["/t/globex/nothing/", "/t/globex/settings/keys/", "/t/%00/", "/t//x/", "/nothing/"]
+)
+def test_who_is_no_member_is_told_nothing_of_a_tenant(
+    sign_in: SignIn, viewer: Person, other_tenant: Tenant, address: str
+) -> None:
+    answer = sign_in(viewer).get(address)
+    assert answer.status_code == 404
+    assert "Globex" not in answer.text
+    assert 'class="pages"' not in answer.text
 
 
 @pytest.mark.parametrize("address", ["https://evil.example/", "//evil.example/", "javascript:alert(1)", ""])
@@ -87,5 +135,14 @@ def test_a_list_asks_the_database_no_more_for_more_rows(
     for _ in range(12):
         submit(judged=False)
     client = sign_in(viewer)
-    with django_assert_max_num_queries(10):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(11):  # type: ignore[attr-defined]
         client.get("/t/acme/handoffs/")
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_pages_go_out_compressed(sign_in: SignIn, viewer: Person, held: Handoff, address: str) -> None:
+    client = sign_in(viewer)
+    plain, small = client.get(address), client.get(address, headers={"Accept-Encoding": "gzip"})
+    assert small["Content-Encoding"] == "gzip"
+    assert len(small.content) < len(plain.content) / 2
+    assert "Accept-Encoding" in small["Vary"]

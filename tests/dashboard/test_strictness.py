@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.parsing import to_plain
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.config import OPTIONAL_LAYERS, TypePolicy
 
 PAGE = "/t/acme/strictness/"
 HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
@@ -56,13 +56,21 @@ def test_a_viewer_reads_the_table_and_sees_no_way_to_change_it(as_viewer: Client
     assert page.text.index("status_update") < page.text.index("any other type")
     for text in ("Edit", "Add a type"):
         assert text not in page.text
-    assert "<form" not in as_viewer.get(PAGE, {"edit": "deal_data"}).text.partition("<main")[2]
+    assert "<form" not in as_viewer.get(PAGE, {"edit": "deal_data"}).text.partition("<main")[2].partition("</main>")[0]
 
 
-@pytest.mark.parametrize("text", ["model", "critique", "semantic"])
-def test_no_column_stands_for_what_is_not_there_yet(as_admin: Client, text: str) -> None:
-    main = as_admin.get(PAGE, {"edit": "deal_data"}).text.partition("<main")[2]
-    assert text not in main.lower()
+def test_the_models_part_is_folded_and_opens_where_something_is_wrong(as_admin: Client, tenant: Tenant) -> None:
+    page = as_admin.get(PAGE, {"edit": "deal_data"}).text
+    fold = page.partition('<details class="policy-fold"')[2].partition("</details>")[0]
+    assert fold.startswith(">")
+    for name in ("fail_mode", "objective_confidence", "critique", "critique_max_usd"):
+        assert f'name="{name}"' in fold
+    refused = as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, critique_max_usd="10 cents"))
+    assert refused.status_code == 400
+    fold = refused.text.partition('<details class="policy-fold"')[2].partition("</details>")[0]
+    assert fold.startswith(" open>")
+    assert "is not a number from 0 to 100" in fold
+    assert 'value="10 cents"' in fold
 
 
 @pytest.mark.parametrize("path", ["save/", "delete/", "revert/"])
@@ -101,7 +109,7 @@ def test_without_javascript_a_row_is_edited_on_the_same_page_and_saved(as_admin:
     assert "Saved as version 1." in as_admin.get(response.url).text
     row = row_of(tenant, "deal_data")
     assert row.token_budget == 3000
-    assert row.layers_off == {"references", "consistency", "evidence", "grounding", "rules"}
+    assert row.layers_off == set(OPTIONAL_LAYERS) - {"tokens", "chain"}
     now = strictness.current(tenant)
     assert (now.changed_by, now.note) == ("admin", "long annexes")
 
@@ -122,6 +130,14 @@ def test_every_field_of_a_row_can_be_edited(as_admin: Client, tenant: Tenant) ->
         "max_re_retrievals": 4,
         "min_severity_to_remediate": "warning",
         "hold_limit_hours": 5,
+        "fail_mode": "closed",
+        "objective_confidence": 0.7,
+        "critique": "always",
+        "critique_notional_usd": 1_000_000.0,
+        "critique_score_floor": 0.25,
+        "critique_model": "careful",
+        "critique_max_usd": 0.5,
+        "critique_threshold": 0.75,
     }
     sent = form(tenant, "deal_data", 0, layers=[]) | changed
     sent.pop("auto_escalate_on_critical")
@@ -135,11 +151,21 @@ def test_every_field_of_a_row_can_be_edited(as_admin: Client, tenant: Tenant) ->
     told = as_admin.get(f"{PAGE}history/").text
     for text in ("uncited share", "escalate what is critical", "remediate from", "layer grounding", "where_given"):
         assert text in told
+    for text in ("without the model", "<del>50,000</del>", "<ins>1,000,000</ins>", "<del>0.10</del>"):
+        assert text in told
+
+
+def test_the_table_tells_what_becomes_of_a_type_without_the_model(as_admin: Client, tenant: Tenant) -> None:
+    demands = {"fail_mode": "closed", "objective_confidence": "0.7", "critique": "always"}
+    as_admin.post(f"{PAGE}save/", form(tenant, "deal_data", 0, **demands))
+    told = as_admin.get(PAGE).text
+    for text in ("without it: held", "objective: 0.7 sure", "critique: always"):
+        assert text in told
 
 
 def test_lenient_types_are_not_said_to_be_asked_for_sources(as_viewer: Client) -> None:
     page = as_viewer.get(PAGE).text
-    assert page.count("not asked of lenient ones") == 2
+    assert page.count("not asked of lenient ones") == 4
     assert page.count("citations: where given") == 4
 
 
@@ -152,7 +178,7 @@ def test_with_htmx_only_the_table_comes_back(as_admin: Client, tenant: Tenant) -
     assert saved.status_code == 200
     assert saved.headers["HX-Push-Url"] == PAGE
     assert "Saved as version 1." in saved.text
-    assert "3000" in saved.text
+    assert "3,000" in saved.text
     assert "<html" not in saved.text
 
 
@@ -173,6 +199,9 @@ def test_with_htmx_only_the_table_comes_back(as_admin: Client, tenant: Tenant) -
         ("hold_limit_hours", "9" * 5000, "is not a whole number"),
         ("circular_policy", "ask", "hold, reject, allow"),
         ("mode", "", "enforce, shadow"),
+        ("fail_mode", "ajar", "open, closed"),
+        ("critique_notional_usd", "50,000", "from 0 to 1,000,000,000,000"),
+        ("critique_threshold", "60 %", "from 0.0 to 1.0"),
     ],
 )
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
@@ -325,10 +354,33 @@ def test_going_back_adds_a_version(as_admin: Client, tenant: Tenant) -> None:
     assert row_of(tenant, "deal_data").token_budget == 2000
 
 
+def test_going_back_is_looked_at_first_and_keeps_why(as_admin: Client, tenant: Tenant) -> None:
+    save_budget(tenant, 3000)
+    save_budget(tenant, 4000)
+    history = as_admin.get(f"{PAGE}history/").text
+    assert f'href="{PAGE}compare/?from=2&amp;to=1"' in history
+    page = as_admin.get(f"{PAGE}compare/", {"from": "2", "to": "1"}).text
+    for told in ("What going back changes", "<del>4,000</del>", "<ins>3,000</ins>", "saved as version 3"):
+        assert told in page
+    as_admin.post(f"{PAGE}revert/", {"to_version": "1", "base_version": "2", "note": "too many passed"})
+    assert strictness.current(tenant).note == "Reverted to version 1: too many passed"
+
+
+@pytest.mark.parametrize(("old", "new"), [("0", "1"), ("1", "2"), ("2", "2")])
+def test_only_from_the_version_in_force_one_goes_back(as_admin: Client, tenant: Tenant, old: str, new: str) -> None:
+    save_budget(tenant, 3000)
+    save_budget(tenant, 4000)
+    page = as_admin.get(f"{PAGE}compare/", {"from": old, "to": new}).text
+    assert f"{PAGE}revert/" not in page
+    assert ("with the one in force" in page) is (new != "2")
+
+
 def test_going_back_on_an_old_view_is_told(as_admin: Client, tenant: Tenant) -> None:
     save_budget(tenant, 3000)
     save_budget(tenant, 4000)
     response = as_admin.post(f"{PAGE}revert/", {"to_version": "0", "base_version": "1"})
     assert response.status_code == 409
     assert "bob saved version 2 meanwhile" in response.text
+    # What going back would change now, and not what it would have.
+    assert "<del>4,000</del>" in response.text
     assert row_of(tenant, "deal_data").token_budget == 4000

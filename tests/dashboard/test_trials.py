@@ -234,6 +234,20 @@ def test_with_htmx_a_trial_opens_its_page_and_then_sends_only_its_part(as_admin:
     assert "<html" not in part
 
 
+def test_the_end_of_a_trial_is_told_to_who_waits_for_it_and_does_not_look(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    submit()
+    address = f"/t/acme/trials/{start(as_admin, 'schemas', SCHEMA).pk}/"
+    told = "1 of 1 verdicts would be otherwise."
+    waiting = as_admin.get(address, headers=HTMX | {"HX-Target": "trial"}).text
+    assert "live-told" not in waiting
+    trials.run_waiting()
+    over = as_admin.get(address, headers=HTMX | {"HX-Target": "trial"}).text
+    assert told in over.partition('id="live-told"')[2]
+    assert told not in as_admin.get(address).text
+
+
 def test_what_a_page_shows_is_bounded_and_text(
     as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
 ) -> None:
@@ -277,12 +291,12 @@ def test_viewers_look_and_cannot_start_or_save(tenant: Tenant, as_admin: Client,
     client.force_login(viewer)
     page = client.get(f"/t/acme/trials/{trial.pk}/")
     assert page.status_code == 200
-    assert "<form" not in page.text.partition("<main")[2]
+    assert "<form" not in page.text.partition("<main")[2].partition("</main>")[0]
     assert "Back to editing" not in page.text
     assert client.post(f"/t/acme/trials/{trial.pk}/save/").status_code == 403
     assert client.post("/t/acme/schemas/try/", SCHEMA).status_code == 403
     shown = client.get("/t/acme/schemas/", {"trial": str(trial.pk)}).text
-    assert "<form" not in shown.partition("<main")[2]
+    assert "<form" not in shown.partition("<main")[2].partition("</main>")[0]
 
 
 def test_another_tenants_trial_is_not_there(as_admin: Client, tenant: Tenant, other_tenant: Tenant) -> None:
@@ -292,3 +306,85 @@ def test_another_tenants_trial_is_not_there(as_admin: Client, tenant: Tenant, ot
     assert as_admin.post(f"/t/acme/trials/{theirs.pk}/save/").status_code == 404
     assert as_admin.get("/t/acme/schemas/", {"trial": str(theirs.pk)}).status_code == 404
     assert schemas.current(tenant).version == 0
+
+
+def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]) -> tuple[str, Handoff, Handoff]:
+    """The address of a finished trial; one handoff that it would reject, and one that it would accept."""
+    long = submit(call_chain=["a", "b", "c", "d", "e", "planner"])
+    large = submit(data={"text": "Three sources agree on the date. " * 20})
+    form = strictness_form(tenant, "*", token_budget=100, approval_length=9)
+    trial = start(as_admin, "strictness", form)
+    trials.run_waiting()
+    trial.refresh_from_db()
+    assert trial.flips == {"accepted>rejected": 1, "held>accepted": 1}
+    return f"/t/acme/trials/{trial.pk}/", large, long
+
+
+def test_what_would_flip_is_narrowed_to_a_way_and_to_a_code(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    address, large, long = with_two_flips(as_admin, tenant, submit)
+    for asked, there, gone in (
+        ("flip=accepted-rejected", large, long),
+        ("flip=held-accepted", long, large),
+        ("code=chain.needs_approval", long, large),
+    ):
+        assert f"?{asked}#which" in as_admin.get(address).text
+        page = as_admin.get(f"{address}?{asked}").text
+        assert there.handoff_id in page
+        assert gone.handoff_id not in page
+        assert "Show all" in page
+    assert "None of those that are listed." in as_admin.get(f"{address}?code=nothing.like_it").text
+
+
+def test_both_verdicts_of_a_handoff_are_compared(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    address, large, long = with_two_flips(as_admin, tenant, submit)
+    assert f'href="{address}{large.pk}/"' in as_admin.get(address).text
+    page = as_admin.get(f"{address}{large.pk}/").text
+    assert "tokens.over_budget" in page
+    assert ">new<" in page
+    assert ">gone<" in as_admin.get(f"{address}{long.pk}/").text
+    before = Handoff.objects.get(pk=large.pk)
+    assert (before.state, before.version) == (large.state, large.version)
+
+
+def test_only_handoffs_of_the_tenant_are_compared(
+    as_admin: Client, tenant: Tenant, other_tenant: Tenant, submit: Callable[..., Handoff], submit_to: Any
+) -> None:
+    address, *_ = with_two_flips(as_admin, tenant, submit)
+    theirs = submit_to(other_tenant)
+    assert as_admin.get(f"{address}{theirs.pk}/").status_code == 404
+    assert as_admin.get(f"{address}{uuid.uuid4()}/").status_code == 404
+
+
+def test_a_trial_can_be_stopped_and_keeps_what_it_found(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff], viewer: Person
+) -> None:
+    submit()
+    trial = start(as_admin, "schemas", SCHEMA)
+    address = f"/t/acme/trials/{trial.pk}/"
+    assert "Stop it" in as_admin.get(address).text
+    client = Client()
+    client.force_login(viewer)
+    assert "Stop it" not in client.get(address).text
+    assert client.post(f"{address}cancel/").status_code == 403
+    assert as_admin.post(f"{address}cancel/").status_code == 302
+    assert trials.run_waiting() == 0
+    page = as_admin.get(address).text
+    assert "admin stopped it." in page
+    assert "Stop it" not in page
+    as_admin.post(f"{address}cancel/")
+    assert "It was over already." in as_admin.get(address).text
+
+
+@pytest.mark.parametrize("kind", ["strictness", "rules", "schemas"])
+def test_a_trial_is_found_again_from_its_page(as_admin: Client, tenant: Tenant, kind: str) -> None:
+    with_signals(tenant)
+    forms = {"rules": RULE, "schemas": SCHEMA, "strictness": strictness_form(tenant, "*", token_budget=1)}
+    assert "Drafts tried lately" not in as_admin.get(f"/t/acme/{kind}/").text
+    trial = start(as_admin, kind, forms[kind])
+    page = as_admin.get(f"/t/acme/{kind}/").text
+    assert "Drafts tried lately" in page
+    assert f"/t/acme/trials/{trial.pk}/" in page

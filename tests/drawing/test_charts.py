@@ -97,6 +97,19 @@ def test_labels_under_many_bars_do_not_touch() -> None:
     assert all(after - before > 50 for before, after in pairwise(places))
 
 
+def test_a_day_of_several_bars_is_named_once() -> None:
+    bars = [Bar(f"{1 + at // 4} Feb", f"{at}", {"accepted": 1}) for at in range(24)]
+    svg = parsed(stacked_bars(bars, order=ORDER, width=900))
+    labels = [
+        (element.text or "", number(element, "x"))
+        for element in svg.iter(f"{SVG}text")
+        if "Feb" in (element.text or "")
+    ]
+    assert [label for label, _ in labels] == [f"{day} Feb" for day in range(1, 7)]
+    columns = [number(column, "x") for column in with_class(svg, "part")]
+    assert all(at - columns[4 * day] < columns[1] - columns[0] for day, (_, at) in enumerate(labels))
+
+
 def test_a_legend_that_is_too_wide_takes_another_line() -> None:
     bars = [Bar("x", "x", dict.fromkeys(("accepted", "approved", "held", "rejected", "declined"), 1000))]
     root = parsed(stacked_bars(bars, order=("accepted", "approved", "held", "rejected", "declined"), width=320))

@@ -2,20 +2,28 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from threading import Barrier
 from typing import Any
 
 import orjson
 from django.db import connections
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, counts, ingest, judging, queries
+from handoffaudit.handoffs import checks, claims, counts, ingest, judging, queries, semantics
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.ingest import Receipt
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, ModelCheck
 from handoffaudit.handoffs.submission import read_submission
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.validation.config import TypePolicy
+from tests.messages_api.scripted import Scripted, says
 
 SENDER = Actor.key("sender")
+# A warning to every strict handoff where there is no key, and the tests have none unless they say so.
+NOT_ASKED = "semantic.unavailable"
 NOT_JSON = b'{"source_agent_id": "planner", '
 
 
@@ -73,7 +81,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
     def run(call: Callable[[], Any]) -> Any:
         try:
-            barrier.wait(10)
+            barrier.wait(60)
             return call()
         except Exception as error:  # noqa: BLE001 -- a result like any other
             return error
@@ -84,6 +92,47 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
         return list(pool.map(run, calls))
 
 
+def set_policy(tenant: Tenant, handoff_type: str, **changes: Any) -> None:
+    """A new version of the strictness table, with these columns of one row changed."""
+    table = strictness.current(tenant)
+    row = replace(table.row(handoff_type) or TypePolicy(handoff_type), **changes)
+    others = [one for one in table.rows if one.handoff_type != handoff_type]
+    strictness.save(tenant=tenant, base_version=table.version, rows=[*others, row], actor="ada")
+
+
+def switch_off(tenant: Tenant, layer: str) -> None:
+    """Of every type."""
+    table = strictness.current(tenant)
+    rows = [replace(row, layers_off=row.layers_off | {layer}) for row in table.rows]
+    strictness.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
+
+
 def take(limit: int) -> claims.Claim | None:
     """What a worker would judge next."""
     return claims.fresh(limit) or claims.left_behind()
+
+
+def doubts(quote: str = "within a week") -> Scripted:
+    """The model's answer to who makes things up."""
+    issue = {"field": "summary", "kind": "fabricated", "quote": quote, "reason": "Nothing speaks of it."}
+    return says({"valid": False, "issues": [issue]})
+
+
+def checked(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -> Handoff:
+    """Submitted, judged, and checked by the model."""
+    handoff = judged(tenant, document, **envelope)
+    semantics.drain()
+    return queries.get(tenant, str(handoff.pk))
+
+
+def due(handoff: Handoff) -> checks.Due:
+    """Its check, taken by a worker; it must be the one that is next."""
+    taken = checks.take()
+    assert taken is not None
+    assert taken.handoff.pk == handoff.pk
+    return taken
+
+
+def checks_run_out() -> None:
+    """Every claim of a check is over."""
+    ModelCheck.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))

@@ -45,11 +45,11 @@ def test_what_is_claimed_is_being_validated_and_says_so_once(five: list[str]) ->
 
 
 def test_a_claim_lasts_as_long_as_the_setting_says(five: list[str], settings) -> None:
-    settings.CLAIM_SECONDS = 30
+    settings.CLAIM_SECONDS = 500
     before = timezone.now()
     take(1)
     expires = Handoff.objects.get(pk=five[0]).claim_expires_at
-    assert timedelta(seconds=29) < expires - before < timedelta(seconds=32)
+    assert timedelta(seconds=500) <= expires - before < timedelta(seconds=560)
 
 
 def test_what_ran_out_is_taken_one_at_a_time(five: list[str]) -> None:

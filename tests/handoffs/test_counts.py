@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import orjson
@@ -9,21 +10,27 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, ingest, judging, parking, reviewing
-from handoffaudit.handoffs.models import Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs import checks, counts, ingest, judging, parking, rechecking, reviewing, semantics
+from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, HourlyTotal, ModelBreaker, ModelCheck, State
 from handoffaudit.handoffs.reviewing import Decision, ReviewError
 from handoffaudit.validation import pipeline
+from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
+    NOT_ASKED,
     NOT_JSON,
     SENDER,
     assert_counts_are_right,
+    checks_run_out,
     circular,
+    doubts,
     held,
     judged,
     payload,
+    set_policy,
     submit,
     to_itself,
 )
+from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db
 DOCUMENTS = (payload, circular, held, to_itself)
@@ -36,9 +43,11 @@ class World:
         self.tenants, self.chance, self.monkeypatch = tenants, chance, monkeypatch
         self.names: list[str] = []
 
+    def actions(self) -> tuple[Callable[[], None], ...]:
+        return (self.submit, self.batch, self.batch, self.judge, self.judge, self.decide, self.fail, self.park)
+
     def step(self) -> None:
-        actions = (self.submit, self.batch, self.batch, self.judge, self.judge, self.decide, self.fail, self.park)
-        self.chance.choice(actions)()
+        self.chance.choice(self.actions())()
 
     def document(self, tenant: Tenant) -> bytes:
         if self.chance.random() < 0.2:
@@ -90,6 +99,78 @@ class World:
             parking.retry_parked(tenant=handoff.tenant, reference=str(handoff.pk), actor=SENDER)
 
 
+class AskingWorld(World):
+    """The same with a model that finds fault with some, goes away and comes back."""
+
+    def __init__(
+        self, tenants: list[Tenant], chance: random.Random, monkeypatch: pytest.MonkeyPatch, model: MessagesServer
+    ) -> None:
+        super().__init__(tenants, chance, monkeypatch)
+        self.model = model
+        model.respond = lambda request: chance.choice([None, doubts()])
+        for tenant in tenants:
+            set_policy(tenant, "x", fail_mode=FailMode.CLOSED)
+
+    def actions(self) -> tuple[Callable[[], None], ...]:
+        return (*super().actions(), self.check, self.check, self.outage, self.recover, self.recheck, self.break_check)
+
+    def document(self, tenant: Tenant) -> bytes:
+        made = super().document(tenant)
+        # Of each kind another one: equal questions are asked once.
+        return made.replace(b"Three suppliers", b"%d suppliers" % len(self.names))
+
+    def check(self) -> None:
+        for _ in range(3):
+            taken = checks.take()
+            if taken:
+                semantics.check(taken)
+
+    def outage(self) -> None:
+        self.model.outage = 529
+
+    def recover(self) -> None:
+        self.model.outage = 0
+        ModelBreaker.objects.all().delete()
+
+    def recheck(self) -> None:
+        rechecking.queue_waiting()
+        self.check()
+
+    def break_check(self) -> None:
+        with self.monkeypatch.context() as patch:
+            patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
+            for _ in range(3):
+                checks_run_out()
+                semantics.drain()
+        checks_run_out()
+        checks.park_exhausted()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_a_model_that_comes_and_goes_they_are_too(
+    tenant: Tenant, other_tenant: Tenant, monkeypatch, model: MessagesServer, seed: int
+) -> None:
+    world = AskingWorld([tenant, other_tenant], random.Random(seed), monkeypatch, model)  # noqa: S311 -- repeatable
+    for _ in range(40):
+        world.step()
+        assert_counts_are_right()
+    for step in (world.outage, world.batch, world.batch, world.judge, semantics.drain, world.recover):
+        step()
+    Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
+    for _ in range(5):
+        while Handoff.objects.filter(parked=True).exists():
+            world.park()
+        judging.drain()
+        checks_run_out()
+        world.recheck()
+        semantics.drain()
+    assert_counts_are_right()
+    assert Event.objects.filter(reason__startswith="checked later").exists()
+    assert not ModelCheck.objects.exists()
+    assert not Handoff.objects.filter(unverified=True, state__in=("accepted", "held", "approved")).exists()
+    assert not Handoff.objects.filter(state__in=("received", "validating")).exists()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_after_anything_the_kept_counts_are_those_of_a_recount(
     tenant: Tenant, other_tenant: Tenant, monkeypatch, seed: int
@@ -121,16 +202,16 @@ def test_the_sequences_above_reach_every_state(tenant: Tenant, monkeypatch) -> N
 
 
 def test_a_handoff_is_counted_once_for_all_and_once_for_each_of_its_codes(tenant: Tenant) -> None:
-    judged(tenant, circular(confidence=0.1))
+    handoff = judged(tenant, circular(confidence=0.1))
+    # that the model was not asked is a flag, and no count
+    assert NOT_ASKED in handoff.codes
+    codes = ("", "chain.circular", "confidence.low")
     rows = HourlyCount.objects.values_list(
         "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number"
     )
-    assert set(rows) == {
-        ("research_result", "researcher", "planner", "rejected", code, 1)
-        for code in ("", "chain.circular", "confidence.low")
-    }
+    assert set(rows) == {("research_result", "researcher", "planner", "rejected", code, 1) for code in codes}
     totals = HourlyTotal.objects.values_list("state", "code", "number")
-    assert set(totals) == {("rejected", code, 1) for code in ("", "chain.circular", "confidence.low")}
+    assert set(totals) == {("rejected", code, 1) for code in codes}
 
 
 def test_what_waits_is_not_counted(tenant: Tenant) -> None:
@@ -143,7 +224,8 @@ def test_it_is_counted_in_the_hour_it_came(tenant: Tenant) -> None:
     moment = datetime(2026, 3, 3, 4, 59, 59, 999_999, tzinfo=UTC)
     Handoff.objects.filter(pk=receipt.id).update(received_at=moment)
     judging.drain()
-    assert HourlyTotal.objects.get().hour == moment.replace(minute=0, second=0, microsecond=0)
+    hours = HourlyTotal.objects.values_list("code", "hour")
+    assert list(hours) == [("", moment.replace(minute=0, second=0, microsecond=0))]
 
 
 def spoil() -> None:
@@ -172,8 +254,9 @@ def test_a_recount_that_only_looks_changes_nothing(tenant: Tenant) -> None:
 
 def test_a_row_too_many_is_found(tenant: Tenant) -> None:
     judged(tenant, payload())
-    row = HourlyTotal.objects.get()
+    row = HourlyTotal.objects.get(code="")
     HourlyTotal.objects.create(tenant=tenant, hour=row.hour, state="declined", code="", number=1)
     assert counts.recount().wrong == 1
-    assert HourlyTotal.objects.get() != row
-    assert HourlyTotal.objects.get().state == "accepted"
+    mended = HourlyTotal.objects.get(code="")
+    assert mended != row
+    assert mended.state == "accepted"

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import figures, ingest, judging
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
-from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit
+from tests.handoffs.support import NOT_ASKED, NOT_JSON, SENDER, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -94,4 +94,9 @@ def test_known_values_are_distinct_sorted_and_bounded(tenant: Tenant, monkeypatc
     ingest.accept_batch(tenant, SENDER, items)
     judging.drain()
     known = figures.known_values(tenant)
-    assert (known.types, known.sources, known.targets, known.codes) == (["a", "b", "c"], ["researcher"], ["writer"], [])
+    assert (known.types, known.sources, known.targets, known.codes) == (
+        ["a", "b", "c"],
+        ["researcher"],
+        ["writer"],
+        [NOT_ASKED],
+    )

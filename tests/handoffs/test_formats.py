@@ -9,7 +9,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from handoffaudit.handoffs.rows import record_of
-from tests.handoffs.support import judged, submit
+from tests.handoffs.support import NOT_ASKED, judged, submit
 
 pytestmark = pytest.mark.django_db
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
@@ -31,6 +31,8 @@ def example(name: str, tenant: Tenant) -> dict[str, Any]:
         ("output", ("output", "Signal", "analyst", "trader", "d53a8f7e-049d-4f0d-910f-824ba3bf6e11")),
         ("delegation", ("delegation", "delegation", "bookkeeper", "orchestrator", "month-end")),
         ("delegation-hook", ("delegation", "delegation", "bookkeeper", "orchestrator", "session-17")),
+        ("claude-code", ("claude-code", "delegation", "main", "bookkeeper", "session-17")),
+        ("claude-code-subagent", ("claude-code", "delegation", "bookkeeper", "main", "session-17")),
         ("handoff-file-report", ("handoff-file", "phase_result", "planner", "plan_review", "run-17")),
     ],
 )
@@ -57,7 +59,7 @@ def test_an_older_version_is_lifted_where_that_is_asked_for(tenant: Tenant) -> N
     document = example("universal-2.0", tenant)
     assert judged(tenant, document).codes == ["structure.version_mismatch"]
     handoff = judged(tenant, document, adapt=True)
-    assert (handoff.state, handoff.codes) == (State.ACCEPTED, ["structure.generated_trace_id"])
+    assert (handoff.state, handoff.codes) == (State.ACCEPTED, [NOT_ASKED, "structure.generated_trace_id"])
     body = HandoffBody.objects.get(pk=handoff.pk)
     assert orjson.loads(bytes(body.original)) == document
     record = record_of(handoff, body)

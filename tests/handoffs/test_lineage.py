@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judging, lineage, queries
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.layers.base import History
-from tests.handoffs.support import judged, payload, submit
+from tests.handoffs.support import NOT_ASKED, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -111,8 +111,8 @@ def test_the_derived_chain_is_held_against_the_declared_one(tenant: Tenant) -> N
     submit(tenant, own, parent_handoff_id="1")
     submit(tenant, payload(handoff_id="3"), parent_handoff_id="1")
     judging.drain()
-    assert queries.get(tenant, "2").codes == ["chain.declared_differs"]
-    assert queries.get(tenant, "3").codes == []
+    assert queries.get(tenant, "2").codes == ["chain.declared_differs", NOT_ASKED]
+    assert queries.get(tenant, "3").codes == [NOT_ASKED]
     shown = queries.current_verdict(queries.get(tenant, "2"))["chain"]
     assert (shown["declared"], shown["derived"]) == (["researcher"], ["planner", "researcher"])
 
@@ -129,7 +129,7 @@ def test_limits_apply_to_the_longer_chain(tenant: Tenant) -> None:
 def test_the_third_time_without_progress_is_rejected(tenant: Tenant) -> None:
     repeated = [judged(tenant, payload(), trace_id="t") for _ in range(3)]
     assert [handoff.state for handoff in repeated] == [State.ACCEPTED, State.ACCEPTED, State.REJECTED]
-    assert repeated[2].codes == ["chain.repeats_without_progress"]
+    assert repeated[2].codes == ["chain.repeats_without_progress", NOT_ASKED]
 
 
 def test_the_third_time_within_one_claim_is_rejected_too(tenant: Tenant) -> None:

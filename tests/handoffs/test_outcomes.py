@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Finding, State, Verdict
-from tests.handoffs.support import circular, judged, payload
+from tests.handoffs.support import NOT_ASKED, circular, judged, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -20,14 +20,16 @@ def test_findings_are_the_issues_from_warning_up(tenant: Tenant) -> None:
         if issue["severity"] != "info"
     }
     assert set(Finding.objects.values_list("code", "severity", "layer", "field_path")) == from_warning_up
-    assert {code for code, *_ in from_warning_up} == {"chain.circular", "confidence.low"}
+    assert {code for code, *_ in from_warning_up} == {"chain.circular", "confidence.low", NOT_ASKED}
     assert handoff.codes == sorted({code for code, *_ in from_warning_up})
 
 
 @pytest.mark.parametrize(("confidence", "warned"), [(0.9, False), (0.2, True)])
-def test_warnings_are_flagged(tenant: Tenant, confidence: float, warned: bool) -> None:
+def test_warnings_are_flagged_and_what_could_not_be_checked_by_itself(
+    tenant: Tenant, confidence: float, warned: bool
+) -> None:
     handoff = judged(tenant, payload(confidence=confidence))
-    assert (handoff.state, handoff.warnings) == (State.ACCEPTED, warned)
+    assert (handoff.state, handoff.warnings, handoff.unverified) == (State.ACCEPTED, warned, True)
 
 
 def test_an_event_says_what_decided(tenant: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""Reading: lists with cursors, the review queue, one handoff; always of one tenant."""
+"""Reading: lists with cursors, one handoff; always of one tenant."""
 
 import uuid
 from datetime import timedelta
@@ -8,11 +8,21 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, judging, queries
+from handoffaudit.handoffs import ingest, queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Handoff, new_id
-from tests.handoffs.support import NOT_JSON, SENDER, circular, held, judged, payload, submit, take, to_itself
+from tests.handoffs.support import (
+    NOT_JSON,
+    SENDER,
+    circular,
+    held,
+    judged,
+    payload,
+    submit,
+    switch_off,
+    take,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -51,6 +61,7 @@ def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
 
 
 def test_each_filter_finds_its_own_and_nothing_else(tenant: Tenant) -> None:
+    switch_off(tenant, "semantic")
     good = judged(tenant, payload(source_agent_id="s", call_chain=["s"], handoff_type="deal_data"), trace_id="t")
     loop = judged(tenant, circular(confidence=0.1))
     wait = judged(tenant, held())
@@ -105,38 +116,6 @@ def test_new_rows_are_counted_up_to_a_bound(tenant: Tenant) -> None:
     assert queries.count_new(tenant, Filters(handoff_type="x"), after) == 1
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 50])
-def test_the_review_queue_has_held_oldest_first_then_rejected_newest_first(tenant: Tenant, limit: int) -> None:
-    made = batch(tenant, held(), circular(), held(), payload(), circular(), to_itself(), held())
-    judging.drain()
-    expected = [made[0], made[2], made[6], made[4], made[1]]
-    seen: list[str] = []
-    cursor: str | None = ""
-    while cursor is not None:
-        page = queries.review_queue(tenant, cursor=cursor, limit=limit)
-        seen += ids(page)
-        cursor = page.next
-    assert seen == expected
-
-
-def test_the_review_queue_takes_filters(tenant: Tenant) -> None:
-    made = batch(tenant, held(), circular(), held(handoff_type="x"))
-    judging.drain()
-    assert ids(queries.review_queue(tenant, filters=Filters(handoff_type="x"))) == [made[2]]
-    assert ids(queries.review_queue(tenant, filters=Filters(state=("rejected",)))) == [made[1]]
-
-
-@pytest.mark.parametrize("cursor", ["held:x", "rejected:", "rejected:x", "x", "x:y"])
-def test_a_bad_cursor_of_the_queue_is_told_or_begins_anew(tenant: Tenant, cursor: str) -> None:
-    judged(tenant, held())
-    told, rows = "", 0
-    try:
-        rows = len(queries.review_queue(tenant, cursor=cursor).items)
-    except BadFilter as bad:
-        told = bad.field
-    assert (told, rows) in {("cursor", 0), ("", 0), ("", 1)}
-
-
 def test_one_is_found_by_its_id_or_by_the_senders(tenant: Tenant) -> None:
     pk = submit(tenant, payload(handoff_id="mine")).id
     assert str(queries.get(tenant, pk).pk) == str(queries.get(tenant, "mine").pk) == pk
@@ -158,7 +137,6 @@ def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant)
             queries.get(tenant, reference)
     assert queries.list_handoffs(tenant, Filters()).items == []
     assert queries.list_handoffs(tenant, Filters(code="chain.needs_approval")).items == []
-    assert queries.review_queue(tenant).items == []
     assert queries.trace(tenant, "t") == []
     assert queries.count_new(tenant, Filters(), uuid.UUID(int=0)) == 0
     assert queries.known_values(tenant).types == []

@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import comparing, queries, remedies, repairing
+from handoffaudit.handoffs import comparing, queries, remedies, repairing, reviewing
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
@@ -61,7 +61,7 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     record = remedies.of(first)
     assert record is not None
     assert record.actions_taken[-1]["reason"] == "repair_failed"
-    assert queries.review_queue(tenant).items[0].pk == first.pk
+    assert reviewing.queue(tenant, None).items[0].pk == first.pk
     assert_counts_are_right()
 
 

@@ -17,9 +17,11 @@ TRANSITIONS = {
     "validating": "received validating accepted rejected held",
     "accepted": "superseded",
     "rejected": "approved declined superseded",
-    "held": "approved declined superseded",
-    "declined": "superseded",
-    "approved": "",
+    # By the model's check, made later, where it was held for that alone.
+    "held": "accepted rejected held approved declined superseded",
+    # Opened again.
+    "declined": "rejected held superseded",
+    "approved": "rejected held",
     "superseded": "",
 }
 

@@ -2,15 +2,18 @@
 
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
+import celery
 import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, sweeping, tasks, waking
-from handoffaudit.handoffs.models import Handoff, State
-from tests.handoffs.support import judged, payload, submit, take
+from handoffaudit.handoffs import judging, semantics, sweeping, tasks, waking
+from handoffaudit.handoffs.models import Handoff, ModelCheck, State
+from tests.handoffs.support import NOT_ASKED, judged, payload, submit, take
+from tests.messages_api.server import MessagesServer
 
 
 @pytest.fixture
@@ -18,6 +21,13 @@ def sent(monkeypatch) -> list[bool]:
     wake_ups: list[bool] = []
     monkeypatch.setattr(waking, "send", lambda: wake_ups.append(True) or True)
     return wake_ups
+
+
+def ended() -> None:
+    """A worker ends, and this process goes on all the same."""
+    sweeping.stop()
+    assert semantics.ending.is_set()
+    semantics.ending.clear()
 
 
 @pytest.mark.django_db
@@ -46,23 +56,58 @@ def test_what_is_parked_wakes_nobody(tenant: Tenant, sent: list[bool]) -> None:
     assert Handoff.objects.get().parked
 
 
-def test_a_database_that_is_away_does_not_end_it(monkeypatch, settings) -> None:
+@pytest.mark.django_db
+def test_what_waited_for_the_model_ends_unverified_where_the_key_is_gone(
+    tenant: Tenant, model: MessagesServer, settings
+) -> None:
+    waits = judged(tenant, payload())
+    given_up = judged(tenant, payload())
+    ModelCheck.objects.filter(pk=given_up.pk).update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
+    sweeping.sweep()
+    assert ModelCheck.objects.count() == 2
+    settings.ANTHROPIC_API_KEY = ""
+    sweeping.sweep()
+    waits.refresh_from_db()
+    given_up.refresh_from_db()
+    assert (waits.state, waits.unverified, waits.codes) == (State.ACCEPTED, True, [NOT_ASKED])
+    assert (given_up.state, given_up.parked) == (State.VALIDATING, True)
+    assert (ModelCheck.objects.count(), model.requests) == (0, [])
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone"), KeyError("our own bug")], ids=["database", "bug"])
+def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Exception, monkeypatch, settings) -> None:
     settings.SWEEP_SECONDS = 0.01
     passes: list[int] = []
     third = threading.Event()
 
     def failing() -> None:
         passes.append(1)
-        if len(passes) == 3:
-            third.set()
-        raise OperationalError("gone")
+        raise error
 
     monkeypatch.setattr(sweeping, "sweep", failing)
+    monkeypatch.setattr(sweeping, "_more", [lambda: third.set() if len(passes) == 3 else None])
     sweeping.start()
     try:
-        assert third.wait(5)
+        assert third.wait(60)
     finally:
-        sweeping.stop()
+        ended()
+
+
+@pytest.mark.parametrize(("queues", "swept"), [(["structural"], 0), (["semantic"], 1), (["structural", "semantic"], 1)])
+def test_only_who_makes_checks_looks_for_them(monkeypatch, queues: list[str], swept: int) -> None:
+    found = threading.Event()
+    passes: list[str] = []
+    monkeypatch.setattr(sweeping, "sweep", lambda: passes.append("sweep"))
+    monkeypatch.setattr(sweeping, "sweep_checks", lambda: passes.append("checks"))
+    monkeypatch.setattr(sweeping, "close_old_connections", found.set)
+    worker = celery.Celery()
+    worker.amqp.queues.select(queues)
+    sweeping.start(sender=SimpleNamespace(app=worker))
+    try:
+        assert found.wait(60)
+    finally:
+        ended()
+    assert passes == ["sweep", "checks"][: 1 + swept]
 
 
 @pytest.mark.django_db
@@ -82,7 +127,7 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
         with guard:
             running += 1
             most = max(most, running)
-        go_on.wait(5)
+        go_on.wait(60)
         with guard:
             running -= 1
             drained += 1
@@ -99,6 +144,6 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
         tasks.judge_waiting()
     go_on.set()
     for thread in busy:
-        thread.join(5)
+        thread.join(60)
     assert most == 2
     assert drained > 2

@@ -13,7 +13,7 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.parsing import to_plain
-from tests.handoffs.support import NOT_JSON, circular, judged, payload, submit
+from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -119,3 +119,24 @@ def test_what_a_draft_would_do_in_shadow_is_counted(tenant: Tenant) -> None:
     strictness.save(tenant=tenant, base_version=0, rows=strictness.from_plain(table(mode="shadow")), actor="a")
     assert tried(tenant, table(mode="shadow", token_budget=10)).flips == {"accepted>rejected": 1}
     assert tried(tenant, table(mode="shadow")).flips == {}
+
+
+def test_a_rare_flip_is_listed_beside_a_frequent_one(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "MOST_SHOWN", 2)
+    monkeypatch.setattr(trials, "MOST_OF_A_FLIP", 1)
+    judged(tenant, held())
+    for _ in range(3):
+        judged(tenant, payload())
+    trial = tried(tenant, table(token_budget=30, approval_length=9))
+    assert sum(trial.flips.values()) == 4
+    assert len({(row["before"], row["after"]) for row in trial.changed}) == 2
+
+
+def test_a_stopped_trial_is_left_by_its_worker(tenant: Tenant) -> None:
+    judged(tenant, payload())
+    trial = trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=table(), base_version=0, actor="ada")
+    assert trials.cancel(tenant=tenant, pk=trial.pk, actor="bob")
+    assert not trials.cancel(tenant=tenant, pk=trial.pk, actor="bob")
+    assert trials.run_waiting() == 0
+    stopped = trials.get(tenant, trial.pk)
+    assert (stopped.judged, stopped.error) == (0, "bob stopped it.")

@@ -5,7 +5,9 @@ from handoffaudit.policy.parsing import to_plain
 
 REST = {
     "mode": "enforce",
-    "layers": dict.fromkeys(("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules"), True),
+    "layers": dict.fromkeys(
+        ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules", "semantic", "critique"), True
+    ),
     "token_budget": 2000,
     "approval_length": 5,
     "recommended_length": 10,
@@ -20,6 +22,15 @@ REST = {
     "auto_escalate_on_critical": True,
     "min_severity_to_remediate": "error",
     "hold_limit_hours": 24,
+    "four_eyes": False,
+    "fail_mode": "open",
+    "objective_confidence": 0.0,
+    "critique": "outputs",
+    "critique_notional_usd": 50_000.0,
+    "critique_score_floor": 0.5,
+    "critique_model": "fast",
+    "critique_max_usd": 0.10,
+    "critique_threshold": 0.6,
 }
 STRICTNESS = {
     "customer_info": "strict",

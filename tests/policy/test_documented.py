@@ -14,12 +14,12 @@ from handoffaudit.validation.config import TypePolicy
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("kind", [Kind.RULES, Kind.SCHEMAS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("kind", [Kind.RULES, Kind.SCHEMAS, Kind.PROMPTS], ids=lambda kind: kind.value)
 def test_the_example_of_the_page(kind: Kind) -> None:
     example = re.search(r"-d '(\{.*?\})'", (DOCS / f"{kind.value}.md").read_text(), re.DOTALL)
     assert example is not None
     (row,) = KINDS[kind].from_plain(json.loads(example[1]))
-    assert KINDS[kind].name_of(row) in ("deals", "deal_data")
+    assert KINDS[kind].name_of(row) in ("deals", "deal_data", "grounding type:deal_data")
 
 
 def test_the_page_of_strictness_names_every_field_with_its_default() -> None:

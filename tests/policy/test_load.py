@@ -53,14 +53,17 @@ def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
 
 
 def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, other_tenant: Tenant) -> None:
-    assert load(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0}
+    assert load(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0}
     assert load(tenant.pk).rules == ()
     rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
     row = TypeSchema("deal_data", claim_fields=("thesis", "layers.*.key_findings"))
     schemas.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     schemas.upsert_row(tenant=tenant, base_version=1, row=TypeSchema("other", claim_fields=()), actor="ada")
     config = load(tenant.pk)
-    assert (config.version, dict(config.versions)) == (0, {"strictness": 0, "rules": 1, "schemas": 2})
+    assert (config.version, dict(config.versions)) == (
+        0,
+        {"strictness": 0, "rules": 1, "schemas": 2, "prompts": 0},
+    )
     assert config.rules == tuple(sorted(examples(), key=lambda one: one.set_id))
     assert config.demands_for("deal_data").claim_fields == row.claim_fields
     assert config.demands_for("other").claim_fields == ()

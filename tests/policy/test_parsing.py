@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.parsing import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
 from handoffaudit.policy.values import MOST_ERRORS
+from handoffaudit.validation.asking.question import Role
 from handoffaudit.validation.config import (
     OPTIONAL_LAYERS,
     CircularPolicy,
+    CritiquePolicy,
     EvidencePolicy,
+    FailMode,
     GroundingPolicy,
     Mode,
     Strictness,
@@ -43,6 +46,15 @@ POLICIES = st.builds(
     auto_escalate_on_critical=st.booleans(),
     min_severity_to_remediate=st.sampled_from(Severity),
     hold_limit_hours=st.integers(1, 8760),
+    four_eyes=st.booleans(),
+    fail_mode=st.sampled_from(FailMode),
+    objective_confidence=st.floats(0, 1),
+    critique=st.sampled_from(CritiquePolicy),
+    critique_notional_usd=st.floats(0, 1e12),
+    critique_score_floor=st.floats(0, 1),
+    critique_model=st.sampled_from(Role),
+    critique_max_usd=st.floats(0, 100),
+    critique_threshold=st.floats(0, 1),
 )
 
 
@@ -79,6 +91,12 @@ WRONG: list[tuple[str, Any]] = [
     *[("auto_escalate_on_critical", value) for value in ("on", 1, None, "")],
     *[("min_severity_to_remediate", value) for value in ("fatal", 3, None)],
     *[("hold_limit_hours", value) for value in (0, 8761, 0.5)],
+    *[("fail_mode", value) for value in ("shut", True, None)],
+    *[("critique", value) for value in ("sometimes", False, None)],
+    *[("critique_model", value) for value in ("claude", None)],
+    *[("critique_notional_usd", value) for value in (-1, 1e13, "50,000", float("nan"), 10**400, True, None)],
+    *[("critique_max_usd", value) for value in (-0.01, 100.5, float("inf"), "0.1", None)],
+    *[(field, 1.5) for field in ("objective_confidence", "critique_score_floor", "critique_threshold")],
     *[("confidence_floor", value) for value in (-0.01, 1.01, float("nan"), float("inf"), "0.5", True, None)],
 ]
 

@@ -7,12 +7,15 @@ import pytest
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.policy.declared_edges import DeclaredEdges
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.kinds import KINDS, rules, schemas, strictness
 from handoffaudit.policy.models import Kind, PolicyVersion
+from handoffaudit.policy.prompt_rows import PromptRow
 from handoffaudit.policy.rule_sets import examples
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import Stale, Versions
+from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import TypePolicy
 
@@ -29,10 +32,24 @@ def a_type(number: int) -> TypePolicy:
     return TypePolicy("deal_data", token_budget=3000 + number)
 
 
-ROWS: dict[Kind, Callable[[int], Any]] = {Kind.STRICTNESS: a_type, Kind.RULES: a_set, Kind.SCHEMAS: a_schema}
+def a_prompt(number: int) -> PromptRow:
+    return PromptRow(Use.GROUNDING, f"Look for {number} things.", handoff_type="deal_data")
 
 
-@pytest.fixture(params=Kind, ids=lambda kind: kind.value)
+def an_edge(number: int) -> DeclaredEdges:
+    return DeclaredEdges("planner", (f"agent_{number}",))
+
+
+ROWS: dict[Kind, Callable[[int], Any]] = {
+    Kind.STRICTNESS: a_type,
+    Kind.RULES: a_set,
+    Kind.SCHEMAS: a_schema,
+    Kind.PROMPTS: a_prompt,
+    Kind.AGENTS: an_edge,
+}
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.value)
 def versions(request: pytest.FixtureRequest) -> Versions[Any]:
     return KINDS[request.param]
 
@@ -57,7 +74,7 @@ def test_a_save_is_a_new_version_of_its_kind_in_its_tenant(
     assert (saved.version, saved.changed_by, saved.note) == (1, "ada", "why")
     assert saved.row(versions.name_of(ROWS[versions.kind](1))) is not None
     assert versions.current(tenant) == saved
-    assert [one.current(tenant).version for one in KINDS.values() if one is not versions] == [0, 0]
+    assert [one.current(tenant).version for one in KINDS.values() if one is not versions] == [0] * (len(KINDS) - 1)
     assert versions.current(other_tenant).version == 0
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.target) == (f"{versions.kind.value}.save", "version 1")

@@ -24,16 +24,22 @@ Server("handoffaudit.wsgi:application", address="127.0.0.1", port=int(sys.argv[1
        workers=1, blocking_threads=16, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
 """
 WORKER = [
-    *(sys.executable, "-m", "celery", "-A", "handoffaudit.celery", "worker", "-P", "threads", "--concurrency", "2"),
-    *("--queues", "structural", "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
+    *(sys.executable, "-m", "celery", "-A", "handoffaudit.celery", "worker", "-P", "threads"),
+    *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
 ]
+ASKERS = 8
+
+# A person's settings and key are not for tests.
+NOT_FOR_TESTS = ("HANDOFFAUDIT_", "ANTHROPIC_")
 
 CLEAR = """
 from celery import current_app
 from django.db import connection
+from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, HourlyCount, HourlyTotal, Verdict
+asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
 with connection.cursor() as cursor:
-    for model in (Event, Finding, HandoffBody, Verdict, HourlyCount, HourlyTotal, Handoff):
+    for model in (*asked, Event, Finding, HandoffBody, Verdict, HourlyCount, HourlyTotal, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 current_app.control.purge()
 """
@@ -46,7 +52,7 @@ def free_port() -> int:
         return port
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> None:
+def eventually(condition: Callable[[], Any], seconds: float = 120, what: str = "") -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, what or f"not so within {seconds} s"
@@ -59,7 +65,7 @@ class Installation:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder = folder
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("HANDOFFAUDIT_")},
+            **{name: value for name, value in os.environ.items() if not name.startswith(NOT_FOR_TESTS)},
             "DJANGO_SETTINGS_MODULE": "handoffaudit.settings",
             "HANDOFFAUDIT_DATA": str(folder),
             "HANDOFFAUDIT_SECRET_KEY": "a key of the tests that protects nothing at all, and is long",
@@ -90,7 +96,7 @@ class Installation:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -102,7 +108,7 @@ class Installation:
         if url:
             with psycopg.connect(url) as server:
                 return server.execute(sql).fetchall()  # type: ignore[arg-type]
-        file = sqlite3.connect(self.folder / "handoffaudit.sqlite3", timeout=20)
+        file = sqlite3.connect(self.folder / "handoffaudit.sqlite3", timeout=120)
         try:
             return file.execute(sql).fetchall()
         finally:
@@ -132,14 +138,29 @@ class Installation:
             return False
 
     def worker(self) -> subprocess.Popen[bytes]:
-        return self.start(WORKER)
+        return self.start([*WORKER, "--queues", "structural", "--concurrency", "2"])
+
+    def asker(self) -> subprocess.Popen[bytes]:
+        """A worker of the queue that waits for the model."""
+        return self.start([*WORKER, "--queues", "semantic", "--concurrency", str(ASKERS)])
+
+    def set_model(self, url: str) -> None:
+        """The processes that start from now on ask a model there, and lose patience soon."""
+        self.environment |= {
+            "ANTHROPIC_API_KEY": "sk-of-the-tests",
+            "ANTHROPIC_BASE_URL": url,
+            "HANDOFFAUDIT_MODEL_SECONDS": "3",
+            "HANDOFFAUDIT_MODEL_TRIES": "1",
+            "HANDOFFAUDIT_MODEL_CONCURRENCY": str(ASKERS),
+            "HANDOFFAUDIT_MODEL_BREAKER_SECONDS": "2",
+        }
 
     def log(self) -> str:
         path = self.folder / "processes.log"
         return path.read_text()[-4000:] if path.exists() else ""
 
     def client(self) -> httpx.Client:
-        return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.key}"}, timeout=30)
+        return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     def wake(self, times: int) -> None:
         self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({waking.TASK!r})")
@@ -156,7 +177,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     """At once, with all that it started: no time to tidy up."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
 
 
 class OwnRedis:

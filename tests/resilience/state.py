@@ -27,7 +27,7 @@ print(json.dumps({
 
 
 def assert_all_are_judged_once(installation: Installation, number: int) -> None:
-    eventually(lambda: installation.waiting() == 0, 25, installation.log())
+    eventually(lambda: installation.waiting() == 0, what=installation.log())
     found = json.loads(installation.run(LOOK))
     assert found == {
         "states": {"accepted": number},

@@ -29,7 +29,7 @@ def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> s
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
         env=clean_environment(**{"HANDOFFAUDIT_DATA": str(folder)} | env),
     )
 
@@ -66,7 +66,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def wait_for(true: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(true: Callable[[], object], seconds: float = 120.0) -> None:
     until = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < until, "it did not happen in time"
@@ -103,7 +103,7 @@ class Up:
         return self._err.read_text()
 
     def wait_ready(self) -> "Up":
-        wait_for(lambda: "Ready in" in self.out or self.process.poll() is not None, 60)
+        wait_for(lambda: "Ready in" in self.out or self.process.poll() is not None)
         assert self.process.poll() is None, self.err
         return self
 
@@ -125,7 +125,7 @@ class Up:
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(20)
+        return self.process.wait(120)
 
 
 def role(pid: int) -> str:
@@ -166,5 +166,5 @@ def client(running: Up) -> Iterator[httpx.Client]:
     """With a new key that may do everything."""
     made = run("key", "create", "tests", "--scopes", "ingest,read,review,admin", folder=running.folder)
     headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
-    with httpx.Client(base_url=running.address, headers=headers, timeout=20) as client:
+    with httpx.Client(base_url=running.address, headers=headers, timeout=60) as client:
         yield client

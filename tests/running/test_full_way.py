@@ -72,7 +72,7 @@ class Full:
             process.terminate()
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(120)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -88,7 +88,7 @@ def full(environment: dict[str, str]) -> Iterator[Full]:
         full.start("web", **{"8000": str(full.port), "0.0.0.0": "127.0.0.1"})  # noqa: S104 -- replaced
         full.start("worker")
         full.start("worker")
-        wait_for(lambda: answers(f"http://127.0.0.1:{full.port}/readyz"), 30)
+        wait_for(lambda: answers(f"http://127.0.0.1:{full.port}/readyz"))
         yield full
     finally:
         full.stop()
@@ -124,7 +124,7 @@ def test_an_import_over_http_is_judged_while_a_worker_is_killed(full: Full, tmp_
     assert json.loads(again.stdout)["already_there"] == 2000
     with psycopg.connect(full.environment["DATABASE_URL"], autocommit=True) as database:
         waiting = "SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating')"
-        wait_for(lambda: database.execute(waiting).fetchone() == (0,), 60)
+        wait_for(lambda: database.execute(waiting).fetchone() == (0,))
         assert database.execute("SELECT count(*), count(DISTINCT handoff_id) FROM handoffs_verdict").fetchone() == (
             2000,
             2000,
@@ -148,6 +148,14 @@ def test_secrets_have_no_default_and_every_service_is_checked() -> None:
     assert "${HANDOFFAUDIT_SECRET_KEY:?" in text
     assert "${POSTGRES_PASSWORD:?" in text
     assert [name for name, service in SERVICES.items() if "healthcheck" not in service] == ["prepare"]
+
+
+def test_what_is_set_of_the_model_reaches_its_worker() -> None:
+    asker = SERVICES["asker"]
+    assert "${HANDOFFAUDIT_MODEL_CONCURRENCY:-32}" in asker["command"]
+    # No value: compose takes it from where it is started, and leaves it out where it is not set there.
+    given = [name for name, value in asker["environment"].items() if value is None]
+    assert {"ANTHROPIC_BASE_URL", "HANDOFFAUDIT_MODEL_CONCURRENCY", "HANDOFFAUDIT_MODEL_DAILY_USD"} <= set(given)
 
 
 def test_the_image_runs_as_nobody_special() -> None:

@@ -40,7 +40,7 @@ def test_a_killed_import_is_finished_by_doing_it_again(tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(lambda: handoffs(folder) >= 1000, 60)
+    wait_for(lambda: handoffs(folder) >= 1000)
     first.kill()
     assert first.wait() == -signal.SIGKILL
     before = handoffs(folder)
@@ -64,12 +64,12 @@ def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start,
         env=clean_environment(HANDOFFAUDIT_DATA=str(folder)),
         stdout=subprocess.DEVNULL,
     )
-    wait_for(lambda: handoffs(folder) >= 500, 60)
+    wait_for(lambda: handoffs(folder) >= 500)
     time.sleep(0.3)
     os.kill(up.worker(), signal.SIGKILL)
-    assert importing.wait(60) == 0
+    assert importing.wait(300) == 0
     query = "SELECT count(*) FROM handoffs_handoff WHERE state IN ('received', 'validating')"
     with closing(sqlite3.connect(folder / "handoffaudit.sqlite3")) as database:
-        wait_for(lambda: database.execute(query).fetchone()[0] == 0, 90)
+        wait_for(lambda: database.execute(query).fetchone()[0] == 0)
         assert database.execute("SELECT count(*) FROM handoffs_verdict").fetchone()[0] == number
     assert run("recount", "--check", folder=folder).returncode == 0

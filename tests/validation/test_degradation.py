@@ -53,7 +53,7 @@ def judged_apart(documents: list[Any], folder: Path, before: str = "") -> list[A
         text=True,
         check=False,
         cwd=folder,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

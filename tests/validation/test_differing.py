@@ -1,7 +1,7 @@
 """What differs between two documents, and how much of it is said."""
 
 import copy
-import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ from hypothesis import given, settings
 
 from handoffaudit.validation.differing import Difference, difference
 from handoffaudit.validation.repair.editing import placed, renamed, without
+from tests.elapsed import grows_linearly
 
 from .support import PAYLOAD, payload
 from .test_properties import OBJECTS
@@ -60,17 +61,15 @@ def test_any_two_documents(before: dict[str, Any], after: dict[str, Any]) -> Non
     assert bool(difference(before, after).changes) == bool(difference(after, before).changes)
 
 
-def test_large_documents_are_bounded_in_time() -> None:
-    def nested(leaf: str) -> list[Any]:
-        value: list[Any] = [leaf] * 100_000
+def test_large_documents_take_time_in_proportion() -> None:
+    def nested(leaf: str, leaves: int) -> list[Any]:
+        value: list[Any] = [leaf] * leaves
         for _ in range(60):
             value = [value, 1]
         return value
 
-    started = time.perf_counter()
-    difference(nested("x" * 10), nested("y" * 10))
-    difference({str(number): number for number in range(100_000)}, {})
-    assert time.perf_counter() - started < 5
+    assert grows_linearly(lambda n: partial(difference, nested("x" * 10, n), nested("y" * 10, n)), 6250)
+    assert grows_linearly(lambda n: partial(difference, {str(number): number for number in range(n)}, {}), 6250)
 
 
 def test_edits_leave_what_they_are_given() -> None:

@@ -1,8 +1,9 @@
 """From raw bytes to the outcome, one file per code of the catalogue.
 
-`<code>.json`, and `<code>--<variant>.json` for more of the same. Each holds what was sent and what came of it. After a
-wanted change, `REGENERATE_GOLDENS=1 pytest tests/validation/test_goldens.py` writes the `expected` parts anew: read
-the difference before committing it.
+`<code>.json`, and `<code>--<variant>.json` for more of the same. Each holds what was sent and what came of it. Under
+`model` stands what a language model says to each use, as its text, or why it cannot be asked. After a wanted change,
+`REGENERATE_GOLDENS=1 pytest tests/validation/test_goldens.py` writes the `expected` parts anew: read the difference
+before committing it.
 """
 
 import json
@@ -13,12 +14,15 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.business_rules import parse_sets
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
+    CritiquePolicy,
     Demands,
     EvidencePolicy,
+    FailMode,
     GroundingPolicy,
     Mode,
     Strictness,
@@ -30,7 +34,7 @@ from handoffaudit.validation.formats import payload, read
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.handoff_files import write_handoff
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, History, Subject
 from handoffaudit.validation.pipeline import decide, run
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope
@@ -41,6 +45,9 @@ FOLDER = Path(__file__).parent / "goldens"
 FILES = sorted(FOLDER.glob("*.json"))
 ENUMS = {
     "circular_policy": CircularPolicy,
+    "critique": CritiquePolicy,
+    "critique_model": Role,
+    "fail_mode": FailMode,
     "evidence": EvidencePolicy,
     "grounding": GroundingPolicy,
     "mode": Mode,
@@ -57,6 +64,19 @@ class Listing:
 
     def exists(self, path: str) -> bool:
         return path in self.paths
+
+
+class Scripted:
+    """A model that says to each use what is written in the golden, or cannot be asked for the reason given there."""
+
+    def __init__(self, by_use: dict[str, Any]) -> None:
+        self.by_use = by_use
+
+    def ask(self, question: Question) -> Answer:
+        told = self.by_use[question.use]
+        if isinstance(told, dict):
+            raise Unavailable(Reason(told["unavailable"]), told["detail"], status=told.get("status"))
+        return Answer(question.read(told), told, "golden-model", 0.001, 12.0)
 
 
 def demanded(given: dict[str, Any]) -> Demands:
@@ -89,7 +109,9 @@ def outcome_of(golden: dict[str, Any]) -> dict[str, Any]:
             files=None if files is None else Listing(files),
             demands=demanded(golden.get("demands", {})),
             known_agents=frozenset(golden["known_agents"]) if "known_agents" in golden else None,
+            model=Scripted(golden["model"]) if "model" in golden else None,
         ),
+        layers=(*LAYERS, *MODEL_LAYERS) if "model" in golden else None,
         validation_id="v",
         now=lambda: NOW,
         monotonic=lambda: 0.0,

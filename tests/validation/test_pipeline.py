@@ -9,7 +9,8 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, History, Subject
-from handoffaudit.validation.pipeline import decide, score
+from handoffaudit.validation.pipeline import decide
+from handoffaudit.validation.scoring import score
 from handoffaudit.validation.verdict import verdict_to_dict
 
 from .support import judge, payload, universal
@@ -137,6 +138,7 @@ def test_the_verdict_as_json() -> None:
         "semantic_issues",
         "issues",
         "claims",
+        "critique",
         "quality_score",
         "mode",
         "would_decide",
@@ -150,6 +152,9 @@ def test_the_verdict_as_json() -> None:
         "policy_version",
         "policy_versions",
         "validator_model",
+        "prompts",
+        "pending",
+        "unverified",
         "validated_at",
         "duration_ms",
     ]

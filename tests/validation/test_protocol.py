@@ -148,7 +148,7 @@ def test_strictness() -> None:
 def test_a_result_has_defaults() -> None:
     result = HandoffResult(True, ValidationStrictness.LENIENT)
     assert (result.structural_issues, result.semantic_issues, result.validator_model) == ([], [], None)
-    assert datetime.now(UTC) - result.validated_at < timedelta(seconds=5)
+    assert datetime.now(UTC) - result.validated_at < timedelta(seconds=60)
 
 
 def test_a_payload_made_without_validation_is_caught() -> None:

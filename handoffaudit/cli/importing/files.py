@@ -6,8 +6,9 @@ import sys
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 import orjson
 
@@ -18,6 +19,8 @@ from handoffaudit.cli.stop import Stop
 LONGEST = 64 * 1024 * 1024
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
+CHUNK = 1024 * 1024
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,20 @@ class Source:
         return self._counted.count
 
     def pieces(self) -> Iterator[Piece]:
+        yield from self._told(self._pieces())
+
+    def chunks(self) -> Iterator[bytes]:
+        """The content, unpacked, as it comes."""
         try:
-            yield from self._pieces()
+            yield from self._told(iter(partial(self._stream.read, CHUNK), b""))
+        finally:
+            if self.path != STANDARD_INPUT:
+                self._bottom.close()
+
+    def _told(self, read: Iterator[Read]) -> Iterator[Read]:
+        """What goes wrong while reading is said as commands say it."""
+        try:
+            yield from read
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise Stop(f"{self.name} is damaged ({error}): what came before the damage is stored.") from error
         except OSError as error:

@@ -12,29 +12,30 @@ WIDTH = 28
 class Progress:
     """`size`: bytes to read in all; 0 where nobody knows (standard input)."""
 
-    def __init__(self, size: int, *, show: bool = True, out: TextIO | None = None) -> None:
+    def __init__(self, size: int, *, show: bool = True, out: TextIO | None = None, noun: str = "documents") -> None:
         self._size = size
         self._out = out or sys.stderr
         self._show = show
+        self._noun = noun
         self._bar = self._out.isatty()
         self._began = time.monotonic()
         self._next = self._began + (0 if self._bar else LINE_SECONDS)
 
-    def update(self, documents: int, read_bytes: int) -> None:
+    def update(self, number: int, read_bytes: int) -> None:
         now = time.monotonic()
         if not self._show or now < self._next:
             return
         self._next = now + (BAR_SECONDS if self._bar else LINE_SECONDS)
-        self._draw(documents, read_bytes, now)
+        self._draw(number, read_bytes, now)
 
-    def finish(self, documents: int) -> None:
+    def finish(self, number: int) -> None:
         if self._show and self._bar:
-            self._draw(documents, self._size, time.monotonic())
+            self._draw(number, self._size, time.monotonic())
             self._out.write("\n")
 
-    def _draw(self, documents: int, read_bytes: int, now: float) -> None:
+    def _draw(self, number: int, read_bytes: int, now: float) -> None:
         seconds = max(now - self._began, 0.001)
-        said = f"{documents:,} documents · {documents / seconds:,.0f}/s"
+        said = f"{number:,} {self._noun} · {number / seconds:,.0f}/s"
         if self._size:
             share = min(read_bytes / self._size, 1.0)
             left = f" · {_clock(seconds / share - seconds)} left" if 0 < share < 1 else ""

@@ -19,27 +19,65 @@ LONGEST_WAIT_ASKED = 300.0
 BUSY = {429, 502, 503, 504}
 
 
-class Remote:
-    """Sending again is safe: each item has its id, and the server knows what it has."""
+class Server:
+    """Requests to a server, made again where it is busy or away."""
 
     def __init__(self, url: str, key: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.")
         self._url = url.rstrip("/")
-        self._path = f"{parts.path.rstrip('/')}/api/v1/handoffs"
+        self._base = f"{parts.path.rstrip('/')}/api/v1"
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         self._connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
         self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def post(self, path: str, body: bytes, kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
+        """Status and answer; `path` is below the API's own. Raises `Stop` where another try would not help."""
+        sent = {**self._headers, "Content-Type": kind, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        pause = FIRST_PAUSE
+        for last in (False,) * (TRIES - 1) + (True,):
+            try:
+                self._connection.request("POST", self._base + path, body, sent)
+                response = self._connection.getresponse()
+                status, said, asked = response.status, response.read(), response.headers.get("Retry-After")
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if last:
+                    raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
+            else:
+                if status not in BUSY:
+                    return status, self._checked(status, said)
+                if last:
+                    raise Stop(f"{self._url} is busy ({why(status, _parsed(said))}): import again later.", 1)
+                pause = max(pause, _seconds(asked))
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+    def _checked(self, status: int, said: bytes) -> dict[str, Any]:
+        parsed = _parsed(said)
+        if status in {401, 403} and "issues" not in parsed:
+            raise Stop(f"{self._url} refuses the key ({why(status, parsed)}): give one with the scope ingest.", 1)
+        if status == 404 or not parsed:
+            raise Stop(f"{self._url} answers with {status} and is no handoffaudit: check --url.", 1)
+        return parsed
+
+
+class Remote(Server):
+    """Sending again is safe: each item has its id, and the server knows what it has."""
 
     def send(self, items: Sequence[Item]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         together = [(at, item) for at, item in enumerate(items) if not item.raw]
         if together:
             body = b"\n".join(item.sent for _, item in together)
-            status, said = self._post(f"{self._path}/batch", body, "application/x-ndjson")
+            status, said = self.post("/handoffs/batch", body, "application/x-ndjson")
             if status != 200:
-                raise Stop(f"{self._url} does not take the batch ({_why(status, said)}).", 1)
+                raise Stop(f"{self._url} does not take the batch ({why(status, said)}).", 1)
             for (at, _), one in zip(together, said["items"], strict=True):
                 answers[at] = _answer(one["status"], one)
         for at, item in enumerate(items):
@@ -51,40 +89,8 @@ class Remote:
         query = {"handoff_id": item.handoff_id}
         if isinstance(item.beside.get("format"), str):
             query["format"] = item.beside["format"]
-        status, said = self._post(f"{self._path}?{urlencode(query, quote_via=quote)}", item.sent, "application/json")
+        status, said = self.post(f"/handoffs?{urlencode(query, quote_via=quote)}", item.sent, "application/json")
         return _answer(status, said)
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _post(self, path: str, body: bytes, kind: str) -> tuple[int, dict[str, Any]]:
-        pause = FIRST_PAUSE
-        for last in (False,) * (TRIES - 1) + (True,):
-            try:
-                self._connection.request("POST", path, body, {**self._headers, "Content-Type": kind})
-                response = self._connection.getresponse()
-                status, said, asked = response.status, response.read(), response.headers.get("Retry-After")
-            except (OSError, http.client.HTTPException) as error:
-                self._connection.close()
-                if last:
-                    raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
-            else:
-                if status not in BUSY:
-                    return status, self._checked(status, said)
-                if last:
-                    raise Stop(f"{self._url} is busy ({_why(status, _parsed(said))}): import again later.", 1)
-                pause = max(pause, _seconds(asked))
-            time.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
-        raise AssertionError("unreachable")
-
-    def _checked(self, status: int, said: bytes) -> dict[str, Any]:
-        parsed = _parsed(said)
-        if status in {401, 403} and "issues" not in parsed:
-            raise Stop(f"{self._url} refuses the key ({_why(status, parsed)}): give one with the scope ingest.", 1)
-        if status == 404 or not parsed:
-            raise Stop(f"{self._url} answers with {status} and is no handoffaudit: check --url.", 1)
-        return parsed
 
 
 def _parsed(said: bytes) -> dict[str, Any]:
@@ -101,7 +107,7 @@ def _answer(status: int, said: dict[str, Any]) -> Answer:
     return Answer(status, why=f"{status} {said.get('title', '')}".strip(), remedy=said.get("detail", ""))
 
 
-def _why(status: int, said: dict[str, Any]) -> str:
+def why(status: int, said: dict[str, Any]) -> str:
     return ": ".join(part for part in (str(status), said.get("title", ""), said.get("detail", "")) if part).rstrip(".")
 
 

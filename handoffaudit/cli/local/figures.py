@@ -7,6 +7,7 @@ from typing import Any
 
 from handoffaudit.evaluation.judging import Judged
 from handoffaudit.validation.paths import at
+from handoffaudit.validation.text import counted
 
 # Heading, the figure's name, and how it is written.
 COLUMNS = (
@@ -43,6 +44,26 @@ def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 def _written(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
+
+
+def located(path: str, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """For each group of traces a table of the ways to say where the mistake is; the last four are guesses."""
+    if not groups:
+        yield f"\n{Path(path).name}: holds no traces whose mistake is known"
+    for name, group in groups.items():
+        told = "" if name == "all" else f", {name}"
+        yield (
+            f"\n{Path(path).name}{told}: {counted(group['chats'], 'failed trace')}, "
+            f"{counted(group['handoffs'], 'handoff')}; in {group['mistake_in_a_handoff']:,} the mistake is in a handoff"
+        )
+        first = max(map(len, group["methods"]))
+        headings = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2", "flags")
+        yield "  ".join([f"  {'the first flag is':<{first}}", *headings])
+        for method, one in group["methods"].items():
+            shares = [one["near"], one["exact"], one["agent"], one["exact_within"][2], one["exact_within"][3]]
+            cells = [*(f"{share:.3f}" for share in [*shares, one["near_within"][2]]), f"{one['flags_per_chat']:.1f}"]
+            padded = [f"{cell:>{len(heading)}}" for cell, heading in zip(cells, headings, strict=True)]
+            yield "  ".join([f"  {method:<{first}}", *padded])
 
 
 def wrong(path: str, judged: Iterable[Judged]) -> Iterator[str]:

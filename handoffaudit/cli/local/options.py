@@ -3,7 +3,7 @@
 import click
 
 # Written out, since to ask the core for them would load it for --help; a test holds them against it.
-FORMATS = ("universal", "output", "payload", "delegation", "handoff-file")
+FORMATS = ("universal", "output", "payload", "claude-code", "delegation", "handoff-file")
 format_option = click.option(
     "--format", "form", type=click.Choice(FORMATS), help="The documents are bare, and in this format."
 )
@@ -14,7 +14,7 @@ policy_option = click.option(
     "--policy",
     metavar="FILE",
     multiple=True,
-    help="Judge by this policy, as GET /api/v1/strictness, /rules or /schemas answers it; once for each.",
+    help="Judge by this policy, as GET /api/v1/strictness, /rules, /schemas or /prompts answers it; once for each.",
 )
 root_option = click.option(
     "--root",

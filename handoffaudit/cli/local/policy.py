@@ -20,7 +20,8 @@ LARGEST = 16 * 1024 * 1024
 
 
 def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfig:
-    """Each file is the answer of `GET /strictness`, `/rules` or `/schemas`; `strictness` overrides all types' own."""
+    """Each file is the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`; `strictness` overrides all
+    types' own."""
     config = _with_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
         given = _loaded(path)
@@ -39,10 +40,14 @@ def _kind_of(path: str, given: dict[str, Any]) -> Added:
         return _rules
     rows = given.get("rows")
     if not isinstance(rows, list):
-        raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas) nor "sets" (rules).')
-    return (
-        _schemas if any(isinstance(row, dict) and row.keys() & {"schema", "claim_fields"} for row in rows) else _table
-    )
+        raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
+    if not rows:
+        # Of no schema and no prompt: a strictness table always has a row.
+        return lambda config, given: config
+    fields = {field for row in rows if isinstance(row, dict) for field in row}
+    if fields & {"schema", "claim_fields"}:
+        return _schemas
+    return _prompts if fields & {"use", "text"} else _table
 
 
 def _table(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
@@ -71,6 +76,13 @@ def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfi
         schemas={row.handoff_type: row.schema for row in rows if row.schema},
         claim_fields={row.handoff_type: row.claim_fields for row in rows if row.claim_fields is not None},
     )
+
+
+def _prompts(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
+    from handoffaudit.policy.prompt_rows import in_force
+    from handoffaudit.policy.prompt_rows import parse_rows as parse_prompts
+
+    return replace(config, prompts=in_force(parse_prompts(given["rows"]), str(int(given.get("version", 0)))))
 
 
 def _all_of(config: ValidationConfig, strictness: Strictness) -> ValidationConfig:

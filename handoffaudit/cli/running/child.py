@@ -42,13 +42,32 @@ def load_application(target: str, *_: Any, **__: Any) -> Callable[..., Any]:
 
 
 def worker() -> None:
+    work("structural", WORKER_THREADS)
+
+
+def asker() -> None:
+    """Beside the worker where a model is configured: it waits for the model and leaves the processor alone."""
+    import django
+    from django.conf import settings
+
+    import handoffaudit.celery  # noqa: F401 -- names the settings
+
+    django.setup()
+    from handoffaudit.handoffs import checks
+
+    # It is the only one: what still stands is of one that is gone, and a claim lasts for minutes.
+    checks.end_claims()
+    work("semantic", settings.MODEL_CONCURRENCY)
+
+
+def work(queue: str, threads: int) -> None:
     from handoffaudit.celery import app
 
     # Said of every worker that root starts; this one reads no messages but our own, as JSON.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     app.start(
         [
-            *("--quiet", "worker", "--pool", "threads", "--concurrency", str(WORKER_THREADS), "--queues", "structural"),
+            *("--quiet", "worker", "--pool", "threads", "--concurrency", str(threads), "--queues", queue),
             *("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"),
         ]
     )
@@ -60,7 +79,7 @@ def main(arguments: list[str]) -> None:
     if role == "web":
         web(place[0], int(place[1]))
     else:
-        worker()
+        {"worker": worker, "asker": asker}[role]()
 
 
 if __name__ == "__main__":

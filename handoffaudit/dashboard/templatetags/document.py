@@ -23,3 +23,9 @@ def readable(text: str) -> str:
 def as_value(value: Any) -> str:
     """A JSON value in at most a few lines; a text as it stands."""
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
+
+
+@register.filter
+def duration(milliseconds: float) -> str:
+    """`0.12 ms`, `13.0 s`."""
+    return f"{milliseconds:.2f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from handoffaudit.dashboard.readable import readable
+from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
 
 register = Library()
@@ -27,6 +28,7 @@ STATE_TONES = {
     "superseded": "quiet",
 }
 SEVERITY_TONES = {"info": "quiet", "warning": "wait", "error": "bad", "critical": "bad"}
+_GRAVEST_FIRST = ("critical", "error", "warning", "info")
 
 
 @register.inclusion_tag("components/state.html")
@@ -58,10 +60,14 @@ def _code(value: str, level: str = "") -> dict[str, str]:
 
 @register.inclusion_tag("components/codes.html")
 def codes(values: Iterable[str], shown: int = 2) -> dict[str, Any]:
-    every = [_code(value) for value in values]
     # The gravest first: a list row has room for few of them.
-    every.sort(key=lambda item: ("critical", "error", "warning", "info").index(item["severity"]))
+    every = [_code(value) | ({"tone": "quiet"} if value == UNVERIFIED else {}) for value in sorted(values, key=gravity)]
     return {"codes": every[:shown], "more": every[shown:]}
+
+
+def gravity(value: str) -> int:
+    """Where a code stands among a row's. What was not checked is said last: without a key nearly every row has it."""
+    return len(_GRAVEST_FIRST) if value == UNVERIFIED else _GRAVEST_FIRST.index(entry_of(value).severity.value)
 
 
 @register.filter

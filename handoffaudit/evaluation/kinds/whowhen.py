@@ -7,7 +7,7 @@ chats failed, so that what came after may carry the mistake on.
 from collections.abc import Iterable
 from typing import Final
 
-from handoffaudit.evaluation.items import Beside, Item, Label, Line, payload
+from handoffaudit.evaluation.items import Beside, Item, Label, Line, Mistake, payload
 from handoffaudit.evaluation.kinds.turns import Block, blocks_of, borders_of, said
 from handoffaudit.validation.record import Envelope
 
@@ -28,7 +28,7 @@ def items(line: Line, beside: Beside) -> Iterable[Item]:
             document=payload(
                 block.agent, str(last.get("to") or border.after.agent), str(last["kind"]), {"text": block.text}, chain
             ),
-            label=Label(_faulty(block, mistake)),
+            label=Label(_faulty(block, mistake), mistake=_mistake(line, block, mistake)),
             envelope=Envelope(
                 context={"question": line["question"], "earlier": said(border.earlier)},
                 trace_id=trace_id,
@@ -41,3 +41,11 @@ def _faulty(block: Block, mistake: int) -> bool | None:
     if mistake in block.steps:
         return True
     return False if block.steps[-1] < mistake else None
+
+
+def _mistake(line: Line, block: Block, mistake: int) -> Mistake:
+    return Mistake(
+        distance=min(abs(step - mistake) for step in block.steps),
+        by_culprit=block.agent == line.get("mistake_agent"),
+        group=str(line.get("split") or ""),
+    )

@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
             name='PolicyVersion',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('strictness', 'Strictness'), ('rules', 'Rules'), ('schemas', 'Schemas')], max_length=20)),
+                ('kind', models.CharField(choices=[('strictness', 'Strictness'), ('rules', 'Rules'), ('schemas', 'Schemas'), ('prompts', 'Prompts')], max_length=20)),
                 ('number', models.PositiveIntegerField()),
                 ('content', models.TextField()),
                 ('changed_by', models.CharField(max_length=200)),

@@ -5,7 +5,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.formats import delegation, handoff_file, output, payload, universal
+from handoffaudit.validation.formats import claude_code, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.base import Format
 from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
 from handoffaudit.validation.issues import Issue
@@ -16,7 +16,7 @@ from handoffaudit.validation.text import closest, shown
 __all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
 
 # asked in this order when a submission does not name its format
-FORMATS: tuple[Format, ...] = (universal, output, payload, delegation, handoff_file)
+FORMATS: tuple[Format, ...] = (universal, output, payload, claude_code, delegation, handoff_file)
 BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
 
 

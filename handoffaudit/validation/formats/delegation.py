@@ -11,6 +11,7 @@ from handoffaudit.validation.formats.base import (
     Reference,
     Seal,
     Section,
+    entries,
     envelope_fields,
     id_issues,
     obj,
@@ -28,6 +29,7 @@ SOURCE_LEADS_CHAIN: Final = False
 TARGET: Final = "orchestrator"
 TYPE: Final = "delegation"
 DELEGATION_TOOLS: Final = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
+LAUNCHED: Final = "async_launched"
 
 _CALL_BASICS: Basics = {("tool",): "object", ("tool", "name"): "string", ("sessionId",): "string"}
 _HOOK_BASICS: Basics = {
@@ -55,7 +57,20 @@ class Delegation:
     @property
     def applicable(self) -> bool:
         """Whether there is an objective to hold a deliverable against: a delegation tool, a prompt and a result."""
-        return self.tool in DELEGATION_TOOLS and bool(self.prompt) and self.result not in (None, "", [], {})
+        given = self.deliverable not in (None, "", [], {}) and not self.launched
+        return self.tool in DELEGATION_TOOLS and bool(self.prompt) and given
+
+    @property
+    def launched(self) -> bool:
+        """Whether the result says no more than that the agent has begun, in the background."""
+        return obj(self.result).get("status") == LAUNCHED
+
+    @property
+    def deliverable(self) -> Any:
+        """The text that the agent wrote where the result is that of Claude Code, else the result."""
+        content = entries(obj(self.result).get("content"))
+        texts = [part["text"] for part in map(obj, content) if isinstance(part.get("text"), str)]
+        return "\n\n".join(texts) if texts else self.result
 
 
 def delegation(document: Document) -> Delegation:

@@ -1,20 +1,19 @@
 """Reports of what was found where an agent's handoff file was expected: the file, or why it can't be used."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from enum import StrEnum
 from typing import Any, Final
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.shape import Shape
-from handoffaudit.validation.handoff_block import MARK, read_block
+from handoffaudit.validation.handoff_block import MARK, read_block, why_no_block
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import clean_or_empty, shown
 
 FILE_BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
 FILE_SHAPE: Final = Shape("handoff-file", FILE_BASICS)
@@ -52,13 +51,30 @@ class Fallback(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FileFinding:
     """What a report amounts to. `content` is the handoff's object, empty where there is none; `issues` say why the file
-    can't be used. `reason` and `fallback` are None where the file is good; `fallback`, too, where there is no text."""
+    can't be used, and then `source` is never the file. `reason` and `fallback` are None where the file is good;
+    `fallback`, too, where there is no text; `no_block` says what the text lacks. `wrong_path`: the nearest of the files
+    of that name found elsewhere."""
 
     content: dict[str, Any]
     source: Source
     reason: Reason | None = None
     fallback: Fallback | None = None
     issues: tuple[Issue, ...] = ()
+    no_block: str = ""
+
+    @property
+    def wrong_path(self) -> str:
+        return next((issue.metadata["wrong_path"] for issue in self.issues if "wrong_path" in issue.metadata), "")
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the file can't be used and how the fallback went: none, one or both."""
+        return tuple(str(one) for one in (self.reason, self.fallback) if one is not None)
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the phase should block: nothing tells how it ended."""
+        return self.reason is not None and self.fallback is not Fallback.OK
 
 
 def judge_report(report: Mapping[str, Any]) -> FileFinding:
@@ -70,8 +86,8 @@ def judge_report(report: Mapping[str, Any]) -> FileFinding:
         return found
     block = read_block(text)
     if block is None:
-        return FileFinding(found.content, Source.TEXT_FALLBACK, found.reason, Fallback.FAILED, found.issues)
-    return FileFinding(block, Source.TEXT_FALLBACK, found.reason, Fallback.OK, found.issues)
+        return replace(found, fallback=Fallback.FAILED, no_block=why_no_block(text))
+    return replace(found, content=block, fallback=Fallback.OK)
 
 
 def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
@@ -91,8 +107,10 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
 
 def _file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
     content = file.get("content")
-    if file.get("exists") is not True or content is None:
-        return _unusable(Reason.FILE_MISSING, {}, _missing(report))
+    if file.get("exists") is not True:
+        return _unusable(Reason.FILE_MISSING, {}, _missing(report, _said(file)))
+    if content is None:
+        return _unusable(Reason.JSON_PARSE_ERROR, {}, _not_read(report, _said(file)))
     if isinstance(content, str):
         parsed, issue = _parsed(content)
         if issue:
@@ -100,6 +118,10 @@ def _file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
         content = parsed
     elif deeper_than(content, MAX_DEPTH):
         return _unusable(Reason.JSON_PARSE_ERROR, {}, _within(too_deep(), Reason.JSON_PARSE_ERROR))
+    return _held_against_contract(content)
+
+
+def _held_against_contract(content: object) -> FileFinding:
     if not isinstance(content, dict):
         return _unusable(Reason.SCHEMA_INVALID, {}, _within(not_an_object(content), Reason.SCHEMA_INVALID))
     broken = [_within(issue, Reason.SCHEMA_INVALID) for issue in FILE_SHAPE.check(content)]
@@ -109,7 +131,7 @@ def _file(file: dict[str, Any], report: Mapping[str, Any]) -> FileFinding:
 
 
 def _unusable(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFinding:
-    return FileFinding(content, Source.HANDOFF_JSON, reason, issues=issues)
+    return FileFinding(content, Source.TEXT_FALLBACK, reason, issues=issues)
 
 
 def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
@@ -122,19 +144,35 @@ def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
     )
 
 
-def _missing(report: Mapping[str, Any]) -> Issue:
+def _said(file: Mapping[str, Any]) -> str:
+    """What the sender says of a file that it could not read."""
+    return clean_or_empty(file.get("error")).strip().rstrip(".")
+
+
+def _not_read(report: Mapping[str, Any], said: str) -> Issue:
+    wanted = clean_or_empty(report.get("expected_path"))
+    issue = make(
+        "structure.json_parse",
+        message=f"The handoff file {shown(wanted)} is there, but can't be read{': ' if said else ''}{said}.",
+        hint="Let the agent write a small file of UTF-8 text there that others may read: one JSON object.",
+        expected=wanted,
+    )
+    return _within(issue, Reason.JSON_PARSE_ERROR)
+
+
+def _missing(report: Mapping[str, Any], said: str) -> Issue:
     expected, elsewhere = report.get("expected_path"), report.get("elsewhere")
     wanted = expected if isinstance(expected, str) else ""
     named = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
     paths = [path for path in named if isinstance(path, str)]
-    nearest = max(paths, key=lambda path: _likeness(path, wanted), default=None)
+    nearest = max(paths, key=lambda path: _nearness(path, wanted), default=None)
     found = f" One of that name is at {shown(nearest)}." if nearest else ""
     metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
     return make(
         "files.handoff_file_missing",
         location=("file", "exists"),
-        message=f"There is no handoff file at {shown(wanted)}.{found}",
-        hint=f"Let the agent write it to {shown(wanted)}, not {shown(nearest)}." if nearest else None,
+        message=f"There is no handoff file at {shown(wanted)}{f' ({said})' if said else ''}.{found}",
+        hint=f"If that is this agent's, let it write to {shown(wanted)}, not {shown(nearest)}." if nearest else None,
         expected=wanted,
         actual=nearest,
         reason=str(Reason.FILE_MISSING),
@@ -142,8 +180,27 @@ def _missing(report: Mapping[str, Any]) -> Issue:
     )
 
 
-def _likeness(path: str, wanted: str) -> float:
-    return SequenceMatcher(None, path[-_COMPARED:], wanted[-_COMPARED:], autojunk=False).ratio()
+def _nearness(path: str, wanted: str) -> tuple[float, float]:
+    """First by the folders that both have, then by how both are spelt."""
+    path, wanted = path[-_COMPARED:], wanted[-_COMPARED:]
+    return _likeness(_folders(path), _folders(wanted)), _likeness(path, wanted)
+
+
+def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
+    """Which part of both is in both in the same order, 0 to 1. By the longest common subsequence, a row of the table in
+    one integer: hostile paths took `difflib` half a second each."""
+    places: dict[str, int] = {}
+    for at, item in enumerate(one):
+        places[item] = places.get(item, 0) | 1 << at
+    row = every = (1 << len(one)) - 1
+    for item in other:
+        found = row & places.get(item, 0)
+        row = ((row + found) | (row - found)) & every
+    return 2 * (len(one) - row.bit_count()) / (len(one) + len(other) or 1)
+
+
+def _folders(path: str) -> list[str]:
+    return [part for part in re.split(r"[/\\]", path) if part not in ("", ".")]
 
 
 def _parsed(text: str) -> tuple[object, Issue | None]:

@@ -42,6 +42,7 @@ _REPORT = Shape("handoff-file-report", _REPORT_BASICS)
 _FIELDS = ("status", "artifacts", "next", "summary")
 _ENOUGH = 3
 _IDS = (("agent",), ("run_id",))
+_REPORT_IDS = (*_IDS, ("phase",), ("runtime",))
 _FILE_IDS = (*_IDS, ("next",))
 
 
@@ -86,7 +87,12 @@ def check(record: Record) -> Iterable[Issue]:
     report = record.original_document
     if report is None:
         return chain(FILE_SHAPE.check(record.document), id_issues(record.document, _FILE_IDS))
-    return chain(_REPORT.check(report), id_issues(report, _IDS), _report_issues(report))
+    return chain(report_flaws(report), _report_issues(report))
+
+
+def report_flaws(report: Document) -> Iterable[Issue]:
+    """What is wrong with a report itself, whatever it says of the file."""
+    return chain(_REPORT.check(report), id_issues(report, _REPORT_IDS))
 
 
 def _report_issues(report: Document) -> Iterable[Issue]:

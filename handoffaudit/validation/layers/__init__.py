@@ -3,15 +3,19 @@
 from handoffaudit.validation.layers import (
     chain,
     consistency,
+    critique,
     evidence,
     grounding,
     references,
     rules,
+    semantic,
     structure,
     tokens,
 )
-from handoffaudit.validation.layers.base import CouldNotRunError, Findings, History, Layer, Subject
+from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Findings, History, Layer, Subject
 
-__all__ = ["LAYERS", "CouldNotRunError", "Findings", "History", "Layer", "Subject"]
+__all__ = ["LAYERS", "MODEL_LAYERS", "AskedLater", "CouldNotRunError", "Findings", "History", "Layer", "Subject"]
 
 LAYERS: tuple[Layer, ...] = (structure, tokens, chain, references, consistency, evidence, grounding, rules)
+MODEL_LAYERS: tuple[Layer, ...] = (semantic, critique)
+"""Those that ask a language model, and run after the others where one is to be asked."""

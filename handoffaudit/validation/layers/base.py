@@ -9,10 +9,10 @@ from handoffaudit.validation.claims import Claim
 from handoffaudit.validation.config import Demands, TypePolicy
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.ports import FileView
+from handoffaudit.validation.ports import FileView, LanguageModel
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.remediation import RemediationLog
-from handoffaudit.validation.verdict import ChainFacts, TokenCounts
+from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +34,25 @@ class History:
 @dataclass(slots=True)
 class Findings:
     """What layers found beside issues, for the verdict and for the layers after them. `notes` by layer: what it did not
-    look at, though it ran."""
+    look at, though it ran. `models` and `prompts` by layer: which model was asked, by which prompt. `unverified`:
+    the model could not be asked. `issues` are those found so far."""
 
     token_counts: TokenCounts | None = None
     chain: ChainFacts | None = None
     claims: tuple[Claim, ...] = ()
     notes: dict[str, str] = field(default_factory=dict)
+    issues: list[Issue] = field(default_factory=list)
+    models: dict[str, str] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
+    critique: Critique | None = None
+    unverified: bool = False
 
 
 @dataclass(slots=True)
 class Subject:
     """One handoff under validation. `files` is None where the sender's files cannot be seen; `remediation` is the
-    record of its earlier attempts, None for the first; `known_agents` is None where there is no registry of them."""
+    record of its earlier attempts, None for the first; `known_agents` is None where there is no registry of them;
+    `model` is None where it is asked later."""
 
     record: Record
     policy: TypePolicy
@@ -58,11 +65,16 @@ class Subject:
     demands: Demands = field(default_factory=Demands)
     remediation: RemediationLog | None = None
     known_agents: frozenset[str] | None = None
+    model: LanguageModel | None = None
     findings: Findings = field(default_factory=Findings)
 
 
 class CouldNotRunError(Exception):
     """Raised by a layer that something outside keeps from running; its text is shown to the sender."""
+
+
+class AskedLater(Exception):
+    """Raised by a layer whose model is asked in a later run: until then it has found nothing."""
 
 
 class Layer(Protocol):

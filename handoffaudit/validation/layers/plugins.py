@@ -149,7 +149,7 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
 
 
 def _json(value: Any) -> Any:
-    from handoffaudit.validation.library.plain import plain  # noqa: PLC0415
+    from handoffaudit.validation.plain import plain  # noqa: PLC0415
 
     return brief(plain(value))
 

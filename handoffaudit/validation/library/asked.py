@@ -20,7 +20,7 @@ from handoffaudit.validation.library.models import (
     ValidationSeverity,
 )
 from handoffaudit.validation.output_names import engine_layer
-from handoffaudit.validation.pipeline import score
+from handoffaudit.validation.scoring import score
 from handoffaudit.validation.text import clean
 
 logger = logging.getLogger(__name__)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeGuard
 
+from handoffaudit.validation.asking.fencing import as_text
+from handoffaudit.validation.asking.pricing import estimated_cost
+from handoffaudit.validation.asking.prompting import instructions, shipped
+from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.bounding import MAX_ISSUES
-from handoffaudit.validation.library.asking import as_text
 from handoffaudit.validation.library.config import CritiqueTriggerConfig
-from handoffaudit.validation.library.costing import estimated_cost
 from handoffaudit.validation.library.engine import output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import (
@@ -21,12 +23,11 @@ from handoffaudit.validation.library.models import (
     ValidationLayer,
     ValidationSeverity,
 )
-from handoffaudit.validation.library.prompts import prompt
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.text import clean, shown
 
 logger = logging.getLogger(__name__)
 
-_PROMPT = "critique-1"
 _ANSWER_TOKENS = 1024
 _LONGEST_REASONING = 4000
 _LONGEST_MESSAGE = 600
@@ -171,12 +172,12 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
     """Each part as text of a bounded length; the most relevant evidence first."""
     evidence = sorted(envelope.retrieved_evidence, key=lambda item: -item.relevance)
     return {
-        "instructions": prompt(_PROMPT),
+        "instructions": instructions(Use.CRITIQUE, shipped(Use.CRITIQUE)),
         "context": {
-            "agent_output": as_text(parsed_output),
-            "evidence": as_text(evidence),
-            "agent_context": as_text(envelope.context),
-            "agent_instructions": as_text(envelope.instructions),
+            "agent_output": as_text(plain(parsed_output)),
+            "evidence": as_text(plain(evidence)),
+            "agent_context": as_text(plain(envelope.context)),
+            "agent_instructions": as_text(plain(envelope.instructions)),
             "triggered_by": reason,
         },
     }

@@ -12,9 +12,9 @@ from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.library.defaults import utc_now
 from handoffaudit.validation.library.envelopes import LLMEnvelope
 from handoffaudit.validation.library.models import ValidationIssue
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.output_names import engine_layer, library_layer
 from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.record import Envelope, Record
 
 _OUTPUT = "parsed_output"

@@ -9,8 +9,8 @@ from handoffaudit.validation.layers import evidence
 from handoffaudit.validation.library.engine import library_issues, output_type_of, record_of, subject_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import ClaimAnnotation, ValidationIssue, ValidationLayer
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.text import clean
 
 _LONGEST_TEXT = 500

@@ -15,8 +15,8 @@ from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.library.engine import library_issues, output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.models import ValidationIssue, ValidationLayer
-from handoffaudit.validation.library.plain import plain
 from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, too_deep
 
 

@@ -5,10 +5,11 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from handoffaudit.validation.bounding import MAX_ISSUES
-from handoffaudit.validation.library.asking import answered_object, as_text, fenced
-from handoffaudit.validation.library.prompts import prompt
-from handoffaudit.validation.text import clean
+from handoffaudit.validation.asking import grounding
+from handoffaudit.validation.asking.grounding import Doubted
+from handoffaudit.validation.asking.prompting import instructions, shipped
+from handoffaudit.validation.asking.question import MalformedAnswer, Use
+from handoffaudit.validation.plain import plain
 
 if TYPE_CHECKING:  # the payload's module imports this one
     from handoffaudit.validation.protocol import HandoffPayload
@@ -17,10 +18,8 @@ logger = logging.getLogger(__name__)
 
 FAST = "fast"
 UNAVAILABLE = "semantic_validation_unavailable"
-_PROMPT = "grounding-1"
 _MAX_TOKENS = 1024
 _LONGEST_WAIT = 60.0
-_LONGEST_ISSUE = 600
 _NO_REASON = "The model does not find the data valid, and gives no reason."
 
 
@@ -58,52 +57,35 @@ class SemanticValidator:
                     max_tokens=_MAX_TOKENS,
                     metadata=_metadata(payload),
                 )
-            verdict = _judged(answer["content"])
+            verdict = grounding.read(answer["content"])
+        except MalformedAnswer as error:
+            logger.warning("The model's answer about a handoff is not the JSON that was asked for: %s", error)
+            return True, [UNAVAILABLE]
         except Exception as error:  # noqa: BLE001  (the service is the caller's: whatever fails in it is an outage)
             logger.warning("The model could not be asked about a handoff: %s", type(error).__name__)
             return True, [UNAVAILABLE]
-        if verdict is None:
-            logger.warning("The model's answer about a handoff is not the JSON that was asked for")
-            return True, [UNAVAILABLE]
-        return verdict
+        lines = [_line(one) for one in verdict.doubted]
+        return verdict.valid, lines if verdict.valid or lines else [_NO_REASON]
 
 
 def _messages(payload: "HandoffPayload", context: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    parts = [prompt(_PROMPT)]
-    if context:
-        parts.append(fenced("context", as_text(dict(context))))
-    else:
-        parts.append("No context is given.")
-    parts.append(fenced("data", as_text(payload.data)))
-    return [{"role": "user", "content": "\n\n".join(parts)}]
+    told = instructions(Use.GROUNDING, shipped(Use.GROUNDING))
+    return [{"role": "user", "content": f"{told}\n\n{grounding.content(plain(payload.data), plain(context))}"}]
 
 
 def _metadata(payload: "HandoffPayload") -> dict[str, Any]:
     return {
         "purpose": "handoff_semantic_validation",
-        "prompt": _PROMPT,
+        "prompt": shipped(Use.GROUNDING).name,
         "handoff_id": payload.handoff_id,
         "handoff_type": payload.handoff_type,
         "tenant_id": payload.tenant_id,
     }
 
 
-def _judged(content: object) -> tuple[bool, list[str]] | None:
-    """What the model found, or None where the text is not the expected JSON."""
-    answer = answered_object(content)
-    if answer is None or not isinstance(answer.get("valid"), bool) or not isinstance(answer.get("issues", []), list):
-        return None
-    valid: bool = answer["valid"]
-    issues = [line for line in (_line(one) for one in answer.get("issues", [])[:MAX_ISSUES]) if line]
-    return valid, issues if valid or issues else [_NO_REASON]
-
-
-def _line(issue: object) -> str:
-    """One issue as `path: kind: reason`, or as the model wrote it where it wrote a text."""
-    if isinstance(issue, dict):
-        kept = [issue.get(key) for key in ("field", "kind", "reason")]
-        text = ": ".join(part for part in kept if isinstance(part, str) and part)
-        quote = issue.get("quote")
-        text += f' ("{quote}")' if isinstance(quote, str) and quote else ""
-        return clean(text or as_text(issue), _LONGEST_ISSUE)
-    return clean(str(issue), _LONGEST_ISSUE)
+def _line(doubted: Doubted) -> str:
+    """One issue as `path: kind: reason ("quote")`."""
+    if not doubted.field and not doubted.quote:
+        return doubted.reason
+    text = ": ".join(part for part in (doubted.field, doubted.kind.value, doubted.reason) if part)
+    return f'{text} ("{doubted.quote}")' if doubted.quote else text

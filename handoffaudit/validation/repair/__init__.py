@@ -1,7 +1,19 @@
 """Repair: candidates for a document that was rejected, in three tries, each judged. Nothing is applied here."""
 
-from handoffaudit.validation.repair.repairing import TRIES, repair
+from handoffaudit.validation.repair.repairing import TRIES, is_left_to_model, repair, tries_with
 from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus, repair_to_dict
 from handoffaudit.validation.repair.working import Means, Try, budget_of
 
-__all__ = ["TRIES", "Attempt", "Means", "Repair", "RepairStatus", "Try", "budget_of", "repair", "repair_to_dict"]
+__all__ = [
+    "TRIES",
+    "Attempt",
+    "Means",
+    "Repair",
+    "RepairStatus",
+    "Try",
+    "budget_of",
+    "is_left_to_model",
+    "repair",
+    "repair_to_dict",
+    "tries_with",
+]

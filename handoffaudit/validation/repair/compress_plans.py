@@ -54,6 +54,7 @@ PLANS: Mapping[str, Plan] = MappingProxyType(
             texts=(("data",),), source=("source_agent_id",), target=("target_agent_id",), chain=("call_chain",)
         ),
         "output": Plan(prompts=(("envelope", "instructions"),), texts=(("parsed_output",),)),
+        "claude-code": Plan(texts=(("last_assistant_message",),)),
         "delegation": Plan(texts=(("tool", "result"), ("tool_response",))),
         "handoff-file": Plan(texts=(("summary",),)),
     }

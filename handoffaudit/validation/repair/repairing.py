@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Final
 
+from handoffaudit.validation.asking.prompting import Prompt
 from handoffaudit.validation.differing import removed
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
 from handoffaudit.validation.repair.compress import compress
 from handoffaudit.validation.repair.draft import Draft
 from handoffaudit.validation.repair.hints import follow
@@ -72,6 +75,22 @@ class WorkingOnly:
 
 
 TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
+
+
+def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
+    """Three tries for one repair, of which the model's takes the place of the first after the hints that finds nothing
+    to do."""
+    hints, *others = TRIES
+    author = Author(model, prompt)
+    return (hints, *(OrModel(rule, author) for rule in others))
+
+
+def is_left_to_model(result: Repair, form: str) -> bool:
+    """Whether a model might mend what the rules alone could not, in a try that they left."""
+    if result.status is not RepairStatus.ESCALATED or not any(attempt.note for attempt in result.attempts[1:]):
+        return False
+    last = result.attempts[-1]
+    return not why_not_asked(last.document, list(last.errors), form)
 
 
 def repair(

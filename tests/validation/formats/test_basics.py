@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.formats import BY_NAME, delegation, handoff_file, output, payload, universal
+from handoffaudit.validation.formats import BY_NAME, claude_code, delegation, handoff_file, output, payload, universal
 from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.file_report import FILE_BASICS
 from handoffaudit.validation.formats.schemas import schema
@@ -19,6 +19,8 @@ TABLES: dict[str, tuple[str, Basics]] = {
     "universal-3.0": ("universal", universal._BASICS),
     "universal-2.0": ("universal-2.0", universal._BASICS_2),
     "output": ("output", output._BASICS),
+    "claude-code": ("claude-code", claude_code._TOOL_BASICS),
+    "claude-code-subagent": ("claude-code-subagent", claude_code._SUBAGENT_BASICS),
     "delegation": ("delegation", delegation._CALL_BASICS),
     "delegation-hook": ("delegation-hook", delegation._HOOK_BASICS),
     "handoff-file": ("handoff-file", FILE_BASICS),

@@ -62,6 +62,22 @@ def test_what_has_no_objective_is_accepted_and_not_applicable(name: str, change:
     assert (verdict.outcome, codes(verdict)) == ("accepted", [])
 
 
+@BOTH
+def test_the_deliverable_is_the_text_of_what_claude_code_answers(name: str) -> None:
+    content = [{"type": "text", "text": "Two."}, {"type": "image"}, "junk", {"type": "text", "text": "All paid."}]
+    found = delegation(changed(name, result={"agentId": "a1", "content": content, "status": "completed"}))
+    assert (found.deliverable, found.applicable) == ("Two.\n\nAll paid.", True)
+    for result in ("Two.", ["Two."], {"content": "Two."}, {"content": [{"text": 2}]}):
+        assert delegation(changed(name, result=result)).deliverable == result
+
+
+@BOTH
+def test_what_has_only_begun_has_no_deliverable(name: str) -> None:
+    begun = {"agentId": "a1", "status": "async_launched", "content": [{"type": "text", "text": "Launched."}]}
+    assert not delegation(changed(name, result=begun)).applicable
+    assert not delegation(changed(name, result={"content": [{"type": "text", "text": ""}]})).applicable
+
+
 @pytest.mark.parametrize(
     ("document", "code", "path"),
     [
@@ -70,7 +86,11 @@ def test_what_has_no_objective_is_accepted_and_not_applicable(name: str, change:
         ({"tool": {}, "sessionId": "s"}, "structure.missing_field", "tool.name"),
         ({"tool": "Task", "sessionId": "s"}, "structure.wrong_type", "tool"),
         (changed("delegation", prompt=1), "structure.wrong_type", "tool.parameters.prompt"),
-        (changed("delegation-hook") | {"hook_event_name": "PreToolUse"}, "structure.bad_enum", "hook_event_name"),
+        (
+            changed("delegation-hook") | {"hook_event_name": "Stop"},
+            "structure.bad_enum",
+            "hook_event_name",
+        ),
         (changed("delegation-hook") | {"session_id": "s" * 201}, "structure.too_long", "session_id"),
         (changed("delegation-hook") | {"tool_input": None}, "structure.wrong_type", "tool_input"),
     ],

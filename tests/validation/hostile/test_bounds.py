@@ -1,9 +1,8 @@
 """What a hostile document may cost: time that grows with its size, memory and a verdict bounded by it."""
 
-import gc
-import time
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -16,15 +15,19 @@ from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.reading import MAX_DEPTH, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict
+from tests.elapsed import BOUNDED, cpu_seconds, grows_linearly
 
 from ..support import payload
 from .bombs import BOMBS
 from .documents import MIB, PIECES, WAYS, Submission, strictest
 
-SMALL, LARGE = 64 * 1024, 128 * 1024
-# what a size twice as large may take more; below so many seconds of the processor nothing is compared
-MOST_GROWTH = 3
-TOO_SHORT = 0.75
+SMALL, FACTOR = 64 * 1024, 8
+# What is given up beyond a limit takes no time there: the growth of these is measured below it,
+SOON_GIVEN_UP = ("orders in prose", "new words in prose", "quotes unknown")
+# and of these, which are each tried against each as soon as they are long enough, there is a bound.
+EACH_AGAINST_EACH = [
+    f"{name} in many" for name in ("different words", "negations", "assumptions", "number words", "quoted words")
+]
 MOST_MEMORY = 80
 MEMORY_OF_ANY = 64 * MIB
 LARGEST_VERDICT = 3 * MIB
@@ -48,17 +51,6 @@ WORST = [
 ]
 
 
-def seconds(sent: Submission, tries: int = 1) -> float:
-    """The least time of the processor that a verdict took."""
-    taken = []
-    for _ in range(tries):
-        gc.collect()
-        started = time.process_time()
-        strictest(sent)
-        taken.append(time.process_time() - started)
-    return min(taken)
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _warm() -> None:
     """Loads what is loaded once: a tokenizer, lexicons, compiled schemas."""
@@ -67,12 +59,14 @@ def _warm() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_twice_as_much_takes_about_twice_as_long(name: str) -> None:
-    large = seconds(ALL[name](LARGE))
-    if large > TOO_SHORT:
-        small = seconds(ALL[name](SMALL), tries=3)
-        large = min(large, seconds(ALL[name](LARGE), tries=2))
-        assert large <= max(MOST_GROWTH * small, TOO_SHORT)
+def test_eight_times_as_much_takes_about_eight_times_as_long(name: str) -> None:
+    small = SMALL // 2 if name in SOON_GIVEN_UP else SMALL
+    assert grows_linearly(lambda size: partial(strictest, ALL[name](size)), small, FACTOR)
+
+
+@pytest.mark.parametrize("name", EACH_AGAINST_EACH)
+def test_what_is_tried_each_against_each_has_a_bound(name: str) -> None:
+    assert cpu_seconds(partial(strictest, ALL[name](MIB // 4))) < BOUNDED
 
 
 @pytest.mark.parametrize("name", WORST)

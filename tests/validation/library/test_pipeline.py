@@ -53,9 +53,9 @@ def test_an_output_that_passes() -> None:
     assert (result.critique, result.remediation, result.recommended_action) == (None, None, None)
     assert (told.validation_passed, told.validation_errors) == (True, [])
     assert UUID(result.validation_id)
-    assert timedelta(0) <= datetime.now(UTC) - result.timestamp < timedelta(seconds=5)
+    assert timedelta(0) <= datetime.now(UTC) - result.timestamp < timedelta(seconds=60)
     assert result.timestamp.utcoffset() == timedelta(0)
-    assert 0 < result.latency_ms < 5000
+    assert 0 < result.latency_ms < 60_000
 
 
 def test_the_shipped_validators() -> None:

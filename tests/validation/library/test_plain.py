@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from handoffaudit.validation.library.plain import plain
+from handoffaudit.validation.plain import plain
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
 
 

@@ -1,16 +1,18 @@
 """The order of compression, and where it stops."""
 
 import copy
-import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
 from handoffaudit.validation.canonical import compact, sha256_hex
-from handoffaudit.validation.counting import CharacterCounter, default_counter
+from handoffaudit.validation.counting import CharacterCounter, Counter, default_counter
 from handoffaudit.validation.repair.compress import Budget, Compressed, compress, count, cut_chain
 from handoffaudit.validation.repair.shortening import cut, key_phrases, whole_sentences, within
+from tests.elapsed import grows_linearly
 from tests.validation.support import codes, judge, payload, universal
 
 SENTENCE = "The supplier in Lyon answered on Monday and named a price of 12.40 EUR. "
@@ -243,15 +245,31 @@ def test_compressing_twice_changes_nothing_more() -> None:
         assert again.document == once.document
 
 
-def test_a_megabyte_is_bounded_in_time() -> None:
-    many = {"data": {str(number): "a. B" * 126 for number in range(2000)}}
-    one = {"data": {"text": "word " * 200_000}}
-    mixed = {"data": {**dict.fromkeys(map(str, range(70_000)), 1), **{f"t{n}": "a. B" * 126 for n in range(1000)}}}
-    for counter in (default_counter(), CharacterCounter()):
-        for document in (payload(**many), payload(**one), payload(**mixed), universal(payload={"working": many})):
-            started = time.perf_counter()
-            compress(document, "universal" if "handoff" in document else "payload", Budget(10, counter))
-            assert time.perf_counter() - started < 5
+def many(count: int) -> dict[str, Any]:
+    return {"data": {str(number): "a. B" * 126 for number in range(count)}}
+
+
+def many_of_all_sizes(count: int) -> dict[str, Any]:
+    return {"data": {**dict.fromkeys(map(str, range(count * 35)), 1), **many(count // 2)["data"]}}
+
+
+@pytest.mark.parametrize("counter", [default_counter(), CharacterCounter()], ids=["tokens", "characters"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        lambda count: payload(**many(count)),
+        lambda count: payload(data={"text": "word " * 100 * count}),
+        lambda count: payload(**many_of_all_sizes(count)),
+        lambda count: universal(payload={"working": many(count)}),
+    ],
+    ids=["many", "one", "mixed", "universal"],
+)
+def test_a_megabyte_takes_time_in_proportion(document: Callable[[int], dict[str, Any]], counter: Counter) -> None:
+    def pressing(count: int) -> Callable[[], object]:
+        large = document(count)
+        return partial(compress, large, "universal" if "handoff" in large else "payload", Budget(10, counter))
+
+    assert grows_linearly(pressing, 125)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
+from handoffaudit.validation.asking.repair import LONGEST_DOCUMENT
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.issues import Severity
@@ -13,6 +14,7 @@ from handoffaudit.validation.remediation import Facts, RemediationLog, decide
 from handoffaudit.validation.remediation_models import RemediationPolicy
 from handoffaudit.validation.repair import Means, budget_of, repair
 from handoffaudit.validation.repair.compress_plans import PLANS
+from handoffaudit.validation.repair.keeping import ALWAYS, UNLESS_FAULTY
 from tests.validation.support import NOW, judge
 
 PAGE = (Path(__file__).parents[3] / "docs" / "repair.md").read_text()
@@ -47,6 +49,16 @@ def test_what_is_dropped_is_listed_in_its_order() -> None:
     assert re.findall(r"`([a-z_.]+)`", listed) == [
         dotted(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
     ]
+
+
+def test_what_a_model_may_not_change_is_listed() -> None:
+    rows = re.findall(r"^\| `([a-z-]+)`[^|]*\| ([^|]+)\|([^|]+)\|$", PAGE.partition("## What a model mends")[2], re.M)
+    for number, table in enumerate((ALWAYS, UNLESS_FAULTY), 1):
+        told = {row[0]: re.findall(r"`([^`]+)`", row[number]) for row in rows}
+        assert told == {
+            form: [dotted(place).removeprefix("handoff.") for place in places] for form, places in table.items()
+        }
+    assert f"more than {LONGEST_DOCUMENT:,} characters" in PAGE
 
 
 def test_the_actions_of_a_failure_without_end() -> None:

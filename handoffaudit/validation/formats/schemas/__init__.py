@@ -11,6 +11,8 @@ SCHEMA_NAMES = (
     "universal-3.0",
     "universal-2.0",
     "output",
+    "claude-code",
+    "claude-code-subagent",
     "delegation",
     "delegation-hook",
     "handoff-file",

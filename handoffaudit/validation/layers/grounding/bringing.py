@@ -52,6 +52,12 @@ def states_nothing(claim: Claim) -> bool:
     return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2
 
 
+def puts_out(record: Record) -> bool:
+    """Whether all texts of its data are JSON, which a program writes and no agent claims."""
+    texts = [text for value in record.data.values() if isinstance(value, str) and (text := value.strip())]
+    return bool(texts) and all(text[0] in "{[" and _is_json(text) for text in texts)
+
+
 def _is_json(text: str) -> bool:
     try:
         orjson.loads(text)

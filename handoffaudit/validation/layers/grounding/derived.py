@@ -13,7 +13,8 @@ from handoffaudit.validation.layers.grounding.normal import Number
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
-_MAX_TIMES = 12
+# not ten times: a place too many is what a slip of the pen looks like
+_TIMES = (2, 3, 4, 5, 6, 7, 8, 9, 11, 12)
 _LONGEST_RUN = 12
 _SHORTEST_RUN = 3
 # beyond this, numbers of this precision cannot be told apart, and no sum means anything
@@ -102,8 +103,8 @@ class _Places:
             if round((target - one) / step) in taken or round((target + one) / step) in taken:
                 return True
         if self._between:
-            return not taken.isdisjoint([round(target / times / step) for times in range(2, _MAX_TIMES + 1)])
-        return any(place % times == 0 and place // times in taken for times in range(2, _MAX_TIMES + 1))
+            return not taken.isdisjoint([round(target / times / step) for times in _TIMES])
+        return any(place % times == 0 and place // times in taken for times in _TIMES)
 
 
 class Operands:
@@ -203,7 +204,7 @@ def _pair(claimed: Number, operands: list[float]) -> str:
                 continue
             if _near(claimed, one + other) if sign == "+" else _near(claimed, other - one):
                 return f"{one:,.12g} + {other:,.12g}" if sign == "+" else f"{other:,.12g} - {one:,.12g}"
-    for times in range(2, _MAX_TIMES + 1):
+    for times in _TIMES:
         found = by_place.get(round(target / times / step))
         if found and _near(claimed, found * times):
             return f"{times} * {found:,.12g}"

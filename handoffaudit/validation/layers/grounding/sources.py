@@ -77,11 +77,11 @@ class SourceIndex:
     def words(self) -> frozenset[str]:
         """Every word of the sources and of their names, without case and accents."""
         named = _JOINT.join(source.name for source in self.sources)
-        return frozenset(self._in_order).union(_plain_words(named))
+        return frozenset(self._in_order).union(plain_words(named))
 
     @cached_property
     def _in_order(self) -> list[str]:
-        return _plain_words(self.text)
+        return plain_words(self.text)
 
     def words_from(self, start: str) -> list[str]:
         """The words that begin so, in their order; none where `start` is nothing."""
@@ -265,7 +265,7 @@ def _unescaped(text: str) -> str:
     return _ESCAPED_SPACE.sub(" ", text)
 
 
-def _plain_words(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
     """The words of `text` in order, without case and accents, at `_` and all marks apart."""
     for mark in _COMMON_MARKS if not text.isascii() else "":
         text = text.replace(mark, " ")

@@ -38,3 +38,9 @@ def test_no_sum_or_difference_of_two_is_missed() -> None:
         for one, other in combinations(given, 2):
             assert derivation.way(Number(one + other, 1.0))
             assert derivation.way(Number(abs(one - other), 1.0))
+
+
+def test_a_place_too_many_follows_from_nothing() -> None:
+    operands = SourceOperands([4_200.0, 11.0])
+    assert Derivation(operands).way(Number(42_000.0, 1.0)) == ""
+    assert Derivation(operands).way(Number(12_600.0, 1.0)) == "3 * 4,200"

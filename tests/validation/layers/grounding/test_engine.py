@@ -1,12 +1,13 @@
 """Claims against their sources: what is grounded, what is derived, what is neither, and where it stands."""
 
-import time
+from functools import partial
 
 import pytest
 
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Mark, Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
+from tests.elapsed import grows_linearly
 
 PAGE = """The minutes of the meeting were kept by John Smith, who works for Acme Corporation in Porto. Revenue was
 1,200.50 euros on 2024-03-12, of which the share of repairs was 0.4 and the mean of all orders 54.0267. Three
@@ -114,11 +115,12 @@ def test_no_sources_leave_everything_ungrounded() -> None:
     "piece", ["a", "1", "Ab ", "7.1 ", "1 Ab", '"', "x@y.z ", "{", "- a: 1\n", "a,b\n", "\ud800", "\0", "\u0130 7 "]
 )
 def test_hostile_texts_on_both_sides_are_judged_in_bounded_time(piece: str) -> None:
-    text = piece * (1024 * 1024 // len(piece))
-    began = time.perf_counter()
-    marks = ground(text, SourceIndex.of([Source("context", text[::-1])]))
-    assert all(text[mark.start : mark.end] == mark.text for mark in marks)
-    assert time.perf_counter() - began < 10
+    def judged(text: str) -> list[Mark]:
+        return ground(text, SourceIndex.of([Source("context", text[::-1])]))
+
+    text = piece * (2**20 // len(piece))
+    assert all(text[mark.start : mark.end] == mark.text for mark in judged(text))
+    assert grows_linearly(lambda size: partial(judged, piece * (size // len(piece))), 2**16)
 
 
 def test_a_deep_document_has_no_leaves_to_run_out_of_stack_for() -> None:

@@ -1,12 +1,13 @@
 """Wording that departs from its source is marked at the words; what keeps to it, and what restates nothing, is not."""
 
-import time
+from functools import partial
 
 import pytest
 
 from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.wording import wording_marks
+from tests.elapsed import grows_linearly
 
 REPORT = """The harbour authority of Port Alder opened its new ferry terminal on Monday after three years of
 building work.
@@ -120,22 +121,24 @@ def test_without_sources_nothing_is_judged():
 @pytest.mark.parametrize(
     "text",
     [
-        "a" * 1_048_576,
-        "a " * 524_288,
-        "no " * 60_000,
-        "Alder. " * 28_000,
-        "aa\n" * 30_000 + "bb\n" * 30_000,
-        "aa " * 30_000 + "bb " * 30_000,
-        "\ud800 not \x00 a word",
-        "'" * 190_000,
-        "1," * 90_000,
-        ". " * 90_000,
-        " ".join(f"w{number}" for number in range(28_000)),
+        lambda n: "a" * n,
+        lambda n: "a " * (n // 2),
+        lambda n: "no " * (n // 6),
+        lambda n: "Alder. " * (n // 36),
+        lambda n: "aa\n" * (n // 36) + "bb\n" * (n // 36),
+        lambda n: "aa " * (n // 36) + "bb " * (n // 36),
+        lambda n: "\ud800 not \x00 a word" * (n // 200),
+        lambda n: "'" * (n // 6),
+        lambda n: "1," * (n // 12),
+        lambda n: ". " * (n // 12),
+        lambda n: " ".join(f"w{number}" for number in range(n // 36)),
     ],
 )
-def test_hostile_texts_are_bounded_as_claim_and_as_source(text):
-    start = time.perf_counter()
-    for claim in (text, text[:1_900], SUMMARY, SUMMARY.lower(), "Aa bb " * 80 + ".", "aa bb " * 15, "Alder. No. " * 15):
-        wording_marks(claim, index(text))
-        wording_marks(claim, index(REPORT))
-    assert time.perf_counter() - start < 5
+def test_hostile_texts_take_time_in_proportion_as_claim_and_as_source(text):
+    def mark(text: str) -> None:
+        claims = (text, text[:1_900], SUMMARY, SUMMARY.lower(), "Aa bb " * 80 + ".", "aa bb " * 15, "Alder. No. " * 15)
+        for claim in claims:
+            wording_marks(claim, index(text))
+            wording_marks(claim, index(REPORT))
+
+    assert grows_linearly(lambda size: partial(mark, text(size)), 2**16)

@@ -1,0 +1,117 @@
+"""Filters of a page kept under a name: each member's own, and those shared with everybody of the tenant."""
+
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import Membership, Person, Role, SavedView, Tenant
+
+MOST = 50
+LONGEST_NAME = 60
+LONGEST_QUERY = 2000
+
+
+def listing(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
+    """What the person may open there: the shared ones, then their own, each in the alphabet's order."""
+    views = SavedView.objects.filter(tenant=tenant, page=page)
+    seen = list(views.filter(Q(person=None) | Q(person=person)).order_by("name", "pk")[: 2 * MOST])
+    return [*(one for one in seen if one.person_id is None), *(one for one in seen if one.person_id is not None)]
+
+
+def may_change(view: SavedView, member: Membership) -> bool:
+    """One's own; of the shared ones, an administrator each, a reviewer those that the reviewer made."""
+    if view.person_id is not None:
+        return view.person_id == member.person_id
+    made = view.created_by == member.person.get_username()
+    return member.role == Role.ADMIN or (member.role == Role.REVIEWER and made)
+
+
+@transaction.atomic
+def save(*, member: Membership, page: str, name: str, query: str, shared: bool) -> SavedView:
+    """Keeps a query that has been checked to be one of that page. Raises `Refused`."""
+    if shared and member.role == Role.VIEWER:
+        raise Refused("To share a view with everybody, you need the role reviewer.", "shared")
+    # One after another, so that there are never more than the most.
+    tenant = lock(member.tenant)
+    person = None if shared else member.person
+    kept = SavedView.objects.filter(tenant=tenant, page=page, person=person)
+    if kept.count() >= MOST:
+        raise Refused(f"There are {MOST} saved views of this page already: delete one first.", "name")
+    view = SavedView(
+        tenant=tenant,
+        person=person,
+        page=page,
+        name=_checked_name(name),
+        query=_checked_query(query),
+        created_by=member.person.get_username(),
+    )
+    _store(view)
+    _tell(view, member, "view.share")
+    return view
+
+
+@transaction.atomic
+def rename(*, member: Membership, pk: int, name: str) -> SavedView:
+    """Raises `Refused`, and `SavedView.DoesNotExist` where the member may not change it."""
+    view = _mine(member, pk)
+    before, view.name = view.name, _checked_name(name)
+    _store(view)
+    _tell(view, member, "view.rename", before=before)
+    return view
+
+
+@transaction.atomic
+def update(*, member: Membership, pk: int, query: str) -> SavedView:
+    """Gives it other filters. Raises as `rename`."""
+    view = _mine(member, pk)
+    before, view.query = view.query, _checked_query(query)
+    _store(view)
+    _tell(view, member, "view.change", before=before)
+    return view
+
+
+@transaction.atomic
+def delete(*, member: Membership, pk: int) -> SavedView:
+    """Raises `SavedView.DoesNotExist` where the member may not change it."""
+    view = _mine(member, pk)
+    _tell(view, member, "view.delete")
+    SavedView.objects.filter(pk=view.pk).delete()
+    return view
+
+
+def _mine(member: Membership, pk: int) -> SavedView:
+    view = SavedView.objects.select_for_update().get(pk=pk, tenant=member.tenant_id)
+    if not may_change(view, member):
+        raise SavedView.DoesNotExist("There is no such view, or it is somebody else's.")
+    return view
+
+
+def _store(view: SavedView) -> None:
+    try:
+        with transaction.atomic():
+            view.save()
+    except IntegrityError as taken:
+        raise Refused(f"There is a view named {view.name!r} here already: choose another name.", "name") from taken
+
+
+def _tell(view: SavedView, member: Membership, action: str, **more: str) -> None:
+    """What concerns one person alone is nobody else's business."""
+    if view.person_id is None:
+        detail = {"page": view.page, "query": view.query, **more}
+        actor = member.person.get_username()
+        audit.record(tenant=member.tenant, actor=actor, action=action, target=view.name, detail=detail)
+
+
+def _checked_name(name: str) -> str:
+    clean = " ".join(name.split())
+    if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
+        raise Refused(f"Give the view a name of 1 to {LONGEST_NAME} characters.", "name")
+    return clean
+
+
+def _checked_query(query: str) -> str:
+    if len(query) > LONGEST_QUERY:
+        raise Refused("These filters are too long to be kept: take some away.", "query")
+    return query

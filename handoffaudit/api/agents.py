@@ -1,0 +1,129 @@
+"""Who hands to whom, by API."""
+
+from typing import Any, Final
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.diagnostics.reports import WindowQuery
+from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.diagnostics.agents import Agent, Agents, agents
+from handoffaudit.diagnostics.edges import Edge
+from handoffaudit.diagnostics.tallies import Judged
+from handoffaudit.diagnostics.windows import window_of
+
+router = Router(tags=["Agents"])
+
+MOST_LISTED: Final = 1_000
+
+
+class CountedOut(Schema):
+    accepted: int = Field(description="Without a person.")
+    judged: int = Field(description="Those superseded by a later attempt are not among them.")
+    percent: float | None = Field(description="Of the judged ones that were accepted; null of nothing.")
+    median_seconds: float | None = Field(
+        description="From being handed the work to handing it on; null where it is not known."
+    )
+    caused: int = Field(description="Findings that came up first with the source.")
+    passed_on: int = Field(description="Findings that came with what the source was handed.")
+
+
+class EdgeOut(CountedOut):
+    source: str
+    target: str
+    handoffs: int
+    declared: bool | None = Field(description="Null where nothing is declared at all.")
+
+
+class AgentOut(CountedOut):
+    name: str
+    handed_on: int
+    received: int
+    known: bool | None = Field(
+        description="Whether it is declared, or a skill; null where there is nothing to know it by."
+    )
+    nearest: str | None = Field(description="The known name that an unknown one may be meant for.")
+
+
+class WayOut(Schema):
+    source: str
+    target: str
+
+
+class AgentsOut(Schema):
+    period: str | None
+    since: str
+    until: str
+    edges: list[EdgeOut] = Field(description="Those with the most handoffs first, at most 1,000.")
+    agents: list[AgentOut] = Field(description="Those with the most handoffs first, at most 1,000.")
+    never_seen: list[WayOut] = Field(description="Declared, and not seen in the period; at most 1,000.")
+    nameless: int = Field(description="Handoffs that did not name both agents.")
+    sampled: bool = Field(description="Times and findings are of the newest handoffs only.")
+    more: bool = Field(description="There is more than is listed.")
+    declared_version: int
+
+
+@router.get(
+    "/agents",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_agents",
+    summary="Who hands to whom, declared against seen",
+    response={200: AgentsOut, 400: ProblemOut},
+)
+def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
+    check_names(request, WindowQuery)
+    window = window_of(query.dict(), timezone.now())
+    found = agents(caller(request).tenant, window.since, window.until)
+    nearest = {one.agent.name: one.nearest for one in found.unknown}
+    lists = (found.edges.listed, found.agents, found.never_seen)
+    shown = {
+        "period": window.period or None,
+        **window.bounds,
+        "edges": [_edge(found, edge) for edge in found.edges.listed[:MOST_LISTED]],
+        "agents": [_agent(found, agent, nearest) for agent in found.agents[:MOST_LISTED]],
+        "never_seen": [{"source": source, "target": target} for source, target in found.never_seen[:MOST_LISTED]],
+        "nameless": found.edges.nameless,
+        "sampled": found.edges.sampled,
+        "more": found.edges.more or any(len(one) > MOST_LISTED for one in lists),
+        "declared_version": found.declared.version,
+    }
+    return shapes.answer(shown)
+
+
+def _edge(found: Agents, edge: Edge) -> dict[str, Any]:
+    return {
+        "source": edge.source,
+        "target": edge.target,
+        "handoffs": edge.number,
+        "declared": found.is_declared(edge.source, edge.target),
+        **_counted(edge.judged, edge),
+    }
+
+
+def _agent(found: Agents, agent: Agent, nearest: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "handed_on": agent.handed_on,
+        "received": agent.received,
+        "known": agent.name not in nearest if found.knows else None,
+        "nearest": nearest.get(agent.name) or None,
+        **_counted(agent.judged, agent),
+    }
+
+
+def _counted(judged: Judged, one: Edge | Agent) -> dict[str, Any]:
+    told = one.told
+    return {
+        "accepted": judged.accepted,
+        "judged": judged.total,
+        "percent": judged.share.percent,
+        "median_seconds": told.median_seconds,
+        "caused": told.caused,
+        "passed_on": told.passed_on,
+    }

@@ -1,0 +1,86 @@
+"""Alerts by API: those that stand and those that are over."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.handoffs import alert_texts, alerts
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Alert
+
+router = Router()
+MOST_DIGITS = 18
+
+
+class AlertsQuery(Schema):
+    open: bool | None = Field(None, description="Only those that stand, or only those that are over.")
+    limit: int = Field(50, ge=1, le=200)
+    cursor: str = Field("", description="The `next` of the page before.")
+
+
+class AlertOut(Schema):
+    id: int
+    kind: str
+    level: str
+    text: str = Field(description="What happened, in one line.")
+    meaning: str = Field(description="What it means and what to do.")
+    value: float = Field(description="What was measured last, in the unit of its threshold; else how many it counts.")
+    number: int
+    opened_at: str
+    last_at: str
+    told_at: str | None = Field(description="When subscribers were last told that it stands.")
+    closed_at: str | None
+    closed_by: str | None
+    handoffs: str | None = Field(description="The address of the handoffs that it is about.")
+
+
+class AlertsOut(Schema):
+    items: list[AlertOut]
+    next: str | None
+
+
+@router.get(
+    "/alerts",
+    auth=KeyWith(Scope.READ),
+    summary="Alerts, newest first",
+    response={200: AlertsOut, frozenset({400, 401, 403, 422, 429}): ProblemOut},
+    url_name="list_alerts",
+)
+def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse:
+    """At most one of a kind stands at a time."""
+    check_names(request, AlertsQuery)
+    tenant, before = caller(request).tenant, None
+    if query.cursor:
+        if not (query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) <= MOST_DIGITS):
+            raise BadFilter("cursor", query.cursor[:40], "use the value of `next` from the page before, as it was.")
+        before = int(query.cursor)
+    found = alerts.newest_first(tenant, is_open=query.open, before=before, limit=query.limit + 1)
+    items = found[: query.limit]
+    following = str(items[-1].pk) if len(found) > query.limit else None
+    return shapes.answer({"items": [_alert(alert, tenant.slug) for alert in items], "next": following})
+
+
+def _alert(alert: Alert, tenant_slug: str) -> dict[str, Any]:
+    about = alert_texts.about(alert)
+    return {
+        "id": alert.pk,
+        "kind": alert.kind,
+        "level": alert.level,
+        "text": about.title(alert),
+        "meaning": about.meaning,
+        "value": alert_texts.value(alert),
+        "number": alert.number,
+        "opened_at": shapes.moment(alert.opened_at),
+        "last_at": shapes.moment(alert.last_at),
+        "told_at": shapes.moment(alert.notified_at),
+        "closed_at": shapes.moment(alert.acknowledged_at),
+        "closed_by": alert.acknowledged_by or None,
+        "handoffs": f"/api/v1/handoffs?{about.query}" if about.query else None,
+    }

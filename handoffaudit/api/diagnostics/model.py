@@ -1,0 +1,218 @@
+"""Diagnostics by API: how the language model does."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.diagnostics.latencies import Latency
+from handoffaudit.diagnostics.model_calls import Failure, Stretch, Tally
+from handoffaudit.diagnostics.model_health import ModelHealth, model_health
+from handoffaudit.diagnostics.model_now import BreakerNow
+from handoffaudit.diagnostics.periods import PERIODS
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Alert
+
+router = Router()
+
+
+class PeriodQuery(Schema):
+    period: str = Field("24h", description="How far to look back: 1h, 24h or 7d.")
+
+
+class TallyOut(Schema):
+    calls: int = Field(description="Questions that were sent.")
+    answered: int
+    failed: int = Field(description="Sent, and not answered.")
+    skipped: int = Field(description="Not sent: no budget, an open breaker, too dear, or an equal one had just failed.")
+    cached: int = Field(description="Answered before, for nothing.")
+    cost_usd: float
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int
+
+
+class LatencyOut(Schema):
+    p50: float
+    p95: float
+    p99: float
+    calls: int
+    sampled: bool = Field(description="There were more calls: these are the newest.")
+
+
+class LineOut(TallyOut):
+    name: str
+    latency_ms: LatencyOut | None
+
+
+class FailureOut(Schema):
+    reason: str
+    http_status: int | None
+    number: int
+    last_at: str
+    detail: str
+    cure: str
+
+
+class BreakerOut(Schema):
+    model: str
+    state: str = Field(description="closed, open or probing; for all tenants.")
+    failures: int
+    reason: str
+    open_until: str | None
+
+
+class WaitingOut(Schema):
+    first_checks: int
+    rechecks: int
+    oldest_since: str | None
+    unverified: int = Field(description="Let through in the period without the model's check; counted up to 10,000.")
+    flagged: int = Field(description="Let through in the period, and the model would have rejected them.")
+
+
+class BudgetOut(Schema):
+    spent_usd: float
+    daily_usd: float
+
+
+class StatusOut(Schema):
+    standing: str = Field(description="well, no_key, down, no_budget, no_worker or failing.")
+    told: str
+
+
+class StretchOut(Schema):
+    start: str
+    answered: int
+    cached: int
+    skipped: int
+    failed: int
+    cost_usd: float
+
+
+class AlertOut(Schema):
+    kind: str
+    number: int
+    opened_at: str
+    last_at: str
+
+
+class ModelHealthOut(TallyOut):
+    period: str
+    since: str
+    until: str
+    provider: str
+    status: StatusOut
+    latency_ms: LatencyOut | None
+    by_use: list[LineOut]
+    by_model: list[LineOut]
+    failures: list[FailureOut]
+    breakers: list[BreakerOut]
+    waiting: WaitingOut
+    budget: BudgetOut
+    over_time: list[StretchOut]
+    alerts: list[AlertOut]
+
+
+@router.get(
+    "/diagnostics/model",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_model_health",
+    summary="How the language model does",
+    response={200: ModelHealthOut, 400: ProblemOut},
+)
+def get_model_health(request: HttpRequest, query: Query[PeriodQuery]) -> HttpResponse:
+    check_names(request, PeriodQuery)
+    period = PERIODS.get(query.period)
+    if period is None:
+        raise BadFilter("period", query.period[:40], f"use one of {', '.join(PERIODS)}.")
+    tenant = caller(request).tenant
+    return shapes.answer(
+        _health(model_health(tenant, period)) | {"alerts": [_alert(a) for a in alerts.open_of(tenant)]}
+    )
+
+
+def _health(health: ModelHealth) -> dict[str, Any]:
+    counted, latencies, waiting = health.counted, health.latencies, health.waiting
+    return {
+        "period": health.period.name,
+        "since": shapes.moment(health.since),
+        "until": shapes.moment(health.until),
+        "provider": health.provider,
+        "status": {"standing": health.status.standing.value, "told": health.status.told},
+        **_tally(counted.overall),
+        "latency_ms": _latency(latencies.overall),
+        "by_use": [_line(use, tally, latencies.by_use.get(use)) for use, tally in counted.by_use.items()],
+        "by_model": [_line(name, tally, latencies.by_model.get(name)) for name, tally in counted.by_model.items()],
+        "failures": [_failure(failure) for failure in counted.failures],
+        "breakers": [_breaker(breaker) for breaker in health.breakers],
+        "waiting": {
+            "first_checks": waiting.first_checks,
+            "rechecks": waiting.rechecks,
+            "oldest_since": shapes.moment(waiting.oldest_since),
+            "unverified": waiting.unverified,
+            "flagged": waiting.flagged,
+        },
+        "budget": {"spent_usd": health.budget.spent_usd, "daily_usd": health.budget.daily_usd},
+        "over_time": [_stretch(stretch) for stretch in counted.over_time],
+    }
+
+
+def _tally(tally: Tally) -> dict[str, Any]:
+    return {name: getattr(tally, name) for name in TallyOut.model_fields}
+
+
+def _latency(latency: Latency | None) -> dict[str, Any] | None:
+    return {name: getattr(latency, name) for name in LatencyOut.model_fields} if latency else None
+
+
+def _line(name: str, tally: Tally, latency: Latency | None) -> dict[str, Any]:
+    return {"name": name, **_tally(tally), "latency_ms": _latency(latency)}
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "reason": failure.reason,
+        "http_status": failure.status,
+        "number": failure.number,
+        "last_at": shapes.moment(failure.last_at),
+        "detail": failure.detail,
+        "cure": failure.cure,
+    }
+
+
+def _breaker(breaker: BreakerNow) -> dict[str, Any]:
+    return {
+        "model": breaker.model,
+        "state": breaker.state.value,
+        "failures": breaker.failures,
+        "reason": breaker.reason,
+        "open_until": shapes.moment(breaker.open_until),
+    }
+
+
+def _stretch(stretch: Stretch) -> dict[str, Any]:
+    tally = stretch.tally
+    return {
+        "start": shapes.moment(stretch.start),
+        "answered": tally.answered,
+        "cached": tally.cached,
+        "skipped": tally.skipped,
+        "failed": tally.failed,
+        "cost_usd": tally.cost_usd,
+    }
+
+
+def _alert(alert: Alert) -> dict[str, Any]:
+    return {
+        "kind": alert.kind,
+        "number": alert.number,
+        "opened_at": shapes.moment(alert.opened_at),
+        "last_at": shapes.moment(alert.last_at),
+    }

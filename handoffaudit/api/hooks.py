@@ -1,0 +1,195 @@
+"""`POST /hooks/post-tool-use`: hook events of agent hosts, answered in their own words. `GET /validation-state/…`: what
+an event came to.
+
+Once its key is good a hook is never refused: an agent host takes anything but a 2xx as no answer at all.
+"""
+
+import math
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.keys import authenticate
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import Caller, KeyWith, caller
+from handoffaudit.api.problems import Problem
+from handoffaudit.api.reading_requests import body_of
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.handoffs.gate import answers, deciding, records
+from handoffaudit.handoffs.gate.answers import Ruling
+from handoffaudit.handoffs.gate.statuses import Status
+
+router = Router(tags=["Hooks"])
+
+LONGEST_KEY: Final = 200
+
+
+class _HookKey(KeyWith):
+    """Over its rate a key is heard all the same: its events are kept, and answered without waiting for a verdict."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
+        try:
+            return super().authenticate(request, token)
+        except Problem as refused:
+            identity = authenticate(token) if refused.status == 429 else None
+            if identity is None or self.scope not in identity.scopes:
+                raise
+            request.over_rate = True  # type: ignore[attr-defined]
+            return Caller(identity)
+
+
+class RuleResultOut(Schema):
+    result_id: str
+    rule_id: str = Field(examples=["semantic_objective_match"])
+    rule_type: str = Field(examples=["semantic"])
+    validated_at: str
+    status: str = Field(description="passed, failed or skipped.")
+    message: str
+    details: dict[str, Any]
+
+
+class SummaryOut(Schema):
+    total_rules_executed: int
+    results_count: int
+
+
+class ValidationStateOut(Schema):
+    workflow_id: str
+    phase_id: str = Field(examples=["semantic_Agent_0f3c9a1e"])
+    session_id: str
+    validation_status: Status
+    persisted_at: str
+    summary: SummaryOut
+    rule_results: list[RuleResultOut]
+
+
+class PermissionOut(Schema):
+    hookEventName: str  # noqa: N815 -- the agent host's word
+    permissionDecision: str = Field(description="deny or ask.")  # noqa: N815
+    permissionDecisionReason: str  # noqa: N815
+
+
+class HookOut(Schema):
+    """An event that is not looked at is answered with an empty object."""
+
+    status: Status | None = None
+    blocked: bool | None = None
+    exit_code: int | None = Field(None, description="1 where it blocks, else 0.")
+    reason: str | None = None
+    handoff_id: str | None = Field(None, description="The product's id of the handoff that the event became.")
+    validation_state: ValidationStateOut | None = None
+    decision: str | None = Field(None, description="`block`, only there.")
+    hookSpecificOutput: PermissionOut | None = None  # noqa: N815
+
+
+_TIMEOUT = {
+    "name": "timeout",
+    "in": "query",
+    "schema": {"type": "number", "minimum": 0, "default": 65},
+    "description": "How many seconds to wait for the verdict, at most the server's limit.",
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "maxLength": LONGEST_KEY},
+    "description": "The same key is answered the same. Without one a tool call is known by its session and its id.",
+}
+_EVENT: Final[dict[str, Any]] = {
+    "hook_event_name": "PostToolUse",
+    "session_id": "0f3c9a1e-5d2b-4c55-9e0e-2b1a7f6d8c90",
+    "tool_name": "Agent",
+    "tool_use_id": "toolu_01",
+    "tool_input": {"prompt": "List the open invoices.", "subagent_type": "bookkeeper", "description": "Open invoices"},
+    "tool_response": {
+        "agentId": "a1b2c3",
+        "status": "completed",
+        "content": [{"type": "text", "text": "Two are open: 2026-003 and 2026-007."}],
+    },
+}
+_BODY = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {"type": "object", "description": "The event, or `{event, phase_results}`."},
+            "examples": {
+                "event": {"summary": "A hook event as it comes", "value": _EVENT},
+                "with phase results": {
+                    "summary": "With what the client found of its phase rules",
+                    "value": {
+                        "event": _EVENT,
+                        "phase_results": {
+                            "mode": "hybrid",
+                            "rules": [
+                                {
+                                    "rule_id": "report",
+                                    "rule_type": "file_exists",
+                                    "rule_config": {"file_path": "report.md"},
+                                }
+                            ],
+                            "results": [
+                                {
+                                    "result_id": "1",
+                                    "rule_id": "report",
+                                    "validated_at": "2026-02-15T00:15:00Z",
+                                    "status": "passed",
+                                }
+                            ],
+                        },
+                    },
+                },
+            },
+        }
+    },
+}
+
+
+@router.post(
+    "/hooks/post-tool-use",
+    auth=_HookKey(Scope.INGEST),
+    operation_id="post_hook_event",
+    summary="A hook event of an agent host",
+    response={200: HookOut},
+    openapi_extra={"parameters": [_TIMEOUT, _KEY], "requestBody": _BODY},
+)
+def post_tool_use(request: HttpRequest) -> HttpResponse:
+    """`PreToolUse`, `PostToolUse`, `SubagentStart` and `SubagentStop` of Claude Code, or a delegation in its own
+    spelling. Always 200: what can't be read is kept as a finding, and said."""
+    who = caller(request)
+    try:
+        sent = body_of(request, settings.MAX_BODY_BYTES)
+    except Problem as refused:
+        ruling = Ruling(Status.NOT_APPLICABLE, f"It was not looked at: {refused.detail}")
+        return shapes.answer(answers.answer(None, ruling))
+    given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
+    return shapes.answer(deciding.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+
+
+def _seconds(request: HttpRequest) -> float:
+    """How long to wait. What is no number of seconds is taken as none given."""
+    most = float(settings.MAX_HOOK_SECONDS)
+    if getattr(request, "over_rate", False):
+        return 0.0
+    try:
+        asked = float(request.GET.get("timeout", most))
+    except ValueError:
+        return most
+    return min(max(asked, 0.0), most) if math.isfinite(asked) else most
+
+
+@router.get(
+    "/validation-state/{path:workflow_id}/{phase_id}",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_validation_state",
+    summary="What the newest event of a phase came to",
+    response={200: ValidationStateOut, 404: ProblemOut},
+)
+def get_validation_state(request: HttpRequest, workflow_id: str, phase_id: str) -> HttpResponse:
+    """`workflow_id` is the event's, else its session. A verdict that came after the event was answered is in it."""
+    found = records.state(caller(request).tenant, workflow_id, phase_id)
+    if found is None:
+        raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.")
+    return shapes.answer(found)

@@ -1,0 +1,1 @@
+"""`handoffaudit eval --with-model`: the semantic check on labelled data, with the user's own key."""

@@ -1,0 +1,55 @@
+"""`handoffaudit export`: stored handoffs as submissions again."""
+
+import sys
+
+import click
+
+from handoffaudit.cli.bootstrap import find_tenant, start_with_database
+from handoffaudit.cli.options import data_option, example, tenant_option
+from handoffaudit.cli.stop import Stop
+
+FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until")
+
+
+@click.command(
+    name="export",
+    epilog=example(
+        "handoffaudit export --since 30d > handoffs.jsonl",
+        "handoffaudit export --reviews | handoffaudit eval -",
+    ),
+)
+@click.option("--state", metavar="STATES", help="Only these, e.g. rejected,held.")
+@click.option("--type", metavar="TYPE", help="Only this handoff type.")
+@click.option("--source", metavar="AGENT", help="Only from this agent.")
+@click.option("--target", metavar="AGENT", help="Only to this agent.")
+@click.option("--code", metavar="CODE", help="Only those with a finding of this code.")
+@click.option("--trace", metavar="TRACE", help="Only of this trace.")
+@click.option("--since", metavar="TIME", help="Received since: 24h, 7d, a date, or a date and time.")
+@click.option("--until", metavar="TIME", help="Received before.")
+@click.option("--reviews", is_flag=True, help="Only what a person decided, with the decision: what eval reads.")
+@tenant_option
+@data_option
+def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
+    """Write stored handoffs to standard output, one submission a line (JSONL), the oldest first.
+
+    Each line can be imported again, here or elsewhere. What was sent and is no JSON is left out and counted.
+    """
+    start_with_database()
+    from handoffaudit.handoffs import portable
+    from handoffaudit.handoffs.filters import BadFilter, Filters
+
+    try:
+        filters = Filters.from_query({name: narrowed[name] or "" for name in FILTERS})
+    except BadFilter as bad:
+        raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
+    out = sys.stdout.buffer
+    written = unreadable = 0
+    for line in portable.lines(find_tenant(tenant), filters, reviews=reviews):
+        if line.text is None:
+            unreadable += 1
+            continue
+        out.write(line.text + b"\n")
+        written += 1
+    out.flush()
+    left_out = f" {unreadable:,} that are no JSON were left out." if unreadable else ""
+    click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)

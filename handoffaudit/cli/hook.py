@@ -1,0 +1,214 @@
+"""`handoffaudit hook`: one event of an agent host held against the gate of a server."""
+
+import contextlib
+import io
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from handoffaudit.cli.hooking.event import BadEvent, Event, read
+from handoffaudit.cli.options import data_folder, example
+from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.cli.hooking.gate import Decision
+    from handoffaudit.cli.hooking.server import Server
+    from handoffaudit.validation.phase_rules import PhaseRule
+
+MIB = 1024 * 1024
+
+
+class WrongCall(click.UsageError):
+    """A wrong call where 2 means blocked."""
+
+    exit_code = 1
+
+
+class HookCommand(click.Command):
+    """A wrong call never ends with the code that means blocked."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        given = f"{' '.join(args)} ".replace("=", " ")
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "--block-exit 2 " in given or "--emit " in given:
+                raise WrongCall(error.format_message(), ctx) from error
+            raise
+
+
+@click.command(
+    name="hook",
+    cls=HookCommand,
+    epilog=example("handoffaudit hook --block-exit 2 < event.json", "handoffaudit hook --flush"),
+)
+@click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com.")
+@click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="Its API key. Better in HANDOFFAUDIT_KEY.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1, 600),
+    default=65.0,
+    show_default=True,
+    envvar="HANDOFFAUDIT_HOOK_TIMEOUT",
+    help="Seconds that the server has for its answer.",
+)
+@click.option(
+    "--block-exit",
+    type=click.Choice(["1", "2"]),
+    default="1",
+    show_default=True,
+    help="The exit code of a blocked event. Claude Code wants 2.",
+)
+@click.option("--emit", is_flag=True, help="Exit with 0, and print what Claude Code reads as JSON instead.")
+@click.option(
+    "--rules",
+    type=click.Path(path_type=Path),
+    envvar="HANDOFFAUDIT_HOOK_RULES",
+    help="Your own phase rules. Nobody else may be able to write to the file.",
+)
+@click.option("--hybrid", is_flag=True, help="Evaluate the rules in any case; either may block.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    envvar="CLAUDE_PROJECT_DIR",
+    help="Where the rules' paths start and their commands run. Default: CLAUDE_PROJECT_DIR, else the current folder.",
+)
+@click.option(
+    "--spool",
+    type=click.Path(path_type=Path),
+    envvar="HANDOFFAUDIT_HOOK_SPOOL",
+    help="Where events wait for a server that is away. Default: hooks in the data folder.",
+)
+@click.option("--spool-mib", type=click.IntRange(1, 10_000), default=64, show_default=True, help="Its size, at most.")
+@click.option("--flush", is_flag=True, help="Send what waits, and read no event.")
+@click.option("--any-key", is_flag=True, help="With --flush: also what was read with another key.")
+def command(  # noqa: PLR0913 (click hands over each option)
+    url: str | None,
+    key: str | None,
+    timeout: float,
+    block_exit: str,
+    rules: Path | None,
+    root: Path | None,
+    spool: Path | None,
+    spool_mib: int,
+    *,
+    emit: bool,
+    hybrid: bool,
+    flush: bool,
+    any_key: bool,
+) -> None:
+    """Ask the gate about one event of an agent host.
+
+    The event is JSON on standard input. Events that are not about a delegation, and need no rules, end at once with 0.
+
+    Exits with 0 where the event is allowed, where nobody could judge it, and where it can't be read; with 1 (or
+    --block-exit) where it is blocked, and the reason on standard error. A wrong call ends with 2, or with 1 where 2
+    means blocked.
+    """
+    # whoever reads our output takes 2 for blocked, too
+    wrong = 1 if block_exit == "2" or emit else 2
+    if hybrid and not rules:
+        raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
+    if any_key and not flush:
+        raise Stop("--any-key goes with --flush.", wrong)
+    folder = spool or data_folder() / "hooks"
+    if flush:
+        from handoffaudit.cli.hooking.flushing import flush_spool
+
+        sys.exit(flush_spool(_server(url, key, wrong), folder, any_key=any_key))
+    event = _event(wrong)
+    if event is None or not (event.of_a_delegation or (rules and event.takes_rules)):
+        return
+    found = _rules(rules, wrong) if event.takes_rules else ()
+    if not event.of_a_delegation and not found:
+        return
+    server = _server(url, key, wrong)
+    try:
+        decision = _decide(event, server, found, folder, root, timeout=timeout, most=spool_mib * MIB, hybrid=hybrid)
+    except Exception as error:  # noqa: BLE001 (our own bug must not stop an agent)
+        _warn(f"The event was not judged: {type(error).__name__}. Please report this.")
+        return
+    code = _tell(event, decision, int(block_exit), emit=emit)
+    if code:
+        sys.exit(code)
+
+
+def _decide(
+    event: Event,
+    server: "Server",
+    rules: "tuple[PhaseRule, ...]",
+    folder: Path,
+    root: Path | None,
+    *,
+    timeout: float,
+    most: int,
+    hybrid: bool,
+) -> "Decision":
+    from handoffaudit.cli.hooking.gate import Gate
+    from handoffaudit.cli.hooking.spool import Spool
+
+    # ended by its host, the hook still ends what its rules have started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    gate = Gate(
+        server,
+        Spool(folder / server.name, most),
+        rules,
+        # looked up only for rules: the current folder may be gone
+        root=(root or Path()).absolute() if rules else Path(),
+        hybrid=hybrid,
+        seconds=timeout,
+        warn=_warn,
+    )
+    return gate.decide(event)
+
+
+def _event(wrong: int) -> Event | None:
+    """None where what came can't be read: it is told, and must not stop an agent."""
+    stream = sys.stdin.buffer if sys.stdin else io.BytesIO()
+    if stream.isatty():
+        raise Stop("The event is read from standard input: handoffaudit hook < event.json", wrong)
+    try:
+        return read(stream)
+    except (BadEvent, OSError) as error:
+        _warn(f"The event can't be read, and was not judged: {error}.")
+    return None
+
+
+def _rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
+    if path is None:
+        return ()
+    from handoffaudit.cli.hooking.rules_file import load
+
+    return load(path.expanduser(), wrong)
+
+
+def _server(url: str | None, key: str | None, wrong: int) -> "Server":
+    from handoffaudit.cli.hooking.server import checked
+
+    return checked(url, key, wrong)
+
+
+def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) -> int:
+    from handoffaudit.cli.hooking import telling
+
+    # sent back once already: a second time would never end
+    blocked = decision.blocked and not event.sent_back_before
+    if emit:
+        said = {} if event.sent_back_before else telling.output(event, decision)
+        if said:
+            click.echo(json.dumps(said))
+        return 0
+    if not blocked:
+        return 0
+    click.echo(telling.reason(decision), err=True)
+    return block_exit
+
+
+def _warn(message: str) -> None:
+    # whoever reads it may be gone, which is no reason to stop
+    with contextlib.suppress(OSError):
+        click.echo(f"Warning: {' '.join(message.split())}", err=True)

@@ -1,0 +1,140 @@
+"""`handoffaudit report-file`: what was found where a handoff file was expected, judged or sent."""
+
+import json
+import sys
+import uuid
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
+from handoffaudit.cli.reporting.options import receiver_options
+from handoffaudit.cli.stop import Stop
+
+LONGEST_RESPONSE = 64 * 1024 * 1024
+
+
+@click.command(
+    name="report-file",
+    epilog=example(
+        "handoffaudit report-file --path runs/1/handoff.json --agent planner --phase plan --response answer.txt",
+        "handoffaudit report-file --path handoff.json --agent planner --phase plan --local",
+    ),
+)
+@click.option("--path", metavar="FILE", help="Where the handoff file is expected.")
+@click.option("--agent", metavar="NAME", help="Who should have written it.")
+@click.option("--phase", metavar="NAME", help="The phase that ended.")
+@click.option(
+    "--response", metavar="FILE", help="The agent's last response, read where the file can't be; - is standard input."
+)
+@click.option("--run", metavar="ID", help="The run. Default: a new one.")
+@click.option("--runtime", metavar="NAME", default="", help="What the agent ran in, e.g. claude.")
+@click.option("--iteration", type=click.IntRange(0, 10**9), metavar="N", help="Which try of the phase it was.")
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where to look for a file of that name when it is missing. Default: the current folder.",
+)
+@receiver_options
+@click.option("--flush", is_flag=True, help="Send the reports that wait for the server, and look at no file.")
+@click.option("--any-key", is_flag=True, help="With --flush: also those that were made with another key.")
+@tenant_option
+@data_option
+@json_option
+def command(  # noqa: PLR0913 (click hands over each option)
+    *,
+    path: str | None,
+    agent: str | None,
+    phase: str | None,
+    response: str | None,
+    run: str | None,
+    runtime: str,
+    iteration: int | None,
+    root: Path,
+    url: str | None,
+    key: str | None,
+    spool: Path | None,
+    tenant: str,
+    local: bool,
+    strict: bool,
+    flush: bool,
+    any_key: bool,
+    as_json: bool,
+) -> None:
+    """Report what was found where an agent's handoff file was expected.
+
+    Prints one log line. The report goes to the server at --url, else into the local database; with --local it is judged
+    here and kept nowhere.
+
+    Exits with 0 where the file was used or the response stands in for it, with 1 where the phase failed, and with 2
+    where the call is wrong or the server is away: then the report is kept, and goes out with the next one.
+    """
+    folder = spool or data_folder() / "reports"
+    if flush:
+        _flush(url, key, folder, any_key=any_key)
+    if any_key:
+        raise click.UsageError("--any-key goes with --flush.")
+    if missing := [name for name, given in (("--path", path), ("--agent", agent), ("--phase", phase)) if not given]:
+        raise click.UsageError(f"Missing option: {', '.join(missing)}.")
+    from handoffaudit.cli.reporting import documents, looking
+    from handoffaudit.cli.reporting.receivers import Kept, Refused, receiver
+
+    text = _response(response)
+    to = receiver("handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder)
+    wanted = Path(str(path))
+    looked = looking.look(wanted)
+    about = documents.About(
+        run_id=run or f"report-{uuid.uuid4().hex[:12]}",
+        agent=str(agent),
+        phase=str(phase),
+        path=str(path),
+        runtime=runtime,
+        iteration=iteration,
+    )
+    found = None if looked.file["exists"] else looking.elsewhere(wanted.name, root, wanted)
+    made = documents.document(about, looked, datetime.now(UTC), response=text, elsewhere=found)
+    try:
+        answer = to.report(made)
+    except (Kept, Refused) as error:
+        raise Stop(str(error)) from error
+    to.close()
+    _tell(answer, as_json=as_json)
+    if answer["failed"]:
+        sys.exit(1)
+
+
+def _flush(url: str | None, key: str | None, folder: Path, *, any_key: bool) -> NoReturn:
+    from handoffaudit.cli.hooking.flushing import flush_spool
+    from handoffaudit.cli.reporting.receivers import server_at
+
+    sys.exit(flush_spool(server_at(url, key), folder, any_key=any_key))
+
+
+def _tell(answer: dict[str, object], *, as_json: bool) -> None:
+    from handoffaudit.cli.reporting.telling import told
+
+    click.echo(json.dumps(answer) if as_json else answer["line"])
+    if as_json or not answer["reasons"]:
+        return
+    for line in told(answer):
+        click.echo(line, err=True)
+
+
+def _response(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        if path == "-":
+            raw = sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
+        else:
+            with Path(path).open("rb") as file:
+                raw = file.read(LONGEST_RESPONSE + 1)
+    except OSError as error:
+        raise Stop(f"The response {path} can't be read ({error.strerror}).") from error
+    if len(raw) > LONGEST_RESPONSE:
+        raise Stop(f"The response {path} is longer than {LONGEST_RESPONSE // 1024**2} MiB: give its end alone.")
+    return raw.decode(errors="replace")

@@ -1,0 +1,1 @@
+"""What `handoffaudit report-file` and `handoffaudit watch` are made of."""

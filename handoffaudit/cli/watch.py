@@ -1,0 +1,119 @@
+"""`handoffaudit watch`: a run's folder followed, and its handoff files reported as agents write them."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
+from handoffaudit.cli.reporting.options import receiver_options
+from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.cli.watching.watching import Watching
+
+
+@click.command(
+    name="watch",
+    epilog=example(
+        'handoffaudit watch runs/1 --expect "{phase}/{agent}/handoff.json" --phase-timeout 600',
+        "handoffaudit watch runs/1 --once --local",
+    ),
+)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option(
+    "--expect",
+    metavar="PATTERN",
+    default="**/handoff.json",
+    show_default=True,
+    help="Where below FOLDER files come; {run}, {phase}, {agent} and {runtime} name what a part of the path says.",
+)
+@click.option("--expected", metavar="FILE", multiple=True, help="A file below FOLDER that must come; once for each.")
+@click.option(
+    "--phase-timeout",
+    type=click.FloatRange(0, 10**7),
+    metavar="SECONDS",
+    help="When a file that is expected counts as missing, after its folder was last changed. Default: never.",
+)
+@click.option(
+    "--response", metavar="NAME", default="", help="A file beside each handoff file with the agent's response."
+)
+@click.option("--run", metavar="ID", default="", help="The run. Default: what the path says, else the name of FOLDER.")
+@click.option("--runtime", metavar="NAME", default="", help="What the agents run in, e.g. claude.")
+@click.option("--once", is_flag=True, help="Report what is there, and what is expected and is not, and end.")
+@click.option(
+    "--every",
+    type=click.FloatRange(0.05, 3600),
+    default=0.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to look. A file is read once it was the same for that long.",
+)
+@receiver_options
+@tenant_option
+@data_option
+@json_option
+def command(  # noqa: PLR0913 (click hands over each option)
+    *,
+    folder: Path,
+    expect: str,
+    expected: tuple[str, ...],
+    phase_timeout: float | None,
+    response: str,
+    run: str,
+    runtime: str,
+    once: bool,
+    every: float,
+    url: str | None,
+    key: str | None,
+    spool: Path | None,
+    tenant: str,
+    local: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Follow the FOLDER of a run, and report handoff files as agents write them.
+
+    Prints one log line for each. A file that is written again is reported as the next iteration. Reports go to the
+    server at --url, else into the local database; with --local they are judged here and kept nowhere. What was
+    reported before is not counted again.
+
+    Ctrl-C ends it. With --once it exits with 1 where a phase failed.
+    """
+    from handoffaudit.cli.reporting.receivers import receiver
+    from handoffaudit.cli.watching.following import Follower
+    from handoffaudit.cli.watching.patterns import BadPattern, Pattern
+    from handoffaudit.cli.watching.watching import Watching as Loop
+
+    try:
+        pattern = Pattern.of(expect)
+        for path in expected:
+            Pattern.of(path)
+    except BadPattern as error:
+        raise Stop(str(error)) from error
+    if "/" in response:
+        raise Stop("--response is the name of a file beside the handoff file, without folders.")
+    reports = spool or data_folder() / "reports"
+    to = receiver("handoffaudit watch", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=reports)
+    follower = Follower(folder, pattern, expected, settle=every, timeout=phase_timeout)
+    watching = Loop(follower, to, run, runtime, response, as_json)
+    if once:
+        watching.look(time.monotonic(), all_now=True)
+    else:
+        _until_interrupted(watching, every)
+    to.close()
+    click.echo(watching.summary(), err=True)
+    if once and watching.counts["failed"]:
+        sys.exit(1)
+
+
+def _until_interrupted(watching: "Watching", every: float) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        watching.follow(time.monotonic, time.sleep, every)
+    except KeyboardInterrupt:
+        # the line of the terminal has ^C in it
+        click.echo(err=True)

@@ -1,0 +1,1 @@
+"""What `handoffaudit watch` is made of: patterns, scans of a folder, and what is to be reported."""

@@ -1,0 +1,155 @@
+"""Who is declared to hand to whom: read by all, edited by administrators as lines of text."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.agents.addresses import address_of
+from handoffaudit.dashboard.agents.words import LONGEST_NAME, lines
+from handoffaudit.dashboard.policy_drafts import Draft, sent, text_of
+from handoffaudit.dashboard.policy_fields import Field
+from handoffaudit.dashboard.policy_pages import PolicyPage
+from handoffaudit.dashboard.policy_views import Editing
+from handoffaudit.dashboard.policy_words import MOST_OF_A_VERSION
+from handoffaudit.dashboard.readable import cut
+from handoffaudit.diagnostics.edges import pairs_seen
+from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.policy import kinds
+from handoffaudit.policy.declared_edges import ANYBODY, DeclaredEdges, parse_text, to_text
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.versions import Table
+
+TEMPLATE = "dashboard/agents/declared.html"
+# Edges of so long a time are offered to be declared.
+SEEN_IN = "30d"
+_HEIGHT = 18
+_HELP = "a line each: planner -> critic, writer; * is anybody; quote a name with a comma or an arrow in it"
+
+Rows = Table[DeclaredEdges]
+
+
+class DeclaredPage(PolicyPage[DeclaredEdges]):
+    """Beside the pages of agents, whose addresses end in any name."""
+
+    @property
+    def name(self) -> str:
+        return "declared"
+
+
+PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has declared nothing.", lines)
+
+
+@dataclass(kw_only=True)
+class Editor(Draft[DeclaredEdges]):
+    """All rows as one text. `filled`: how many edges that were seen it was filled with."""
+
+    text: str
+    filled: int | None = None
+    noun = "lines"
+    can_be_tried = False
+
+    @property
+    def gone_text(self) -> str:
+        return ""
+
+    @property
+    def text_field(self) -> Field:
+        return Field(
+            name="text",
+            label="Who may hand to whom",
+            help=_HELP,
+            value=self.text,
+            error=self.errors.get("text", ""),
+            height=_HEIGHT,
+            is_code=True,
+        )
+
+    def rows(self, now: Rows) -> Iterable[DeclaredEdges]:
+        return kinds.agents.checked(parse_text(self.text))
+
+    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[DeclaredEdges]) -> list[str]:
+        return []
+
+    def refuse(self, invalid: InvalidPolicy) -> None:
+        for error in invalid.errors:
+            self.keep("text", error, error.row if error.row.startswith("line ") else cut(error.row, LONGEST_NAME))
+
+    def meet(self, current: Rows) -> None:
+        mine = kinds.agents.checked(parse_text(self.text))
+        self.theirs = lines(kinds.agents.difference(current.rows, mine))[:MOST_OF_A_VERSION]
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """`href` is empty for anybody."""
+
+    name: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    source: Name
+    targets: list[Name]
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def page(request: HttpRequest, who: Who) -> HttpResponse:
+    """`?edit` opens the editor, `?seen` one that is filled with all edges that were seen."""
+    now = kinds.agents.current(who.tenant)
+    return _page(request, now, _asked_for(request, who, now))
+
+
+def _asked_for(request: HttpRequest, who: Who, now: Rows) -> Editor | None:
+    if not who.may(Role.ADMIN):
+        return None
+    if "seen" in request.GET:
+        return _filled(who.tenant, now)
+    return Editor(base_version=now.version, text=to_text(now.rows)) if "edit" in request.GET else None
+
+
+def _filled(tenant: Tenant, now: Rows) -> Editor:
+    """What is declared and all that was seen."""
+    window = window_of({"period": SEEN_IN}, timezone.now())
+    declared = {(row.source, target) for row in now.rows for target in row.targets}
+    rest = [edge for edge in pairs_seen(tenant, window.since, window.until) if _can_be_written(edge)]
+    new = [edge for edge in rest if declared.isdisjoint({edge, (edge[0], ANYBODY), (ANYBODY, edge[1])})]
+    targets: dict[str, set[str]] = {}
+    for source, target in [*declared, *new]:
+        targets.setdefault(source, set()).add(target)
+    rows = [DeclaredEdges(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
+    return Editor(
+        base_version=now.version, text=to_text(rows), filled=len(new), note="All that was seen" if new else ""
+    )
+
+
+def _can_be_written(edge: tuple[str, str]) -> bool:
+    return all(name and name != ANYBODY and name.isprintable() and name == name.strip() for name in edge)
+
+
+def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 200) -> HttpResponse:
+    slug = request.who.tenant.slug  # type: ignore[attr-defined]
+    rows = [Row(_name(slug, row.source), [_name(slug, target) for target in row.targets]) for row in now.rows]
+    context: dict[str, Any] = {"rows": rows, "editor": editor, "seen_in": SEEN_IN}
+    return PAGE.answer(request, TEMPLATE, context, now, status)
+
+
+def _name(slug: str, name: str) -> Name:
+    return Name(cut(name, LONGEST_NAME), "" if name == ANYBODY else address_of(slug, name))
+
+
+def editor_from(given: QueryDict) -> Editor:
+    """What a person sent."""
+    return Editor(text=text_of(given, "text"), **sent(given))
+
+
+EDITING = Editing(PAGE, editor_from, _page, can_be_tried=False)
+urlpatterns = [path("declared/", page, name="declared"), *EDITING.urls()]

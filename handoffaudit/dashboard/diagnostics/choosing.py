@@ -1,0 +1,80 @@
+"""The period that a page of diagnostics is about, as its address has it, and the addresses of what it counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.tallies import OTHER
+from handoffaudit.diagnostics.windows import OFFERED, Window, window_of, written
+from handoffaudit.handoffs.filters import BadFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The window of a page; `bad` where what was asked for can't be read, and the default is shown."""
+
+    window: Window
+    bad: BadFilter | None
+
+    @property
+    def status(self) -> int:
+        return 400 if self.bad else 200
+
+    @property
+    def context(self) -> dict[str, Any]:
+        return {"window": self.window, "offered": OFFERED, "bad": self.bad, "query": urlencode(self.window.query)}
+
+
+def chosen(request: HttpRequest) -> Choice:
+    now = timezone.now()
+    try:
+        return Choice(window_of(request.GET, now), None)
+    except BadFilter as bad:
+        return Choice(window_of({}, now), bad)
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses of lists, narrowed to a window."""
+
+    tenant: Tenant
+    window: Window
+
+    def handoffs(self, **filters: str) -> str:
+        """Empty where a filter is: a sender that gave no name can't be asked for by it."""
+        return "" if not all(filters.values()) else self._to("handoffs", filters)
+
+    def reports(self, **filters: str) -> str:
+        """Reports of handoff files; a file that was not used without a reason has none to be filtered by."""
+        return self._to("file_reports", _without_other(filters))
+
+    def lines(self, agent: str = "", phase: str = "", reason: str = "") -> str:
+        """Lines of logs: health lines of both forms bear the reason as their event."""
+        event = _without_other({"reason": reason}).get("reason", "")
+        return self._to("logs", {"agent": agent, "phase": phase, "event": event})
+
+    def code(self, code: str) -> str:
+        return f"{reverse('dashboard:code', args=[self.tenant.slug, code])}?{urlencode(self.window.query)}"
+
+    def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
+        """A list narrowed to a part of the window."""
+        return _address(self.tenant, name, {**filters, "since": written(since), "until": written(until)})
+
+    def _to(self, name: str, filters: Mapping[str, str]) -> str:
+        return _address(self.tenant, name, {**filters, **self.window.bounds})
+
+
+def _without_other(filters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in filters.items() if name != "reason" or value != OTHER}
+
+
+def _address(tenant: Tenant, name: str, filters: Mapping[str, str]) -> str:
+    query = urlencode({key: value for key, value in filters.items() if value})
+    return f"{reverse(f'dashboard:{name}', args=[tenant.slug])}?{query}"

@@ -1,0 +1,160 @@
+"""The compliance report as a page, and as files of exactly the period shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.templatetags.shares import told
+from handoffaudit.diagnostics.compliance.as_csv import as_csv
+from handoffaudit.diagnostics.compliance.as_json import as_json
+from handoffaudit.diagnostics.compliance.as_text import as_text
+from handoffaudit.diagnostics.compliance.reading import compliance, expected_pairs
+from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
+from handoffaudit.diagnostics.file_counts import Pair
+from handoffaudit.diagnostics.tallies import Change, FileTally, Judged
+from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.handoffs.filters import BadFilter
+
+# The files have all that are kept; a page of more would be read by nobody.
+MOST_PAIRS = 200
+MOST_LINES = 15
+_PARTS = {"accepted": "accepted", "approved": "decided", "stopped": "stopped"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    names: tuple[str, ...]
+    tally: FileTally
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffLine:
+    """`code` where the name is one."""
+
+    names: tuple[str, ...]
+    judged: Judged
+    link: str
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    kind: str
+    told: str
+    lines: Sequence[HandoffLine]
+    others: Judged
+    more: int
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def compliance_page(request: HttpRequest, who: Who) -> HttpResponse:
+    choice = chosen(request)
+    bad = choice.bad
+    try:
+        expected = expected_pairs(request.GET.getlist("expect"))
+    except BadFilter as found:
+        expected, bad = [], found
+    links = Links(who.tenant, choice.window)
+    report = compliance(who.tenant, choice.window, timezone.now(), expected)
+    pairs = report.files.pairs
+    asked = [*choice.window.query.items(), *(("expect", f"{phase}/{agent}") for phase, agent in expected)]
+    context: dict[str, Any] = choice.context | {
+        "bad": bad,
+        "query": urlencode(asked),
+        "report": report,
+        "change": Change(report.validation.overall.share, report.validation.before.share),
+        "runtimes": [
+            FileLine((one.name or "(not given)",), one.tally, links.reports(runtime=one.name) if one.name else "")
+            for one in report.files.runtimes
+        ],
+        "pairs": [_pair(pair, links) for pair in pairs[:MOST_PAIRS]],
+        "more_pairs": len(pairs) - MOST_PAIRS,
+        "parts": [_part(report, kind, links) for kind in KINDS if report.validation.by[kind].lines],
+    }
+    if report.validation.overall.total:
+        context["chart"] = _chart(links, report, width=ALONE, prefix="wide")
+        context["narrow_chart"] = _chart(links, report, width=NARROW, prefix="narrow")
+    return render_page(request, "dashboard/diagnostics/compliance.html", context, status=400 if bad else 200)
+
+
+def _pair(pair: Pair, links: Links) -> FileLine:
+    link = links.reports(agent=pair.agent, phase=pair.phase) if pair.tally.total else ""
+    return FileLine((pair.phase, pair.agent), pair.tally, link)
+
+
+def _part(report: Compliance, kind: str, links: Links) -> Part:
+    found = report.validation.by[kind]
+    names = kind.split("_")
+    lines = [
+        HandoffLine(
+            line.names,
+            line.judged,
+            links.handoffs(**dict(zip(names, line.names, strict=True))),
+            line.names[0] if kind == "code" else "",
+        )
+        for line in found.lines[:MOST_LINES]
+    ]
+    return Part(kind, KINDS[kind], lines, found.others, len(found.lines) - len(lines))
+
+
+def _chart(links: Links, report: Compliance, *, width: int, prefix: str) -> Drawing:
+    bars = [
+        Bar(
+            label=links.window.short(one.since),
+            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {told(one.judged.share)} accepted",
+            parts={name: getattr(one.judged, part) for name, part in _PARTS.items()},
+            href=links.between("handoffs", one.since, one.until),
+        )
+        for one in report.validation.over_time
+    ]
+    title = "Handoffs over time: accepted without a person, approved by one, stopped"
+    return stacked_bars(bars, order=tuple(_PARTS), width=width, height=210, title=title, prefix=prefix)
+
+
+def _file(
+    form: str, kind: str, written: Callable[[Compliance], str | bytes]
+) -> Callable[[HttpRequest, Who], HttpResponse]:
+    """A view that answers the period of its address as a file."""
+
+    @page_for(Role.VIEWER)
+    @require_safe
+    def file(request: HttpRequest, who: Who) -> HttpResponse:
+        now = timezone.now()
+        try:
+            window = window_of(request.GET, now)
+            report = compliance(who.tenant, window, now, expected_pairs(request.GET.getlist("expect")))
+        except BadFilter as bad:
+            return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
+        name = f"compliance-{who.tenant.slug}-{window.since:%Y%m%dT%H}-{window.until:%Y%m%dT%H}.{form}"
+        return HttpResponse(
+            written(report), content_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+        )
+
+    return file
+
+
+urlpatterns = [
+    path("diagnostics/compliance/", compliance_page, name="compliance"),
+    path(
+        "diagnostics/compliance.json",
+        _file("json", "application/json", lambda report: orjson.dumps(as_json(report), option=orjson.OPT_INDENT_2)),
+        name="compliance_json",
+    ),
+    path("diagnostics/compliance.csv", _file("csv", "text/csv; charset=utf-8", as_csv), name="compliance_csv"),
+    path("diagnostics/compliance.txt", _file("txt", "text/plain; charset=utf-8", as_text), name="compliance_text"),
+]

@@ -1,0 +1,209 @@
+"""A line of a log as the pages show it: what it says at a glance, every field with what it leads to."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import singledispatch
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.readable import cut, readable
+from handoffaudit.diagnostics.logs.searching import FoundLine
+from handoffaudit.validation.formats.file_report import Fallback
+from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
+from handoffaudit.validation.loglines.aspects import agents_of, level_of
+from handoffaudit.validation.times import utc_text
+
+KIND_NAMES = {
+    Kind.HEALTH: "Health",
+    Kind.OLDER: "Older health",
+    Kind.GATE: "Gate",
+    Kind.TRACE: "Trace",
+    Kind.BAD: "Bad",
+}
+# Of a line that may have 64 KB.
+MOST_DETAILS = 200
+MOST_TEXT = 20_000
+# Handoffs of an agent this long before and after a line are those around it.
+AROUND = timedelta(minutes=15)
+
+_GATE_TONES = {"ERROR": "bad", "WARNING": "wait"}
+_TONE_ICONS = {"bad": "error", "wait": "warning", "good": "passed", "quiet": "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A field of a line; `narrow` is the query for lines with the same value, empty where none can be asked for."""
+
+    name: str
+    value: str
+    narrow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a line says in short. `who` is its agent or component, `event` its event type or reason."""
+
+    who: str
+    phase: str
+    event: str
+    tone: str
+    details: str
+
+    @property
+    def icon(self) -> str:
+        return _TONE_ICONS[self.tone]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """`at` is None where a line says no time. `text` is the line as it came, made safe to look at."""
+
+    at: datetime | None
+    kind: str
+    kind_name: str
+    glance: Glance
+    text: str
+    source: str
+    number: int
+    facts: list[Fact]
+    links: list[Link]
+
+
+def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
+    line = found.line
+    shown = glance(line)
+    facts = [fact for fact in facts_of(line) if fact.value]
+    return LogRow(
+        at=found.at,
+        kind=line.kind.value,
+        kind_name=KIND_NAMES[line.kind],
+        glance=Glance(
+            readable(shown.who), readable(shown.phase), shown.event, shown.tone, cut(shown.details, MOST_DETAILS)
+        ),
+        text=cut(found.text, MOST_TEXT),
+        source=found.source,
+        number=found.number,
+        facts=[Fact("kind", KIND_NAMES[line.kind], urlencode({"kind": line.kind.value})), *facts],
+        links=list(links_of(tenant, line)),
+    )
+
+
+@singledispatch
+def glance(line: Line) -> Glance:
+    raise TypeError(type(line))
+
+
+@singledispatch
+def facts_of(line: Line) -> list[Fact]:
+    raise TypeError(type(line))
+
+
+@glance.register
+def _(line: HealthLine) -> Glance:
+    said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": line.fallback or ""}
+    told = " ".join(f"{name}={value}" for name, value in said.items() if value)
+    if line.reason is None:
+        return Glance(line.agent, line.phase, line.source.value, "good", told)
+    # The phase went on where the text could be used.
+    tone = "wait" if line.fallback is Fallback.OK else "bad"
+    return Glance(line.agent, line.phase, line.reason.value, tone, told)
+
+
+@glance.register
+def _(line: GateLine) -> Glance:
+    return Glance(line.component, "", line.event_type, _GATE_TONES.get(line.event_type, "quiet"), line.details)
+
+
+@glance.register
+def _(line: TraceLine) -> Glance:
+    tone = "bad" if line.event_type == "error" else _GATE_TONES.get(line.level.upper(), "quiet")
+    who = ", ".join(agents_of(line)) or line.workflow
+    return Glance(who, line.phase, line.event_type, tone, _json(line.details))
+
+
+@glance.register
+def _(line: BadLine) -> Glance:
+    return Glance("", "", "not read", "bad", line.why)
+
+
+@facts_of.register
+def _(line: HealthLine) -> list[Fact]:
+    return [
+        _fact("agent", line.agent, "agent"),
+        _fact("phase", line.phase, "phase"),
+        _fact("reason", line.reason.value if line.reason else "", "event"),
+        _fact("read from", line.source.value),
+        _fact("fallback", line.fallback.value if line.fallback else ""),
+        _fact("runtime", line.runtime),
+        _fact("iteration", line.iteration),
+        _fact("run", line.run_id, "trace"),
+    ]
+
+
+@facts_of.register
+def _(line: GateLine) -> list[Fact]:
+    return [
+        _fact("event", line.event_type, "event"),
+        _fact("component", line.component, "agent"),
+        _fact("details", line.details),
+    ]
+
+
+@facts_of.register
+def _(line: TraceLine) -> list[Fact]:
+    duration = "" if line.duration_ms is None else f"{line.duration_ms:g} ms"
+    return [
+        _fact("trace", line.trace_id, "trace"),
+        _fact("event", line.event_type, "event"),
+        _fact("workflow", line.workflow),
+        _fact("phase", line.phase, "phase"),
+        *(_fact("agent", agent, "agent") for agent in agents_of(line)),
+        Fact("level", readable(line.level), urlencode({"level": level_of(line)})),
+        _fact("duration", duration),
+        _fact("span", line.span_id),
+        _fact("parent span", line.parent_span_id),
+        _fact("details", _json(line.details)),
+        *(_fact(name, _json(value)) for name, value in line.extra.items()),
+    ]
+
+
+@facts_of.register
+def _(line: BadLine) -> list[Fact]:
+    return [_fact("why", line.why)]
+
+
+def _fact(name: str, value: str, parameter: str = "") -> Fact:
+    return Fact(readable(name), cut(value, MOST_TEXT), urlencode({parameter: value}) if parameter and value else "")
+
+
+def _json(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
+    handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
+    if isinstance(line, TraceLine):
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': line.trace_id})}")
+    if isinstance(line, HealthLine):
+        if line.run_id:
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': line.run_id})}")
+        around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
+        yield Link(
+            f"Handoffs of {readable(line.agent)} around this time",
+            f"{handoffs}?{urlencode({'source': line.agent} | around)}",
+        )
+        if line.reason:
+            reports = reverse("dashboard:file_reports", args=[tenant.slug])
+            yield Link("Reports with this reason", f"{reports}?{urlencode({'reason': line.reason.value})}")

@@ -1,0 +1,121 @@
+"""Lines of logs: searched, narrowed by whatever a line says, and the count of what came since."""
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.http import urlencode
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import live
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.diagnostics import log_imports
+from handoffaudit.dashboard.diagnostics.log_filters import EVENTS, LEVELS, LogFilters
+from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES, row_of
+from handoffaudit.dashboard.handoffs import PERIODS
+from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.diagnostics.logs import arriving, searching
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.validation.times import utc_text
+
+TEMPLATE = "dashboard/diagnostics/logs/page.html"
+LINES = 100
+MOST_NEW = 100
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def logs(request: HttpRequest, who: Who) -> HttpResponse:
+    address = reverse("dashboard:logs", args=[who.tenant.slug])
+    cursor = request.GET.get("cursor", "")
+    context: dict[str, Any] = {
+        "asked": request.GET,
+        "kinds": KIND_NAMES,
+        "events": EVENTS,
+        "levels": LEVELS,
+        "periods": PERIODS,
+        "logs_url": address,
+        "cursor": cursor,
+    }
+    looked_at = timezone.now()
+    try:
+        filters = LogFilters.from_query(request.GET)
+        page = searching.search(who.tenant, filters.query, cursor=cursor, limit=LINES)
+    except BadFilter as bad:
+        return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("lines",), status=400)
+    query = filters.to_query()
+    views = tabs_of(request, who, "logs", query)
+    clean = views.href(query)
+    if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):
+        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        return HttpResponseRedirect(clean)
+    chips = [replace(chip, href=views.href(chip.without)) for chip in filters.chips()]
+    if not page.items and not chips and not cursor and not searching.imports(who.tenant, limit=1)[0]:
+        context |= {"first": True, "server": _server(request), **log_imports.form_context()}
+        return render_page(request, TEMPLATE, context, partials=("lines",))
+    context |= {
+        "rows": [row_of(who.tenant, found) for found in page.items],
+        "page": page,
+        "is_short": bool(page.next) and len(page.items) < LINES,
+        "chips": chips,
+        "query": query,
+        "views": views,
+        "known_event": filters.query.event in {value for values in EVENTS.values() for value in values},
+        "newest": clean if cursor else "",
+        "next": views.href(joined_query(query, f"cursor={page.next}")) if page.next else "",
+        "live": "" if cursor else _live_address(who, query, looked_at, page.reached if page.next else None),
+    }
+    response = render_page(request, TEMPLATE, context, partials=("lines",))
+    if is_htmx(request):
+        response["HX-Push-Url"] = clean
+    return response
+
+
+def _live_address(who: Who, query: str, looked_at: datetime, reached: datetime | None) -> str:
+    shown = {"after": utc_text(looked_at)} | ({"shown_from": utc_text(reached)} if reached else {})
+    return joined(reverse("dashboard:logs_new", args=[who.tenant.slug]), query, urlencode(shown))
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def new(request: HttpRequest, who: Who) -> HttpResponse:
+    """How many lines came since that the page would show; nothing at all where none did."""
+    try:
+        filters = LogFilters.from_query(request.GET)
+        after = _moment("after", request.GET.get("after", ""))
+        shown_from = request.GET.get("shown_from")
+        bounds = [filters.query.since, _moment("shown_from", shown_from) if shown_from else None]
+    except BadFilter as bad:
+        return live.refused(bad)
+    query = replace(filters.query, since=max((moment for moment in bounds if moment), default=None))
+    number = arriving.count_new(who.tenant, query, after, MOST_NEW)
+    href = joined(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
+    return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadFilter(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
+    return moment
+
+
+def _server(request: HttpRequest) -> str:
+    return settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
+
+
+urlpatterns = [
+    path("diagnostics/logs/", logs, name="logs"),
+    path("diagnostics/logs/new/", new, name="logs_new"),
+    *log_imports.urlpatterns,
+]

@@ -1,0 +1,88 @@
+"""Model health: whether the model is asked, what fails and how to mend it, what it costs and what waits for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import alerts
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.diagnostics.latencies import Latency
+from handoffaudit.diagnostics.model_calls import Stretch, Tally
+from handoffaudit.diagnostics.model_health import ModelHealth, model_health
+from handoffaudit.diagnostics.model_now import COUNTED_AT_MOST, Standing
+from handoffaudit.diagnostics.periods import PERIODS, Period
+from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.validation.text import counted
+
+DEFAULT = "24h"
+ORDER = ("answered", "cached", "skipped", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the tables by use and by model."""
+
+    name: str
+    tally: Tally
+    latency: Latency | None
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def health_page(request: HttpRequest, who: Who) -> HttpResponse:
+    asked = request.GET.get("period", "") or DEFAULT
+    bad = None if asked in PERIODS else BadFilter("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
+    health = model_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
+    context: dict[str, Any] = {
+        "bad": bad,
+        "alerts": alerts.told(who.tenant),
+        "health": health,
+        "tally": health.counted.overall,
+        "no_key": health.status.standing is Standing.NO_KEY,
+        "period": health.period,
+        "periods": PERIODS.values(),
+        "most": COUNTED_AT_MOST,
+        "catch_up": _hours(settings.MODEL_CATCH_UP_HOURS),
+        "use_lines": [
+            Line(use, tally, health.latencies.by_use.get(use)) for use, tally in health.counted.by_use.items()
+        ],
+        "model_lines": [
+            Line(model, tally, health.latencies.by_model.get(model)) for model, tally in health.counted.by_model.items()
+        ],
+    }
+    if health.counted.overall.questions:
+        context["chart"] = _chart(health, width=BESIDE, prefix="wide")
+        context["narrow_chart"] = _chart(health, width=NARROW, prefix="narrow")
+    return render_page(request, "dashboard/diagnostics/model.html", context, status=400 if bad else 200)
+
+
+def _hours(hours: int) -> str:
+    """`7 days`, `36 hours`."""
+    return counted(hours, "hour") if hours % 24 else counted(hours // 24, "day")
+
+
+def _chart(health: ModelHealth, *, width: int, prefix: str) -> Drawing:
+    bars = [_bar(stretch, health.period) for stretch in health.counted.over_time]
+    return stacked_bars(
+        bars, order=ORDER, width=width, height=210, title="Questions to the model over time", prefix=prefix
+    )
+
+
+def _bar(stretch: Stretch, period: Period) -> Bar:
+    start, end = stretch.start, stretch.start + period.step
+    return Bar(
+        label=f"{start.day} {start:%b}" if period.name == "7d" else f"{start:%H:%M}",
+        title=f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
+        parts={name: getattr(stretch.tally, name) for name in ORDER},
+    )
+
+
+urlpatterns = [path("diagnostics/model/", health_page, name="model_health"), *alerts.urlpatterns]

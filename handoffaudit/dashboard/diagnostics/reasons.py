@@ -1,0 +1,166 @@
+"""Why handoff files were not used: by agent and phase, over time, and whether it got better."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
+from handoffaudit.dashboard.diagnostics.reason_words import REASON_WORDS, Words
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.diagnostics import codes, examples, file_counts
+from handoffaudit.diagnostics.examples import Example
+from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, reasons
+from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
+from handoffaudit.diagnostics.windows import Window
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
+from handoffaudit.drawing.drawing import Drawing
+
+ORDER = ("used", *REASONS, OTHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A phase of an agent; None where it did not run. `reports` and `lines` are of its main reason."""
+
+    tally: FileTally
+    reason: str
+    reports: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    agent: str
+    tally: FileTally
+    change: Change
+    reports: str
+    cells: Sequence[Cell | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    name: str
+    number: int
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One reason: what it is, what mends it, whose it is, and the newest examples."""
+
+    found: ReasonChange
+    words: Words
+    agents: Sequence[Agent]
+    examples: Sequence[Example]
+    reports: str
+    lines: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    code: str
+    number: int
+    why: str
+    handoffs: str
+    agents: Sequence[Agent]
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def reasons_page(request: HttpRequest, who: Who) -> HttpResponse:
+    choice = chosen(request)
+    links = Links(who.tenant, choice.window)
+    found = reasons(who.tenant, choice.window)
+    context: dict[str, Any] = choice.context | {
+        "found": found,
+        "fallback_ok": links.reports(reason=FALLBACK_OK),
+        "fallback_failed": links.reports(reason=FALLBACK_FAILED),
+        "all_reports": links.reports(),
+        "codes": _codes(who, choice.window, links),
+        "server": request.build_absolute_uri("/").rstrip("/"),
+    }
+    if found.overall.total:
+        context |= {
+            "phases": found.matrix.phases,
+            "rows": _rows(found.matrix, links),
+            "cards": [_card(who, one, choice.window, links) for one in found.reasons],
+            "chart": _chart(links, found, width=ALONE, prefix="wide"),
+            "narrow_chart": _chart(links, found, width=NARROW, prefix="narrow"),
+        }
+    else:
+        context["ever"] = file_counts.ever_any(who.tenant)
+    return render_page(request, "dashboard/diagnostics/reasons.html", context, status=choice.status)
+
+
+def _rows(matrix: Matrix, links: Links) -> list[Row]:
+    return [
+        Row(
+            row.agent,
+            row.tally,
+            row.change,
+            links.reports(agent=row.agent),
+            [
+                _cell(links, row.agent, phase, tally) if tally else None
+                for phase, tally in zip(matrix.phases, row.cells, strict=True)
+            ],
+        )
+        for row in matrix.rows
+    ]
+
+
+def _cell(links: Links, agent: str, phase: str, tally: FileTally) -> Cell:
+    reason = tally.main_reason
+    return Cell(
+        tally,
+        REASON_WORDS[reason].title if reason else "",
+        links.reports(agent=agent, phase=phase, reason=reason),
+        links.lines(agent, phase, reason),
+    )
+
+
+def _card(who: Who, found: ReasonChange, window: Window, links: Links) -> Card:
+    reason = found.reason
+    return Card(
+        found,
+        REASON_WORDS[reason],
+        [Agent(name, number, links.reports(agent=name, reason=reason)) for name, number in found.agents],
+        examples.examples(who.tenant, window, reason) if reason != OTHER else [],
+        links.reports(reason=reason),
+        links.lines(reason=reason),
+    )
+
+
+def _codes(who: Who, window: Window, links: Links) -> list[CodeLine]:
+    return [
+        CodeLine(
+            one.code,
+            one.number,
+            links.code(one.code),
+            links.handoffs(code=one.code),
+            [Agent(name, number, links.handoffs(code=one.code, source=name)) for name, number in one.agents],
+        )
+        for one in codes.top(who.tenant, window)
+    ]
+
+
+def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
+    bars = [
+        Bar(
+            label=links.window.short(one.since),
+            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {one.tally.share} used",
+            parts={"used": one.tally.used, **one.tally.reasons},
+            href=links.between("file_reports", one.since, one.until),
+        )
+        for one in found.over_time
+    ]
+    title = "Handoff files over time: used, and why not"
+    return stacked_bars(bars, order=ORDER, width=width, height=210, title=title, prefix=prefix)
+
+
+urlpatterns = [path("diagnostics/", reasons_page, name="diagnostics")]

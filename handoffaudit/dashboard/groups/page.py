@@ -1,0 +1,67 @@
+"""The list of finding groups."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
+from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.diagnostics.groups.listing import GroupFilters, list_groups, regressed_number
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import BadFilter
+
+TEMPLATE = "dashboard/groups/page.html"
+NARROWING = ("status", "sort", "code", "agent")
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def groups(request: HttpRequest, who: Who) -> HttpResponse:
+    address = reverse("dashboard:groups", args=[who.tenant.slug])
+    cursor = request.GET.get("cursor", "")
+    context: dict[str, Any] = {
+        "asked": {name: request.GET.get(name, "") for name in NARROWING},
+        "sorts": SORT_NAMES,
+        "cursor": cursor,
+        "known": SimpleLazyObject(lambda: _known(who)),
+    }
+    try:
+        filters = GroupFilters.from_query(request.GET)
+        found = list_groups(who.tenant, filters, cursor=cursor)
+    except BadFilter as bad:
+        return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
+    query = filters.to_query()
+    views = tabs_of(request, who, "groups", query)
+    if not is_htmx(request) and any(name in request.GET and not request.GET[name].strip() for name in NARROWING):
+        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        return HttpResponseRedirect(views.href(query))
+    context |= {
+        "filters": filters,
+        "views": views,
+        "lines": [line(one) for one in found.items],
+        "statuses": [
+            (name, label, joined(address, filters.to_query(status=name))) for name, label in STATUS_NAMES.items()
+        ],
+        "regressed": regressed_number(who.tenant),
+        "unnarrowed": joined(address, filters.to_query(code="", agent="")),
+        "newest": views.href(query) if cursor else "",
+        "next": views.href(joined_query(query, f"cursor={found.next}")) if found.next else "",
+    }
+    response = render_page(request, TEMPLATE, context, partials=("results",))
+    if is_htmx(request):
+        response["HX-Push-Url"] = views.href(query)
+    return response
+
+
+def _known(who: Who) -> dict[str, list[str]]:
+    known = queries.known_values(who.tenant)
+    return {"codes": known.codes, "agents": sorted({*known.sources, *known.targets})}
+
+
+urlpatterns = [path("groups/", groups, name="groups")]

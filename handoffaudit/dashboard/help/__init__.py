@@ -1,0 +1,1 @@
+"""Help: guides by role, every code with an example, the API's reference."""

@@ -1,0 +1,50 @@
+"""What the box to decide in needs to know beside the handoff, on whichever page it stands."""
+
+from dataclasses import dataclass, field
+
+from handoffaudit.accounts.models import Person, Role
+from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.reviewing import told
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
+from handoffaudit.handoffs.states import REVIEWABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """`proposal` is in force; `last` is what happened last; `people` can have it passed on to them."""
+
+    waits: bool
+    is_decided: bool
+    last: Event | None = None
+    may_undo: bool = False
+    passed: PassedOn | None = None
+    proposal: Proposal | None = None
+    is_own_proposal: bool = False
+    needs_two: bool = False
+    people: list[Person] = field(default_factory=list)
+
+    @property
+    def is_shown(self) -> bool:
+        return self.waits or self.is_decided
+
+
+def box_of(who: Who, handoff: Handoff) -> Box:
+    waits = handoff.state in REVIEWABLE
+    if not waits:
+        is_decided = handoff.state in (State.APPROVED, State.DECLINED)
+        last = told.last_event(handoff) if is_decided else None
+        return Box(waits, is_decided, last, may_undo=is_decided and told.may_undo(who, handoff))
+    proposal, passed = reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff)
+    people = reviewing.reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    return Box(
+        waits,
+        is_decided=False,
+        may_undo=bool(passed or proposal) and told.may_undo(who, handoff),
+        passed=passed,
+        proposal=proposal,
+        is_own_proposal=bool(proposal and reviewing.is_by(proposal, Actor.person(who.person))),
+        needs_two=reviewing.needs_four_eyes(handoff),
+        people=[person for person in people if person.pk != who.person.pk],
+    )

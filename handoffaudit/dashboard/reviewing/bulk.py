@@ -1,0 +1,252 @@
+"""Several at once: those selected, or all that match. First a page says what will happen; then it is done in parts, and
+what could not be decided is told with the reason."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.reviewing.deciding import decision_of, is_version
+from handoffaudit.dashboard.reviewing.forecasts import Forecast, forecast
+from handoffaudit.dashboard.reviewing.place import Place
+from handoffaudit.dashboard.reviewing.queue import selection_of
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.reviewing import Decided, Decision, Refusal
+
+CONFIRM = "dashboard/review/confirm.html"
+RESULT = "dashboard/review/result.html"
+MOST_SELECTED = reviewing.MOST_PER_REQUEST
+MOST_REASONS = 20
+# Before it no moment can have been seen, and some are none in UTC.
+FIRST_YEAR = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What several are decided of: `selected` as id and version seen, or without any all that match at `seen_at`."""
+
+    place: Place
+    selected: list[tuple[str, int]] = field(default_factory=list)
+    seen_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class Told:
+    """What was done so far of `number` chosen ones; `undoable` has ids with the version that it led to."""
+
+    number: int = 0
+    effective: int = 0
+    proposed: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+    undoable: list[str] = field(default_factory=list)
+
+    @property
+    def visited(self) -> int:
+        return self.effective + self.proposed + sum(one.number for one in self.refused)
+
+    @property
+    def may_undo(self) -> bool:
+        """Some hundreds at most: they are carried by the page."""
+        return 0 < self.effective + self.proposed == len(self.undoable)
+
+    def add(self, done: Decided) -> None:
+        self.effective += done.effective
+        self.proposed += done.proposed
+        room = MOST_SELECTED - len(self.undoable)
+        self.undoable += [f"{one.pk}:{one.version}" for one in done.handoffs][:room]
+        for one in done.refused:
+            self._add_refusal(one)
+
+    def _add_refusal(self, added: Refusal) -> None:
+        for at, known in enumerate(self.refused):
+            if known.reason == added.reason:
+                self.refused[at] = replace(known, number=known.number + added.number)
+                return
+        if len(self.refused) < MOST_REASONS:
+            self.refused.append(added)
+
+    @property
+    def carried(self) -> str:
+        """For the form that goes on: the page tells of the whole, and nothing is kept for it meanwhile."""
+        return orjson.dumps(
+            {
+                "number": self.number,
+                "effective": self.effective,
+                "proposed": self.proposed,
+                "refused": [[one.reason, one.number, one.references] for one in self.refused],
+                "undoable": self.undoable,
+            }
+        ).decode()
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def several(request: HttpRequest, who: Who) -> HttpResponse:
+    """What will happen to those that are selected; nothing happens yet."""
+    return _confirm(request, who, timezone.now(), is_all=False)
+
+
+@require_safe
+@page_for(Role.REVIEWER)
+def several_all(request: HttpRequest, who: Who) -> HttpResponse:
+    """The same for all that match."""
+    return _confirm(request, who, timezone.now(), is_all=True)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def several_run(request: HttpRequest, who: Who) -> HttpResponse:
+    """A part of it; the page that answers goes on by itself, or with a button."""
+    decision = decision_of(request)
+    try:
+        chosen = _chosen(request)
+        if decision is None or not (chosen.selected or chosen.seen_at):
+            return _confirm(request, who, timezone.now(), is_all=False)
+        told = _told_before(request)
+        done = _run(request, who, chosen, decision, told.number)
+    except BadFilter as bad:
+        return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
+    except reviewing.ReviewError as refused:
+        return render_page(
+            request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
+        )
+    told.add(done)
+    context = {
+        "section": "review",
+        "told": told,
+        "decision": decision,
+        "state": reviewing.STATES[decision],
+        "chosen": chosen,
+        "place": chosen.place,
+        "note": request.POST.get("note", ""),
+        "next": done.next,
+    }
+    return render_page(request, RESULT, context)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def several_undo(request: HttpRequest, who: Who) -> HttpResponse:
+    """Takes a batch back, as far as nothing happened to it since."""
+    references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
+    results = reviewing.undo(tenant=who.tenant, references=references, actor=Actor.person(who.person))
+    told = Told(number=len(results))
+    told.add(reviewing.told(results))
+    told.undoable = []
+    context = {"section": "review", "told": told, "is_undone": True, "place": _place(request)}
+    return render_page(request, RESULT, context)
+
+
+def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision, shown: int) -> Decided:
+    note, actor = request.POST.get("note", ""), Actor.person(who.person)
+    if chosen.seen_at:
+        return reviewing.decide_matching(
+            tenant=who.tenant,
+            selection=replace(selection_of(who, chosen.place, chosen.seen_at), shown=shown),
+            decision=decision,
+            note=note,
+            actor=actor,
+            cursor=request.POST.get("from", ""),
+        )
+    results = reviewing.decide_many(
+        tenant=who.tenant, references=chosen.selected, decision=decision, note=note, actor=actor
+    )
+    return reviewing.told(results)
+
+
+def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool) -> HttpResponse:
+    context: dict[str, Any] = {"section": "review", "decision": decision_of(request)}
+    try:
+        chosen = Chosen(Place.of(request).but(cursor=""), seen_at=now) if is_all else _chosen(request)
+        found = _forecast(who, chosen)
+    except BadFilter as bad:
+        return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
+    status = 200 if found.number else 400
+    return render_page(
+        request, CONFIRM, {**context, "chosen": chosen, "place": chosen.place, "forecast": found}, status=status
+    )
+
+
+def _forecast(who: Who, chosen: Chosen) -> Forecast:
+    if chosen.seen_at is None:
+        ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
+        return forecast(who, ids[:MOST_SELECTED], is_more=len(chosen.selected) > MOST_SELECTED, most=MOST_SELECTED)
+    found = reviewing.matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
+    return forecast(who, found.ids, is_more=found.more, most=reviewing.MOST_AT_ONCE)
+
+
+def _chosen(request: HttpRequest) -> Chosen:
+    """As the form has it. Raises BadFilter."""
+    place = Place.of(request).but(cursor="")
+    text = request.POST.get("seen_at", "")
+    if not text:
+        return Chosen(place, selected=_pairs(request.POST.getlist("select"))[: MOST_SELECTED + 1])
+    try:
+        seen_at = parse_datetime(text)
+    except ValueError:
+        seen_at = None
+    if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
+        raise BadFilter("seen_at", text[:40], "begin again at the queue.")
+    # What comes later than now can't have been seen.
+    return Chosen(place, seen_at=min(seen_at, timezone.now()))
+
+
+def _place(request: HttpRequest) -> Place:
+    try:
+        return Place.of(request).but(cursor="")
+    except BadFilter:
+        return Place()
+
+
+def _told_before(request: HttpRequest) -> Told:
+    """What the parts before did, as the page carried it along: shown to who sends it, and not acted on. Raises
+    BadFilter."""
+    text = request.POST.get("told", "")
+    if not text:
+        return Told(number=int(number) if is_version(number := request.POST.get("number", "")) else 0)
+    try:
+        values = orjson.loads(text)
+        return Told(
+            number=int(values["number"]),
+            effective=int(values["effective"]),
+            proposed=int(values["proposed"]),
+            refused=[
+                Refusal(str(reason), int(number), list(map(str, which))) for reason, number, which in values["refused"]
+            ],
+            undoable=list(map(str, values["undoable"]))[:MOST_SELECTED],
+        )
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise BadFilter("told", text[:40], "begin again at the queue.") from None
+
+
+def _pairs(values: list[str]) -> list[tuple[str, int]]:
+    """`<id>:<version seen>` each; what is not written so is left out."""
+    pairs = (value.partition(":") for value in values)
+    return [(reference, int(version)) for reference, _, version in pairs if is_version(version)]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+urlpatterns = [
+    path("review/several/", several, name="several"),
+    path("review/several/all/", several_all, name="several_all"),
+    path("review/several/run/", several_run, name="several_run"),
+    path("review/several/undo/", several_undo, name="several_undo"),
+]

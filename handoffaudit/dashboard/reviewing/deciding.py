@@ -1,0 +1,202 @@
+"""What a person does with one handoff, as plain forms: from the queue, and from a handoff's own page.
+
+To the script of the review page each answers in a line what was done, or why not; else with the page to go on with.
+"""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from handoffaudit.accounts.models import Membership, Person, Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page, target_of
+from handoffaudit.dashboard.reviewing.page import item_page, with_done
+from handoffaudit.dashboard.reviewing.place import Place
+from handoffaudit.dashboard.reviewing.queue import progress_of
+from handoffaudit.dashboard.reviewing.told import Told, told
+from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import Decision, NotReviewable, ReviewError, Stale
+from handoffaudit.handoffs.states import REVIEWABLE
+
+TOLD_TEMPLATE = "dashboard/review/told.html"
+MOST_DIGITS = 9
+
+Action = Callable[[str, int], Handoff]
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def decide(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    decision = decision_of(request)
+    if decision is None:
+        return _incomplete(request, who, pk, "Choose Approve or Decline.")
+
+    def act(note: str, version: int) -> Handoff:
+        return reviewing.decide(
+            tenant=who.tenant,
+            reference=str(pk),
+            decision=decision,
+            note=note,
+            actor=Actor.person(who.person),
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def pass_on(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    to = _person(who, request.POST.get("to", ""))
+    if request.POST.get("to") and to is None:
+        return _incomplete(request, who, pk, "Choose a reviewer of this tenant to pass it on to, or nobody.")
+
+    def act(note: str, version: int) -> Handoff:
+        return reviewing.pass_on(
+            tenant=who.tenant,
+            reference=str(pk),
+            note=note,
+            actor=Actor.person(who.person),
+            to=to,
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def take_back(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        return reviewing.take_back(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
+
+    return _do(request, who, pk, act, stays=True)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def reopen(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        return reviewing.reopen(
+            tenant=who.tenant,
+            reference=str(pk),
+            note=note,
+            actor=Actor.person(who.person),
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act, stays=True)
+
+
+@page_for(Role.REVIEWER)
+@require_POST
+def undo(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        (result,) = reviewing.undo(tenant=who.tenant, references=[(str(pk), version)], actor=Actor.person(who.person))
+        if result.error:
+            raise result.error
+        return queries.get(who.tenant, str(pk))
+
+    return _do(request, who, pk, act, stays=True)
+
+
+def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bool = False) -> HttpResponse:
+    """`stays`: it is opened again afterwards, as it waits for a decision."""
+    version = request.POST.get("version", "")
+    if not is_version(version):
+        return _incomplete(request, who, pk, "Open it again.")
+    try:
+        handoff = act(request.POST.get("note", ""), int(version))
+    except Handoff.DoesNotExist:
+        raise Http404("There is no such handoff.") from None
+    except ReviewError as refused:
+        return _refused(request, who, pk, refused)
+    done = told(who, handoff)
+    if target_of(request) == "told":
+        return render_page(request, TOLD_TEMPLATE, told_context(who, done))
+    if request.POST.get("next") == "handoff":
+        messages.success(request, f"{handoff.source_agent_id} → {handoff.target_agent_id}: {done.text}")
+        return HttpResponseRedirect(reverse("dashboard:handoff", args=[who.tenant.slug, pk]))
+    return HttpResponseRedirect(_after(request, who, handoff, stays=stays))
+
+
+def told_context(who: Who, done: Told) -> dict[str, Any]:
+    """The line, and the figures that it changed."""
+    return {"told": done, "progress": progress_of(who), "is_alone": True}
+
+
+def _incomplete(request: HttpRequest, who: Who, pk: uuid.UUID, remedy: str) -> HttpResponse:
+    return _refused(request, who, pk, ReviewError(f"Nothing was decided: the form came incomplete. {remedy}"))
+
+
+def _refused(request: HttpRequest, who: Who, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
+    """The page with what was typed in it, so that nothing is lost."""
+    try:
+        handoff = queries.get(who.tenant, str(pk))
+    except Handoff.DoesNotExist:
+        raise Http404("There is no such handoff.") from None
+    is_stale = isinstance(refused, Stale | NotReviewable)
+    status = 409 if is_stale else 400
+    if target_of(request) == "told":
+        context = told_context(who, Told(handoff, refused.message, tone="error"))
+        return render_page(request, TOLD_TEMPLATE, context, status=status)
+    said: dict[str, Any] = {"stale" if is_stale else "error": refused.message}
+    note = request.POST.get("note", "")
+    return item_page(request, who, handoff, status, note=note, to=request.POST.get("to", ""), **said)
+
+
+def _after(request: HttpRequest, who: Who, done: Handoff, *, stays: bool) -> str:
+    """On to the next one of the queue, where what was done is told."""
+    slug = who.tenant.slug
+    try:
+        query = Place.of(request).query
+    except BadFilter:
+        query = ""
+    if stays:
+        address = reverse("dashboard:review_item", args=[slug, done.pk])
+    elif then := _waiting(who, request.POST.get("then", "")):
+        address = reverse("dashboard:review_item", args=[slug, then.pk])
+    else:
+        address = reverse("dashboard:review_next", args=[slug])
+    return with_done(f"{address}{query}", str(done.pk))
+
+
+def _waiting(who: Who, reference: str) -> Handoff | None:
+    try:
+        found = queries.get(who.tenant, str(uuid.UUID(reference)))
+    except (ValueError, Handoff.DoesNotExist):
+        return None
+    return found if found.state in REVIEWABLE else None
+
+
+def _person(who: Who, name: str) -> Person | None:
+    """A member of the tenant; whether that one may review is for the service to say."""
+    found = Membership.objects.filter(tenant=who.tenant, person__username=name).select_related("person").first()
+    return found.person if found else None
+
+
+def decision_of(request: HttpRequest) -> Decision | None:
+    given = request.POST.get("decision", "")
+    return Decision(given) if given in (Decision.APPROVE, Decision.DECLINE) else None
+
+
+def is_version(text: str) -> bool:
+    # int() refuses thousands of digits.
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+urlpatterns = [
+    path("handoffs/<uuid:pk>/decide/", decide, name="decide"),
+    path("handoffs/<uuid:pk>/pass-on/", pass_on, name="pass_on"),
+    path("handoffs/<uuid:pk>/take-back/", take_back, name="take_back"),
+    path("handoffs/<uuid:pk>/reopen/", reopen, name="reopen"),
+    path("handoffs/<uuid:pk>/undo/", undo, name="undo"),
+]

@@ -1,0 +1,52 @@
+"""What deciding several will do, before it is done."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Count
+
+from handoffaudit.dashboard.access import Who
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.policy.load import load
+
+
+@dataclass(slots=True)
+class Forecast:
+    """Of those chosen: how many are `held` and `rejected`; of these, how many nobody can approve (`unapprovable`) and
+    how many need a second person; and how many wait no more (`gone`). `is_more`: more than `most` are chosen."""
+
+    number: int = 0
+    held: int = 0
+    rejected: int = 0
+    unapprovable: int = 0
+    four_eyes: int = 0
+    gone: int = 0
+    is_more: bool = False
+    most: int = 0
+
+    @property
+    def declinable(self) -> int:
+        return self.held + self.rejected
+
+    @property
+    def approvable(self) -> int:
+        return self.declinable - self.unapprovable
+
+
+def forecast(who: Who, ids: list[UUID], *, is_more: bool, most: int) -> Forecast:
+    found = Forecast(number=len(ids), is_more=is_more, most=most)
+    if is_more:
+        return found
+    policies = load(who.tenant.pk)
+    rows = queries.of_tenant(who.tenant).filter(pk__in=ids, state__in=REVIEWABLE).order_by()
+    for state, approvable, kind, number in rows.values_list("state", "approvable", "handoff_type").annotate(
+        Count("pk")
+    ):
+        found.held += number if state == State.HELD else 0
+        found.rejected += number if state == State.REJECTED else 0
+        found.unapprovable += 0 if approvable else number
+        found.four_eyes += number if policies.policy_for(kind).four_eyes else 0
+    found.gone = found.number - found.declinable
+    return found

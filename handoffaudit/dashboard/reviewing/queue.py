@@ -1,0 +1,142 @@
+"""The queue as it is shown: the rows of a place in it, who has them open, and what waits."""
+
+import hashlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.reviewing.place import Place
+from handoffaudit.diagnostics import groups
+from handoffaudit.handoffs import holding, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One handoff of the queue; `hold` is somebody else's. `proposal` is in force, and `is_own` where the person made
+    it; `passed` is who passed it on."""
+
+    handoff: Handoff
+    hold: ReviewHold | None = None
+    proposal: Proposal | None = None
+    is_own: bool = False
+    passed: PassedOn | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Nobody else has it open, and it does not wait for somebody else."""
+        return self.hold is None and not self.is_own
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A page of the queue. `found_by`: what the search was taken for; `next`: the place of the following page."""
+
+    place: Place
+    rows: list[Row]
+    found_by: str = ""
+    next: Place | None = None
+
+    @property
+    def query(self) -> str:
+        """What links carry along, to stay in it."""
+        return self.place.query
+
+    @property
+    def whole(self) -> Place:
+        """The same view, not narrowed, from its beginning."""
+        return Place(view=self.place.view)
+
+    @property
+    def first(self) -> Place:
+        """The beginning of what is shown, narrowed as it is."""
+        return self.place.but(cursor="")
+
+    @property
+    def held(self) -> str:
+        """Stands for who has what of it open, and at which version it is."""
+        seen = [f"{row.handoff.pk}.{row.handoff.version}.{row.hold.person_id if row.hold else ''}" for row in self.rows]
+        return hashlib.sha256("~".join(seen).encode()).hexdigest()[:16]
+
+    def after(self, handoff: Handoff) -> Handoff | None:
+        """The next one down that nobody else has open; past the end, the first one."""
+        listed = [row.handoff.pk for row in self.rows]
+        start = listed.index(handoff.pk) + 1 if handoff.pk in listed else 0
+        return first_free([*self.rows[start:], *self.rows[:start]], handoff.pk)
+
+
+def first_free(rows: Iterable[Row], besides: uuid.UUID | None = None) -> Handoff | None:
+    return next((row.handoff for row in rows if row.is_free and row.handoff.pk != besides), None)
+
+
+def read_queue(request: HttpRequest, who: Who) -> Queue:
+    """As the address has it. Raises BadFilter."""
+    place = Place.of(request)
+    filters, found_by = searched(who, place)
+    page = reviewing.queue(
+        who.tenant,
+        who.person,
+        view=place.view or "all",
+        cursor=place.cursor,
+        filters=filters,
+        left_out=groups.muted_handoffs(who.tenant),
+        within=of_group(who, place),
+    )
+    following = place.but(cursor=page.next) if page.next else None
+    return Queue(place, _rows(who, page.items), found_by, following)
+
+
+def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selection:
+    """All that match, as they stood then. Raises BadFilter."""
+    return reviewing.Selection(
+        view=place.view or "all",
+        seen_at=seen_at,
+        person=who.person,
+        filters=searched(who, place, seen_at)[0],
+        left_out=groups.muted_handoffs(who.tenant),
+        within=of_group(who, place),
+    )
+
+
+def progress_of(who: Who) -> reviewing.Progress:
+    """How much waits, and how much the person decided today."""
+    return reviewing.progress(who.tenant, who.person, left_out=groups.muted_handoffs(who.tenant))
+
+
+def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":
+    """The handoffs of the finding group that the queue is narrowed to."""
+    return groups.handoffs_of(who.tenant, int(place.group)) if place.group else None
+
+
+def searched(who: Who, place: Place, now: datetime | None = None) -> tuple[Filters, str]:
+    """The filters with what is searched for, and which field of them that was found as. `now`: as `Place.filters`."""
+    found = reviewing.search(who.tenant, place.q)
+    if not found.found_by:
+        return place.filters(now), ""
+    return replace(place.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]
+
+
+def _rows(who: Who, handoffs: list[Handoff]) -> list[Row]:
+    holds = holding.holders(handoffs)
+    others = {pk: hold for pk, hold in holds.items() if hold.person_id != who.person.pk}
+    proposals = reviewing.proposals(handoffs)
+    passed = reviewing.passed_on(handoffs)
+    actor = Actor.person(who.person)
+    return [
+        Row(
+            each,
+            others.get(each.pk),
+            proposal := proposals.get(each.pk),
+            is_own=proposal is not None and reviewing.is_by(proposal, actor),
+            passed=passed.get(each.pk),
+        )
+        for each in handoffs
+    ]

@@ -1,0 +1,68 @@
+"""What a person did last in the queue, and whether it can be undone: read from the rows, so that a page may be loaded
+again, and nothing is kept for it."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from handoffaudit.dashboard.access import Who
+from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
+
+PARAMETER = "done"
+_DECIDED = (State.APPROVED, State.DECLINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`tone` is that of a message; `may_undo`: for a few minutes, by who did it."""
+
+    handoff: Handoff
+    text: str
+    tone: str = "success"
+    may_undo: bool = False
+
+
+def told_of(request: HttpRequest, who: Who) -> Told | None:
+    """What the address says was done."""
+    try:
+        done = queries.get(who.tenant, str(uuid.UUID(request.GET.get(PARAMETER, ""))))
+    except (ValueError, Handoff.DoesNotExist):
+        return None
+    return told(who, done)
+
+
+def told(who: Who, handoff: Handoff) -> Told:
+    what, is_own = _what(who, handoff)
+    return Told(handoff, what, may_undo=is_own and may_undo(who, handoff))
+
+
+def may_undo(who: Who, handoff: Handoff) -> bool:
+    """Whether the last thing that happened to it was done by this person, a few minutes ago at most."""
+    last = last_event(handoff)
+    if last is None or last.actor_kind != ActorKind.PERSON or last.actor != who.person.get_username():
+        return False
+    return last.at > timezone.now() - timedelta(minutes=reviewing.UNDO_MINUTES)
+
+
+def last_event(handoff: Handoff) -> Event | None:
+    return Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id").first()
+
+
+def _what(who: Who, handoff: Handoff) -> tuple[str, bool]:
+    """In words, and whether it is something that can be undone."""
+    if handoff.state in _DECIDED:
+        return f"{handoff.state}.", True
+    passed = reviewing.passed_on_of(handoff)
+    if passed:
+        to = f" to {passed.to.get_username()}" if passed.to else ""
+        return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()
+    proposal = reviewing.proposal_of(handoff)
+    if proposal:
+        what = "approval" if proposal.decision == reviewing.Decision.APPROVE else "decline"
+        return f"{what} proposed. A second person decides.", reviewing.is_by(proposal, Actor.person(who.person))
+    return f"{handoff.state} again; it waits for a decision.", False

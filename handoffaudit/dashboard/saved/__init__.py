@@ -1,0 +1,1 @@
+"""Filters of a list kept under a name, as tabs above it."""

@@ -1,0 +1,250 @@
+"""Webhooks and e-mail: who is told of what happens, how it goes, and a test."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
+from handoffaudit.handoffs.webhooks import log, registering
+from handoffaudit.handoffs.webhooks.registering import EVENTS, VERDICTS, Heard, Wanted
+from handoffaudit.handoffs.webhooks.sending import Answer
+
+MEANING = {
+    Heard.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
+    Heard.DECISION: "a person approves or declines one",
+    Heard.ALERT: "an alert opens, still stands, or closes",
+}
+
+
+@dataclass(slots=True)
+class Form:
+    """What stands in the form; `errors` by field."""
+
+    kind: str = SubscriberKind.WEBHOOK.value
+    name: str = ""
+    address: str = ""
+    events: list[str] = field(default_factory=lambda: [Heard.DECISION.value, Heard.ALERT.value])
+    states: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+    # Of one that is there: it stays what it is.
+    is_mail: bool = False
+
+    @classmethod
+    def of(cls, subscriber: Subscriber) -> "Form":
+        made = cls(subscriber.kind, subscriber.name, subscriber.address, subscriber.events, subscriber.states)
+        made.is_mail = subscriber.kind == SubscriberKind.EMAIL
+        return made
+
+    @classmethod
+    def posted(cls, request: HttpRequest) -> "Form":
+        given = request.POST
+        return cls(
+            given.get("kind", "").strip(),
+            given.get("name", "").strip(),
+            given.get("address", "").strip(),
+            given.getlist("events"),
+            given.getlist("states"),
+        )
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.name, self.address, self.events, self.states)
+
+    @property
+    def event_choices(self) -> list[tuple[str, str, bool]]:
+        offered = EVENTS[SubscriberKind.EMAIL] if self.is_mail else tuple(MEANING)
+        return [(heard.value, MEANING[heard], heard.value in self.events) for heard in offered]
+
+    @property
+    def state_choices(self) -> list[tuple[str, bool]]:
+        return [(state.value, state.value in self.states) for state in VERDICTS]
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def webhooks(request: HttpRequest, who: Who) -> HttpResponse:
+    return _list(request, who, Form())
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def create(request: HttpRequest, who: Who) -> HttpResponse:
+    form = Form.posted(request)
+    try:
+        made = registering.create(tenant=who.tenant, kind=form.kind, wanted=form.wanted, actor=who.person.username)
+    except Refused as refused:
+        form.errors[refused.field] = refused.message
+        return _list(request, who, form, status=400)
+    if made.secret:
+        return _one(request, who, made, secret=made.secret)
+    messages.success(request, f"{made.name} hears of what happens from now on. Send a test to see that it arrives.")
+    return _back(who, made)
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def webhook(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    return _one(request, who, _subscriber(who, subscriber))
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def change(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    found, form = _subscriber(who, subscriber), Form.posted(request)
+    form.kind, form.is_mail = found.kind, found.kind == SubscriberKind.EMAIL
+    try:
+        registering.change(tenant=who.tenant, pk=found.pk, wanted=form.wanted, actor=who.person.username)
+    except Refused as refused:
+        form.errors[refused.field] = refused.message
+        return _one(request, who, found, form=form, status=400)
+    messages.success(request, "Saved.")
+    return _back(who, found)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def switch(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    found, on = _subscriber(who, subscriber), request.POST.get("on") == "1"
+    registering.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
+    said = "is switched on: it hears of what happens from now on" if on else "is paused: it hears of nothing"
+    messages.success(request, f"{found.name} {said}.")
+    return _back(who, found)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    found = _subscriber(who, subscriber)
+    if found.kind != SubscriberKind.WEBHOOK:
+        raise Http404("Mails are not signed.")
+    changed = registering.rotate(tenant=who.tenant, pk=found.pk, actor=who.person.username)
+    return _one(request, who, changed, secret=changed.secret)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def delete(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    found = _subscriber(who, subscriber)
+    registering.delete(tenant=who.tenant, pk=found.pk, actor=who.person.username)
+    messages.success(request, f"{found.name} is deleted, with its log.")
+    return redirect("dashboard:settings_webhooks", tenant=who.tenant.slug)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def test(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+    """Sends a test now, which may take as long as a request may."""
+    found = _subscriber(who, subscriber)
+    return _one(request, who, found, tested=log.test(found))
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def delivery(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> HttpResponse:
+    found = _subscriber(who, subscriber)
+    one = _delivery(found, delivery)
+    payload = orjson.dumps(orjson.loads(one.payload), option=orjson.OPT_INDENT_2).decode()
+    context = {"tab": "webhooks", "subscriber": found, "delivery": one, "payload": payload}
+    return render(request, "dashboard/settings/delivery.html", context)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def again(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> HttpResponse:
+    found = _subscriber(who, subscriber)
+    one = _delivery(found, delivery)
+    try:
+        log.again(tenant=who.tenant, subscriber=found.pk, pk=one.pk, actor=who.person.username)
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        messages.success(request, "It is sent again in a moment, under the same id.")
+    return _back(who, found)
+
+
+def _list(request: HttpRequest, who: Who, form: Form, *, status: int = 200) -> HttpResponse:
+    subscribers = registering.listing(who.tenant)
+    health = log.health(who.tenant, subscribers)
+    context = {
+        "tab": "webhooks",
+        "rows": [(one, health[one.pk]) for one in subscribers],
+        "form": form,
+        "no_mail": not settings.EMAIL_SET_UP,
+        "public_url": settings.PUBLIC_URL,
+    }
+    return render(request, "dashboard/settings/webhooks.html", context, status=status)
+
+
+def _one(
+    request: HttpRequest,
+    who: Who,
+    subscriber: Subscriber,
+    *,
+    form: Form | None = None,
+    secret: str = "",
+    tested: Answer | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    bad, cursor = None, request.GET.get("cursor", "")
+    try:
+        page = log.deliveries(subscriber, cursor=cursor)
+    except BadFilter as error:
+        bad, page, status = error, log.deliveries(subscriber), 400
+    address = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
+    context: dict[str, Any] = {
+        "tab": "webhooks",
+        "subscriber": subscriber,
+        "health": log.health(who.tenant, [subscriber])[subscriber.pk],
+        "form": form or Form.of(subscriber),
+        "secret": secret,
+        "tested": tested,
+        "bad": bad,
+        "deliveries": page.items,
+        "newest": address if cursor else "",
+        "next": f"{address}?cursor={page.next}" if page.next else "",
+    }
+    return render(request, "dashboard/settings/webhook.html", context, status=status)
+
+
+def _back(who: Who, subscriber: Subscriber) -> HttpResponse:
+    return redirect("dashboard:settings_webhook", tenant=who.tenant.slug, subscriber=subscriber.pk)
+
+
+def _subscriber(who: Who, pk: int) -> Subscriber:
+    try:
+        return registering.get(who.tenant, pk)
+    except Subscriber.DoesNotExist as error:
+        raise Http404("There is no such subscriber in this tenant.") from error
+
+
+def _delivery(subscriber: Subscriber, pk: UUID) -> Delivery:
+    try:
+        return log.get(subscriber, pk)
+    except Delivery.DoesNotExist as error:
+        raise Http404("There is no such delivery.") from error
+
+
+urlpatterns = [
+    path("settings/webhooks/", webhooks, name="settings_webhooks"),
+    path("settings/webhooks/create/", create, name="settings_webhook_create"),
+    path("settings/webhooks/<int:subscriber>/", webhook, name="settings_webhook"),
+    path("settings/webhooks/<int:subscriber>/change/", change, name="settings_webhook_change"),
+    path("settings/webhooks/<int:subscriber>/switch/", switch, name="settings_webhook_switch"),
+    path("settings/webhooks/<int:subscriber>/rotate/", rotate, name="settings_webhook_rotate"),
+    path("settings/webhooks/<int:subscriber>/delete/", delete, name="settings_webhook_delete"),
+    path("settings/webhooks/<int:subscriber>/test/", test, name="settings_webhook_test"),
+    path("settings/webhooks/<int:subscriber>/deliveries/<uuid:delivery>/", delivery, name="settings_delivery"),
+    path("settings/webhooks/<int:subscriber>/deliveries/<uuid:delivery>/again/", again, name="settings_delivery_again"),
+]

@@ -1,0 +1,28 @@
+"""The box to decide in, which stands on pages that know nothing of it."""
+
+from datetime import datetime
+from typing import Any
+
+from django.template import Library
+from django.utils import timezone
+
+from handoffaudit.dashboard.reviewing.box import Box, box_of
+from handoffaudit.handoffs.models import Handoff
+
+register = Library()
+
+
+@register.simple_tag(takes_context=True)
+def box(context: dict[str, Any], handoff: Handoff) -> Box:
+    """`{% box handoff as box %}`: what `components/review_box.html` shows of it."""
+    return box_of(context["who"], handoff)
+
+
+@register.filter
+def waited(since: datetime) -> str:
+    """`{{ handoff.received_at|waited }}`: how long ago in one unit, where room is scarce."""
+    seconds = max(0, int((timezone.now() - since).total_seconds()))
+    for name, unit in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= unit:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"

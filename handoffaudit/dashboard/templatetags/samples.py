@@ -1,0 +1,15 @@
+"""The banner of sample tenants."""
+
+from django.template import Library
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.samples import filling
+from handoffaudit.diagnostics.samples.filling import Progress
+
+register = Library()
+
+
+@register.simple_tag
+def sample_progress(tenant: Tenant) -> Progress:
+    """`{% sample_progress who.tenant as filled %}`: how far a sample tenant is filled."""
+    return filling.progress(tenant)

@@ -1,0 +1,54 @@
+"""How shares and their changes are written in a template."""
+
+from django.template import Library
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from handoffaudit.diagnostics.tallies import Change, Share
+
+register = Library()
+
+# Below these, in percent, it is shown as bad, as a warning.
+_BAD, _WAIT = 80.0, 95.0
+
+
+@register.filter
+def percent(share: Share) -> str:
+    """`99.5 %`, `n/a`."""
+    return "n/a" if share.percent is None else f"{share.percent:.1f} %"
+
+
+@register.filter
+def told(share: Share) -> str:
+    """`1,199/1,200 (99.9 %)`, `0/0 (n/a)`."""
+    return f"{share.part:,}/{share.total:,} ({percent(share)})"
+
+
+@register.filter
+def tone(share: Share) -> str:
+    """Of a share in which more is better."""
+    if share.percent is None:
+        return "quiet"
+    return "bad" if share.percent < _BAD else "wait" if share.percent < _WAIT else "good"
+
+
+@register.simple_tag
+def changed(change: Change, direction: str = "") -> SafeString:
+    """`{% changed row.change %}`: `better by 12.5 points`, with the share before as its title; `direction` where less
+    is better."""
+    told = direction or change.direction
+    if told == "none":
+        return format_html('<span class="none" title="Nothing to compare: {} before">\u2013</span>', change.before)
+    points = abs(change.points or 0.0)
+    text = "as before" if told == "same" else f"{told} by {points:.1f} {'point' if points == 1 else 'points'}"
+    sign = {"better": "▲ ", "worse": "▼ "}.get(told, "")
+    few = ", too few to be sure" if change.few else ""
+    return format_html(
+        '<span class="change change--{}" title="Before: {}{}"><span aria-hidden="true">{}</span>{}{}</span>',
+        told,
+        change.before,
+        few,
+        sign,
+        text,
+        few,
+    )

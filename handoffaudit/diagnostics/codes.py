@@ -1,0 +1,122 @@
+"""Codes of findings: how often, whose, since when, and whether people agree with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import F, QuerySet, Sum
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import noise
+from handoffaudit.diagnostics.noise import Decided
+from handoffaudit.diagnostics.tallies import Change, Share
+from handoffaudit.diagnostics.time_steps import TimeStep
+from handoffaudit.diagnostics.windows import Window
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import Finding, Handoff, HourlyCount, HourlyTotal
+
+MOST_SOURCES = 12
+MOST_CODES = 10
+MOST_AGENTS = 5
+NEWEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAgents:
+    """A code, how many handoffs have it, and the source agents of most of them."""
+
+    code: str
+    number: int
+    agents: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    since: datetime
+    until: datetime
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodeReport:
+    """One code in a window. `change` is the share of handoffs that have it, now and before: less is better.
+    `first` is the first handoff ever that has it."""
+
+    code: str
+    window: Window
+    change: Change
+    sources: Sequence[tuple[str, int]]
+    types: Sequence[tuple[str, int]]
+    over_time: Sequence[Stretch]
+    decided: Decided
+    first: Handoff | None
+    newest: Sequence[Handoff]
+
+    @property
+    def number(self) -> int:
+        return self.change.now.part
+
+
+def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
+    """The codes that most handoffs have, with whose they are."""
+    most = queries.top_codes(tenant, window.since, window.until, MOST_CODES)
+    rows = _counts(tenant, window).filter(code__in=[code for code, _ in most]).order_by()
+    agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
+    summed = rows.values("code", "source_agent_id").annotate(sum=Sum("number")).filter(sum__gt=0)
+    for row in summed.order_by("-sum", "source_agent_id"):
+        if len(agents[row["code"]]) < MOST_AGENTS:
+            agents[row["code"]].append((row["source_agent_id"], row["sum"]))
+    return [CodeAgents(code, number, agents[code]) for code, number in most]
+
+
+def report(tenant: Tenant, code: str, window: Window) -> CodeReport:
+    now = _share(tenant, code, window.since, window.until)
+    return CodeReport(
+        code=code,
+        window=window,
+        change=Change(now, _share(tenant, code, window.before_since, window.before_until)),
+        sources=_by(tenant, code, window, "source_agent_id"),
+        types=_by(tenant, code, window, "handoff_type"),
+        over_time=_over_time(tenant, code, window),
+        decided=noise.of_code(tenant, code, window.since, window.until),
+        first=_first(tenant, code),
+        newest=queries.list_handoffs(tenant, Filters(code=code), limit=NEWEST).items,
+    )
+
+
+def known(tenant: Tenant, code: str) -> bool:
+    """Whether any handoff ever had it."""
+    return Finding.objects.filter(tenant=tenant, code=code).exists()
+
+
+def _share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
+    """Of all handoffs received in that time that are settled."""
+    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code__in=("", code))
+    sums = dict(rows.order_by().values_list("code").annotate(sum=Sum("number")))
+    return Share(sums.get(code, 0), sums.get("", 0))
+
+
+def _by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[str, int]]:
+    rows = _counts(tenant, window).filter(code=code).order_by().values_list(column).annotate(sum=Sum("number"))
+    return list(rows.filter(sum__gt=0).order_by("-sum", column)[:MOST_SOURCES])
+
+
+def _counts(tenant: Tenant, window: Window) -> "QuerySet[HourlyCount]":
+    return HourlyCount.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until)
+
+
+def _over_time(tenant: Tenant, code: str, window: Window) -> list[Stretch]:
+    seconds = int(window.step.total_seconds())
+    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code=code)
+    stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
+    found = dict(stepped.values_list("step").annotate(sum=Sum("number")))
+    return [
+        Stretch(since, until, found.get(int(since.timestamp()) // seconds, 0)) for since, until in window.stretches()
+    ]
+
+
+def _first(tenant: Tenant, code: str) -> Handoff | None:
+    """Ids stand in the order of time: the index of findings has the first one at its begin."""
+    pk = Finding.objects.filter(tenant=tenant, code=code).order_by("handoff_id").values_list("handoff_id").first()
+    return queries.of_tenant(tenant).filter(pk=pk[0]).first() if pk else None

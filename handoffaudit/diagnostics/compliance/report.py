@@ -1,0 +1,85 @@
+"""What a compliance report says. Nothing here asks the database."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from handoffaudit.diagnostics.file_counts import Pair, Runtime
+from handoffaudit.diagnostics.tallies import FileTally, Judged
+from handoffaudit.diagnostics.windows import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Handoff files that were used. `others` sums the pairs that are too many to be listed."""
+
+    overall: FileTally
+    runtimes: Sequence[Runtime]
+    pairs: Sequence[Pair]
+    others: FileTally
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What became of handoffs of one `names`: a type, an agent, a pair of agents (source first) or a code."""
+
+    names: tuple[str, ...]
+    judged: Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Those with the most handoffs; `others` sums the rest."""
+
+    lines: Sequence[Line]
+    others: Judged = field(default_factory=Judged)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    since: datetime
+    until: datetime
+    judged: Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Handoffs that were accepted without a person."""
+
+    overall: Judged
+    before: Judged
+    by: dict[str, Lines]
+    over_time: Sequence[Stretch]
+
+
+# The order of the report's parts, and how they are told.
+KINDS = {
+    "type": "type",
+    "source": "source agent",
+    "target": "target agent",
+    "source_target": "source and target",
+    "code": "code",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compliance:
+    tenant: str
+    window: Window
+    made_at: datetime
+    files: Files
+    validation: Validation
+
+
+def all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> list[Pair]:
+    """By phase and agent; known pairs that did not run have nothing in their tally."""
+    found = {(pair.phase, pair.agent): pair for pair in ran}
+    for phase, agent in known:
+        found.setdefault((phase, agent), Pair(phase, agent, FileTally()))
+    return [found[key] for key in sorted(found)]
+
+
+def most(lines: Iterable[Line], whole: Judged, number: int) -> Lines:
+    """The `number` lines with the most handoffs; what is missing to `whole` is `others`."""
+    ordered = sorted(lines, key=lambda line: (-line.judged.total, line.names))[:number]
+    return Lines(ordered, whole.rest(sum((line.judged for line in ordered), Judged())))

@@ -1,0 +1,177 @@
+"""Who hands to whom in a period: how many handoffs, how many accepted, how long it took."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from statistics import median
+from typing import Any, Final
+
+from django.db.models import F, Q, Sum
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, sums_of
+from handoffaudit.diagnostics.models import TracedHandoff
+from handoffaudit.diagnostics.tallies import Judged, Share
+from handoffaudit.handoffs.models import HourlyCount, State
+
+# Those with the most handoffs are told apart; what is left of the whole is summed.
+MOST_EDGES: Final = 5_000
+# Times and findings are those of the newest handoffs, so many at most.
+MOST_TRACED: Final = 50_000
+
+# A superseded one counts by the attempt that took its place, and still was handed over.
+_SUMS: Final = sums_of({**JUDGED_STATES, "superseded": (State.SUPERSEDED,)})
+
+
+@dataclass(slots=True)
+class Told:
+    """What was worked out of traces: `seconds` that the source took, where they are known, and its findings."""
+
+    seconds: list[float] = field(default_factory=list)
+    caused: int = 0
+    passed_on: int = 0
+
+    @property
+    def median_seconds(self) -> float | None:
+        return median(self.seconds) if self.seconds else None
+
+    def add(self, seconds: float | None, caused: int, passed_on: int) -> None:
+        if seconds is not None:
+            self.seconds.append(seconds)
+        self.caused += caused
+        self.passed_on += passed_on
+
+    def __iadd__(self, other: "Told") -> "Told":
+        self.seconds += other.seconds
+        self.caused += other.caused
+        self.passed_on += other.passed_on
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`number`: handoffs that are judged, those superseded since among them."""
+
+    source: str
+    target: str
+    number: int
+    judged: Judged
+    told: Told = field(default_factory=Told)
+
+    @property
+    def share(self) -> Share:
+        """Of those accepted without a person."""
+        return self.judged.share
+
+    @property
+    def median_seconds(self) -> float | None:
+        return self.told.median_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Those with the most handoffs first. `nameless`: handoffs that did not name both agents. `sampled`: times and
+    findings are of the newest handoffs only. `more`: whether there are edges beyond these."""
+
+    listed: tuple[Edge, ...]
+    nameless: int = 0
+    sampled: bool = False
+    more: bool = False
+
+    @property
+    def number(self) -> int:
+        return sum(edge.number for edge in self.listed)
+
+
+def edges(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> Edges:
+    """Of handoffs received from `since` on and before `until`, in whole hours. `agent`: only from it and to it."""
+    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
+    if agent:
+        rows = rows.filter(_of(agent))
+    grouped = rows.order_by().values("source_agent_id", "target_agent_id").annotate(**_SUMS)
+    total = F("accepted") + F("decided") + F("stopped") + F("superseded")
+    counted = grouped.annotate(total=total).filter(total__gt=0).order_by("-total", "source_agent_id", "target_agent_id")
+    found = list(counted[: MOST_EDGES + 1])
+    told, sampled = _traced(tenant, since, until, agent)
+    listed = [
+        Edge(
+            row["source_agent_id"],
+            row["target_agent_id"],
+            row["total"],
+            _judged(row),
+            told.get((row["source_agent_id"], row["target_agent_id"])) or Told(),
+        )
+        for row in found[:MOST_EDGES]
+    ]
+    named = tuple(edge for edge in listed if edge.source and edge.target)
+    return Edges(
+        listed=named,
+        nameless=sum(edge.number for edge in listed) - sum(edge.number for edge in named),
+        sampled=sampled,
+        more=len(found) > MOST_EDGES,
+    )
+
+
+def _of(agent: str) -> Q:
+    return Q(source_agent_id=agent) | Q(target_agent_id=agent)
+
+
+def _traced(tenant: Tenant, since: datetime, until: datetime, agent: str) -> tuple[dict[tuple[str, str], Told], bool]:
+    """By source and target, and whether there were more than are read."""
+    rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
+    if agent:
+        rows = rows.filter(_of(agent))
+    found: defaultdict[tuple[str, str], Told] = defaultdict(Told)
+    read = 0
+    values = rows.values_list("source_agent_id", "target_agent_id", "took_seconds", "caused", "passed_on")
+    for source, target, seconds, caused, passed_on in values[:MOST_TRACED].iterator(chunk_size=10_000):
+        found[source, target].add(seconds, caused, passed_on)
+        read += 1
+    return found, read == MOST_TRACED
+
+
+def pairs_seen(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
+    """The sources and targets of edges with the most handoffs, in the order of their names."""
+    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
+    named = rows.exclude(source_agent_id="").exclude(target_agent_id="").order_by()
+    grouped = named.values_list("source_agent_id", "target_agent_id").annotate(total=Sum("number"))
+    found = grouped.filter(total__gt=0).order_by("-total", "source_agent_id", "target_agent_id")[:MOST_EDGES]
+    return sorted((source, target) for source, target, _ in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An agent as one that hands on."""
+
+    name: str
+    number: int
+    judged: Judged
+
+
+def busiest(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
+    """The agents that handed on most."""
+    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
+    grouped = rows.exclude(source_agent_id="").order_by().values("source_agent_id").annotate(**_SUMS)
+    total = F("accepted") + F("decided") + F("stopped") + F("superseded")
+    found = grouped.annotate(total=total).filter(total__gt=0).order_by("-total", "source_agent_id")[:most]
+    return [Source(row["source_agent_id"], row["total"], _judged(row)) for row in found]
+
+
+def _judged(row: Mapping[str, Any]) -> Judged:
+    return Judged(row["accepted"], row["decided"], row["stopped"])
+
+
+def folded(listed: Iterable[Edge], kept: frozenset[str], others: str) -> list[Edge]:
+    """The edges with every agent that is not kept as one, `others`; in the order of source and target."""
+    found: dict[tuple[str, str], Edge] = {}
+    for edge in listed:
+        source = edge.source if edge.source in kept else others
+        target = edge.target if edge.target in kept else others
+        told = Told()
+        told += edge.told
+        if before := found.get((source, target)):
+            told += before.told
+            edge = Edge(source, target, edge.number + before.number, edge.judged + before.judged, told)  # noqa: PLW2901
+        found[source, target] = Edge(source, target, edge.number, edge.judged, told)
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,191 @@
+"""The list of groups: narrowed, in order, a page at a time. What came back stands first."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+from urllib.parse import urlencode
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.groups.figures import days_of, growth, is_growing, waiting
+from handoffaudit.diagnostics.groups.places import BEGINNING
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs.filters import BadFilter
+
+STATUSES: Final = ("open", "regressed", "muted", "all")
+SORTS: Final = ("newest", "most", "growing", "waiting")
+NEW_FOR: Final = timedelta(hours=24)
+# Groups that are looked at for growth: those seen last.
+MOST_GROWING: Final = 1_000
+_COLUMNS: Final = {"newest": "last_seen", "most": "number"}
+_PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
+_LONGEST: Final = 200
+# Microseconds up to the year 2286.
+_MOST_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilters:
+    """What the list is narrowed to, and its order. `agent` is the source or the target. The orders `growing` and
+    `waiting` leave out what does not."""
+
+    status: str = "open"
+    sort: str = "newest"
+    code: str = ""
+    agent: str = ""
+
+    @classmethod
+    def from_query(cls, params: Mapping[str, str]) -> "GroupFilters":
+        """Raises `BadFilter`."""
+        asked = {name: params.get(name, "").strip() for name in ("status", "sort", "code", "agent")}
+        for name, known in (("status", STATUSES), ("sort", SORTS)):
+            if asked[name] and asked[name] not in known:
+                raise BadFilter(name, asked[name][:40], f"use one of {', '.join(known)}.")
+        for name in ("code", "agent"):
+            if "\x00" in asked[name] or len(asked[name]) > _LONGEST:
+                raise BadFilter(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
+        return cls(asked["status"] or "open", asked["sort"] or "newest", asked["code"], asked["agent"])
+
+    def to_query(self, **changes: str) -> str:
+        """As an address has it; what is as it always is stays out."""
+        asked = {name: getattr(self, name) for name in ("status", "sort", "code", "agent")} | changes
+        usual = GroupFilters()
+        return urlencode({name: text for name, text in asked.items() if text and text != getattr(usual, name)})
+
+    @property
+    def is_narrowed(self) -> bool:
+        return bool(self.code or self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A group as lists show it: its last 14 days, how many of its handoffs wait for review, and its signs, of
+    regressed, muted, new, growing."""
+
+    group: FindingGroup
+    days: tuple[int, ...]
+    waiting: int
+    signs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """Some groups, and the cursor that the next ones begin at (None: these were the last)."""
+
+    items: list[Listed]
+    next: str | None
+
+
+def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
+    """Raises `BadFilter` for a cursor that is none."""
+    after = _read(cursor) if cursor else None
+    rows = _matching(tenant, filters)
+    waits = waiting(tenant)
+    if filters.sort in _COLUMNS:
+        found = _by_column(rows, filters.sort, after, limit + 1)
+    else:
+        ranks = waits if filters.sort == "waiting" else growth(rows.order_by("-last_seen")[:MOST_GROWING])
+        found = _by_rank(rows, ranks, after, limit + 1)
+    shown = found[:limit]
+    following = _written(*shown[-1]) if len(found) > limit else None
+    return GroupPage(_listed([group for group, _ in shown], waits), following)
+
+
+def as_listed(tenant: Tenant, group: FindingGroup) -> Listed:
+    """One group, as the list shows it."""
+    (listed,) = _listed([group], waiting(tenant))
+    return listed
+
+
+def _listed(groups: list[FindingGroup], waits: Mapping[int, int]) -> list[Listed]:
+    days = days_of(groups)
+    return [Listed(one, days[one.pk], waits.get(one.pk, 0), tuple(_signs(one, days[one.pk]))) for one in groups]
+
+
+def regressed_number(tenant: Tenant, most: int = 100) -> int:
+    """How many groups came back and nobody has looked at, counted up to `most`."""
+    return _matching(tenant, GroupFilters("regressed")).order_by()[:most].count()
+
+
+def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]":
+    rows = FindingGroup.objects.filter(tenant=tenant, number__gt=0)
+    if filters.status == "muted":
+        rows = rows.filter(muted_at__gt=BEGINNING)
+    elif filters.status != "all":
+        rows = rows.filter(muted_at__isnull=True)
+    if filters.status == "regressed":
+        rows = rows.filter(regressed_at__gt=BEGINNING)
+    if filters.code:
+        rows = rows.filter(code=filters.code)
+    if filters.agent:
+        rows = rows.filter(Q(source_agent_id=filters.agent) | Q(target_agent_id=filters.agent))
+    return rows
+
+
+# A place in the list: which part, the rank in it, and of equals the id.
+_After = tuple[str, int, int]
+
+
+def _by_column(
+    rows: "QuerySet[FindingGroup]", sort: str, after: _After | None, number: int
+) -> list[tuple[FindingGroup, int]]:
+    column = _COLUMNS[sort]
+    found: list[tuple[FindingGroup, int]] = []
+    parts = list(_PARTS)
+    for part in parts[parts.index(after[0]) if after else 0 :]:
+        some = rows.filter(_PARTS[part]).order_by(f"-{column}", "-id")
+        if after and part == after[0]:
+            value = BEGINNING + timedelta(microseconds=after[1]) if sort == "newest" else after[1]
+            some = some.filter(Q(**{f"{column}__lt": value}) | Q(**{column: value, "id__lt": after[2]}))
+        if len(found) < number:
+            found += [(group, _rank(group, sort)) for group in some[: number - len(found)]]
+    return found
+
+
+def _by_rank(
+    rows: "QuerySet[FindingGroup]", ranks: Mapping[int, int], after: _After | None, number: int
+) -> list[tuple[FindingGroup, int]]:
+    """Thousands are put in order by a few columns; only those of the page are read whole."""
+    light = rows.filter(pk__in=list(ranks)).order_by().values_list("pk", "regressed_at")
+    ordered = sorted((came_back is None, -ranks[pk], -pk) for pk, came_back in light)
+    if after:
+        begin = (after[0] == "others", -after[1], -after[2])
+        ordered = [one for one in ordered if one > begin]
+    wanted = [-pk for _, _, pk in ordered[:number]]
+    whole = rows.in_bulk(wanted)
+    return [(whole[pk], ranks[pk]) for pk in wanted if pk in whole]
+
+
+def _rank(group: FindingGroup, sort: str) -> int:
+    return group.number if sort == "most" else (group.last_seen - BEGINNING) // timedelta(microseconds=1)
+
+
+def _part(group: FindingGroup) -> str:
+    return "others" if group.regressed_at is None else "regressed"
+
+
+def _written(group: FindingGroup, rank: int) -> str:
+    return f"{_part(group)}:{rank}:{group.pk}"
+
+
+def _read(cursor: str) -> _After:
+    part, _, rest = cursor.partition(":")
+    rank, _, pk = rest.partition(":")
+    numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
+    if part not in _PARTS or not numbers:
+        raise BadFilter("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+    return part, int(rank), int(pk)
+
+
+def _signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
+    if group.muted_at is not None:
+        yield "muted"
+    elif group.regressed_at is not None:
+        yield "regressed"
+    if group.first_seen >= timezone.now() - NEW_FOR:
+        yield "new"
+    elif is_growing(days):
+        yield "growing"

@@ -1,0 +1,20 @@
+"""What of the kept counts was accepted, approved by a person or stopped: said once for all reports."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.db.models import Q, Sum
+
+from handoffaudit.handoffs.models import State
+
+# As on the overview: what waits is not judged, and a superseded one counts by the attempt that took its place.
+JUDGED_STATES: Final[dict[str, tuple[State, ...]]] = {
+    "accepted": (State.ACCEPTED,),
+    "decided": (State.APPROVED,),
+    "stopped": (State.REJECTED, State.HELD, State.DECLINED),
+}
+
+
+def sums_of(states: Mapping[str, tuple[State, ...]]) -> dict[str, Any]:
+    """Aggregates of `number`, one for each name."""
+    return {name: Sum("number", filter=Q(state__in=which), default=0) for name, which in states.items()}

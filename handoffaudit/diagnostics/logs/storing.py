@@ -1,0 +1,242 @@
+"""A log taken in: its blocks stored once, whatever was sent of it before (`docs/decisions/0029-log-blocks.md`).
+
+What is stored is committed before more is taken. A block that an earlier import of the same source had is known; one
+that goes on where an earlier import ended makes that block longer.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.counting import HealthDeltas, LogDeltas
+from handoffaudit.diagnostics.logs import reading, reported
+from handoffaudit.diagnostics.logs.continuing import Piece, Write, digest_of, plan
+from handoffaudit.diagnostics.logs.cutting import Block, blocks
+from handoffaudit.diagnostics.logs.packing import packed
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+from handoffaudit.handoffs import ingest
+from handoffaudit.validation.loglines.sums import Counts
+from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.text import clean
+
+# What is stored in one transaction.
+BATCH_BLOCKS = 64
+BATCH_BYTES = 8 * 1024 * 1024
+LONGEST_SOURCE = 200
+# Another import may take the same block between our look and our writing; then we look again.
+_TRIES = 20
+
+
+class _Moved(Exception):
+    """Another import has stored one of the blocks, or made a tail longer, since we looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """`row` is what becomes of the block; `tail` is the row as it was found, where it goes on from one."""
+
+    write: Write
+    row: LogBlock
+    tail: LogBlock | None
+
+
+def take(
+    tenant: Tenant,
+    source: str,
+    sent_by: str,
+    stream: Iterable[bytes],
+    *,
+    first_line: int = 1,
+    read_here: bool = False,
+    told: Callable[[LogImport], None] | None = None,
+) -> LogImport:
+    """Stores what is new of a log, in bounded memory, and has it read: by this process (`read_here`), or else by a
+    worker. `stream` gives its bytes in pieces of any size; `first_line` is the number of the line that it begins with,
+    where a log comes in parts. `told` hears of the import after each part of it.
+
+    What was stored stays where the stream breaks off or this process ends; the same log sent again goes on from there.
+    What the stream raises is raised, and kept as the import's error.
+    """
+    taking = _Taking(tenant, source, sent_by, read_here=read_here)
+    try:
+        with ThreadPoolExecutor(2, thread_name_prefix="log-blocks") as pool:
+            for part in _parts(blocks(taking.watched(stream), first_line)):
+                taking.add(part, pool)
+                if told:
+                    told(taking.refreshed())
+    except Exception as error:
+        taking.break_off(str(error))
+        raise
+    taking.end()
+    return taking.refreshed()
+
+
+def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
+    """What came before the stream broke off is a part too."""
+    part: list[Block] = []
+    size = 0
+    broken: Exception | None = None
+    while True:
+        try:
+            block = next(found, None)
+        except Exception as error:  # noqa: BLE001 -- raised again below
+            block, broken = None, error
+        if block is not None:
+            part.append(block)
+            size += len(block.text)
+        if part and (block is None or len(part) == BATCH_BLOCKS or size >= BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        if block is None:
+            break
+    if broken:
+        raise broken
+
+
+class _Taking:
+    """One import while its stream comes in."""
+
+    def __init__(self, tenant: Tenant, source: str, sent_by: str, *, read_here: bool) -> None:
+        self._row = LogImport.objects.create(
+            tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
+        )
+        self._read_here = read_here
+        self._size = 0
+        self._occurrences: Counter[str] = Counter()
+        self._shift = 0
+        self._begins = True
+
+    def watched(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in stream:
+            self._size += len(piece)
+            yield piece
+
+    def refreshed(self) -> LogImport:
+        self._row.refresh_from_db()
+        return self._row
+
+    def add(self, part: list[Block], pool: ThreadPoolExecutor) -> None:
+        digests = pool.map(digest_of, [block.text for block in part])
+        pieces = [self._piece(block, digest) for block, digest in zip(part, digests, strict=True)]
+        self._store(pieces, pool)
+
+    def end(self) -> None:
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now())
+        reading.finish(self._row.pk)
+
+    def break_off(self, why: str) -> None:
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, error=clean(f"It broke off: {why}", 500))
+
+    def _piece(self, block: Block, digest: str) -> Piece:
+        self._occurrences[digest] += 1
+        return Piece(block, digest, self._occurrences[digest] - 1)
+
+    def _store(self, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
+        for last in (False,) * (_TRIES - 1) + (True,):
+            try:
+                self._store_once(pieces, pool)
+            except (IntegrityError, _Moved):
+                if last:
+                    raise
+            else:
+                return
+
+    def _store_once(self, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
+        planned = plan(self._row, pieces, self._shift, begins=self._begins)
+        packing = pool.map(packed, [write.text for write in planned.writes])
+        made = [self._made(write) for write in planned.writes]
+        # Before the transaction, which others wait for; and while others pack.
+        reports = self._read_here and reported.any_of(self._row.tenant_id)
+        counts = Counts()
+        reads = [reading.read(one.row, one.write.text, counts, reports=reports) for one in made if self._read_here]
+        for read in reads:
+            reading.mark(read)
+        texts = list(packing)
+        with ingest.turn(), transaction.atomic():
+            ours = self._inserted([one.row for one in made if one.tail is None])
+            for one in made:
+                if one.tail is not None:
+                    self._put_in_place(one)
+                    ours.add(one.row.pk)
+            LogText.objects.bulk_create(
+                [
+                    LogText(block=one.row, packed=text)
+                    for one, text in zip(made, texts, strict=True)
+                    if one.row.pk in ours
+                ],
+                update_conflicts=True,
+                unique_fields=["block"],
+                update_fields=["packed"],
+            )
+            lines = sum(piece.block.lines for piece in pieces)
+            new = sum(one.row.lines - one.row.known for one in made if one.row.pk in ours)
+            LogImport.objects.filter(pk=self._row.pk).update(
+                size=self._size, lines=F("lines") + lines, known=F("known") + max(0, lines - new)
+            )
+            if reads and len(ours) < len(made):
+                # They are counted together.
+                raise _Moved
+            reading.count_blocks(reads)
+            if ours and not self._read_here:
+                reading.wake()
+        self._shift = planned.shift
+        self._begins = False
+        for pk in {one.tail.imported_id for one in made if one.tail is not None}:
+            reading.finish(pk)
+
+    def _made(self, write: Write) -> _Made:
+        """The row that is to be stored; nothing of it is yet."""
+        row = copy(write.tail) if write.tail else LogBlock(occurrence=write.piece.occurrence)
+        if write.tail:
+            known = write.text[: write.kept]
+            row.known = known.count(b"\n")
+            if write.kept == write.begun:
+                row.occurrence = write.piece.occurrence
+            if row.parsed_at is not None:
+                # Its last line may have had no end, and be another now.
+                row.counted = known.rfind(b"\n") + 1
+        row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
+        row.digest = digest_of(write.text) if write.tail else write.piece.digest
+        row.first_line, row.lines = write.first_line, write.text.removesuffix(b"\n").count(b"\n") + 1
+        row.size, row.tail = len(write.text), not write.piece.block.ended
+        row.parsed_at, row.tries = None, 0
+        row.claim = row.claim_expires_at = None
+        return _Made(write, row, write.tail)
+
+    def _inserted(self, rows: list[LogBlock]) -> set[uuid.UUID]:
+        """Which of them are ours: what another import has stored since we looked is left to it."""
+        LogBlock.objects.bulk_create(rows, ignore_conflicts=True)
+        return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
+
+    def _put_in_place(self, made: _Made) -> None:
+        """Writes the longer block over its tail, and takes back what was counted of a last line without an end."""
+        tail = made.tail
+        if tail is None:
+            return
+        still = LogBlock.objects.select_for_update().filter(
+            pk=tail.pk, digest=tail.digest, counted=tail.counted, parsed_at=tail.parsed_at
+        )
+        if not still.exists():
+            raise _Moved
+        made.row.save(force_update=True)
+        if tail.parsed_at is not None:
+            known = made.write.text[: made.write.kept]
+            self._take_back(tail, known[known.rfind(b"\n") + 1 :])
+
+    def _take_back(self, tail: LogBlock, unended: bytes) -> None:
+        if not unended:
+            return
+        counted = tally(unended)
+        reported.leave_out(tail.tenant_id, counted, unended)
+        health: HealthDeltas = Counter()
+        lines: LogDeltas = Counter()
+        reading.add_counts(health, lines, [counted], tail.imported.started_at, sign=-1)
+        reading.count(tail.tenant_id, health, lines)

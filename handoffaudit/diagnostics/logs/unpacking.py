@@ -1,0 +1,53 @@
+"""Gzip unpacked piece by piece, in time and memory that its size bounds."""
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+MAGIC: Final = b"\x1f\x8b"
+# Taken in at once: where a member ends, what follows it is copied.
+PIECE: Final = 64 * 1024
+# What is packed in blocks has a member for each 64 KiB. One of nothing takes 20 bytes, and time.
+MOST_MEMBERS: Final = 100_000
+_AT_ONCE: Final = 1024 * 1024
+
+
+class BadGzip(Exception):
+    """It can't be unpacked any further; the message says why."""
+
+
+def unpacked(packed: Iterable[bytes]) -> Iterator[bytes]:
+    """What is in one gzip member or in several on end, in pieces of at most a megabyte; give it in pieces of `PIECE`
+    bytes or less. Raises `BadGzip`, after what could be unpacked."""
+    member = None
+    members = 0
+    for piece in packed:
+        rest = piece
+        while rest:
+            if member is None:
+                # Between members there may be padding.
+                rest = rest.lstrip(b"\0") if members else rest
+                if not rest:
+                    break
+                member, members = _begun(members), members + 1
+            part, rest, ended = _read(member, rest)
+            member = None if ended else member
+            if part:
+                yield part
+    if member is not None:
+        raise BadGzip("it ends before its gzip data does")
+
+
+def _begun(members: int) -> "zlib._Decompress":
+    if members == MOST_MEMBERS:
+        raise BadGzip(f"it has more than {MOST_MEMBERS:,} members")
+    return zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+
+def _read(member: "zlib._Decompress", packed: bytes) -> tuple[bytes, bytes, bool]:
+    """Some of what is in a member, the bytes that are left, and whether the member ends before them."""
+    try:
+        part = member.decompress(packed, _AT_ONCE)
+    except zlib.error as error:
+        raise BadGzip(str(error)) from error
+    return part, member.unused_data if member.eof else member.unconsumed_tail, member.eof

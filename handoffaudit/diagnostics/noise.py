@@ -1,0 +1,120 @@
+"""How often those who review overturned what a code stopped: which rule cries wolf."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Count, Q, QuerySet
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.tallies import Share
+from handoffaudit.handoffs.decisions import decisions, standing
+from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.validation.codes import CATALOGUE
+from handoffaudit.validation.issues import Severity
+
+# Fewer decisions than this say nothing of a code.
+FEWEST = 3
+MOST_CODES = 200
+EXAMPLES = 3
+_STOPPING = Q(handoff__findings__severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
+_STOPPING |= Q(handoff__findings__code__in=[code for code, entry in CATALOGUE.items() if entry.holds])
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A handoff that was approved though the code stopped it, and what was noted."""
+
+    handoff: Handoff
+    at: datetime
+    actor: str
+    note: str
+
+
+@dataclass(slots=True)
+class Decided:
+    """Decisions on handoffs that a code stopped: `overturned` were approved, `confirmed` declined. `types` has the
+    same by type."""
+
+    code: str
+    overturned: int = 0
+    confirmed: int = 0
+    types: dict[str, Share] = field(default_factory=dict)
+    examples: Sequence[Example] = ()
+
+    @property
+    def decisions(self) -> int:
+        return self.overturned + self.confirmed
+
+    @property
+    def share(self) -> Share:
+        return Share(self.overturned, self.decisions)
+
+    @property
+    def noisy(self) -> bool:
+        """Overturned more often than not."""
+        return self.decisions >= FEWEST and self.overturned > self.confirmed
+
+    @property
+    def main_type(self) -> str:
+        """The one with the most that were overturned."""
+        return max(self.types, key=lambda name: (self.types[name].part, name), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """By code, the noisy ones first. `decisions` counts handoffs, and one may have several codes."""
+
+    decisions: Share
+    codes: Sequence[Decided]
+
+    @property
+    def noisy(self) -> list[Decided]:
+        return [one for one in self.codes if one.noisy]
+
+
+def noise(tenant: Tenant, since: datetime, until: datetime) -> Noise:
+    """Decisions taken in that time and not taken back. What only warned stopped nothing, and does not count."""
+    taken = _decisions(tenant, since, until)
+    approved = taken.filter(to_state=State.APPROVED).count()
+    codes = list(_by_code(taken).values())
+    codes.sort(key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
+    return Noise(Share(approved, taken.count()), codes[:MOST_CODES])
+
+
+def of_code(tenant: Tenant, code: str, since: datetime, until: datetime) -> Decided:
+    """The same for one code, with its examples."""
+    taken = _decisions(tenant, since, until)
+    found = _by_code(taken, Q(handoff__findings__code=code)).get(code, Decided(code))
+    return with_examples(tenant, [found], since, until)[0]
+
+
+def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, until: datetime) -> list[Decided]:
+    """Each with the newest handoffs that were approved against it; ask for few."""
+    for one in codes:
+        approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
+        found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
+        # A code may stand at several places of a document: one event then comes several times.
+        events = {event.pk: event for event in found.order_by("-at")[: EXAMPLES * 5]}
+        one.examples = [
+            Example(event.handoff, event.at, event.actor, event.reason) for event in list(events.values())[:EXAMPLES]
+        ]
+    return list(codes)
+
+
+def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
+    return standing(decisions(tenant).filter(at__gte=since, at__lt=until))
+
+
+def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, Decided]:
+    rows = taken.filter(_STOPPING & narrowed if narrowed else _STOPPING).order_by()
+    counted = rows.values("handoff__findings__code", "handoff__handoff_type", "to_state")
+    found: dict[str, Decided] = {}
+    for row in counted.annotate(number=Count("handoff_id", distinct=True)):
+        one = found.setdefault(row["handoff__findings__code"], Decided(row["handoff__findings__code"]))
+        before = one.types.get(row["handoff__handoff_type"], Share(0, 0))
+        approved = row["number"] if row["to_state"] == State.APPROVED else 0
+        one.types[row["handoff__handoff_type"]] = Share(before.part + approved, before.total + row["number"])
+        one.overturned += approved
+        one.confirmed += row["number"] - approved
+    return found

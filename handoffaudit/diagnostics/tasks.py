@@ -1,0 +1,83 @@
+"""The Celery tasks of diagnostics: wake-ups without content, as those of handoffs."""
+
+import threading
+
+from celery import shared_task
+
+from handoffaudit.diagnostics import alerting, attributing
+from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.samples import filling, removing
+from handoffaudit.handoffs import sweeping, waking
+
+_one_attribution = threading.Lock()
+_one_reading = threading.Lock()
+_one_sample = threading.Lock()
+READING_SECONDS = 1.0
+
+
+@shared_task(name=attributing.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def attribute_judged() -> None:
+    """Works out who is behind the findings of what was judged since."""
+    if _one_attribution.acquire(blocking=False):
+        try:
+            attributing.run()
+        finally:
+            _one_attribution.release()
+
+
+@shared_task(name=reading.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def read_logs() -> None:
+    """Reads what was stored of logs, for a moment, and then behind what came meanwhile: judging must not wait for a
+    large log."""
+    if _one_reading.acquire(blocking=False):
+        try:
+            done = reading.drain(READING_SECONDS)
+        finally:
+            _one_reading.release()
+        if not done:
+            waking.send(reading.TASK)
+
+
+@shared_task(name=alerting.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def evaluate_thresholds() -> None:
+    """Holds what is watched against its thresholds, where nobody did within the minute."""
+    alerting.run()
+
+
+@shared_task(name=filling.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def tend_samples() -> None:
+    """Fills sample tenants that were made, and clears those that were removed."""
+    if _one_sample.acquire(blocking=False):
+        try:
+            for tenant in removing.removed():
+                removing.clear(tenant)
+            for tenant in filling.unfilled():
+                filling.fill(tenant)
+        finally:
+            _one_sample.release()
+
+
+def _look_for_thresholds() -> None:
+    if alerting.anything_due():
+        waking.send(alerting.TASK)
+
+
+def _look_for_logs() -> None:
+    if reading.anything_waits():
+        waking.send(reading.TASK)
+
+
+def _look_for_judged() -> None:
+    if attributing.anything_due():
+        waking.send(attributing.TASK)
+
+
+def _look_for_samples() -> None:
+    if filling.unfilled().exists() or removing.anything_to_clear():
+        waking.send(filling.TASK)
+
+
+sweeping.also(_look_for_judged)
+sweeping.also(_look_for_logs)
+sweeping.also(_look_for_thresholds)
+sweeping.also(_look_for_samples)

@@ -1,0 +1,145 @@
+"""A trace over time: agents as lanes, each handoff an arrow from one lane to another, numbered in its order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.folding import folded
+from handoffaudit.drawing.lanes_layout import Layout, lay_out
+from handoffaudit.drawing.lanes_parts import arrow, band, bracket, definitions, fold, held, lane, legend
+from handoffaudit.drawing.svg import frame, titled, visible
+
+FOLDED_PAST = 30
+_ENDS = 12
+_MARKED = 10
+_DESCRIPTION = 2000
+_NAMELESS = "(no name)"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A handoff. `number` is its place in the trace, `told` what is said of it beside its state (`2 findings`), `href`
+    its own page. `carries`: it has a wrong value of an earlier one; `is_origin`: a wrong value came in with it;
+    `loops`, `long`, `over`: what was found of its chain."""
+
+    number: int
+    source: str
+    target: str
+    state: str
+    href: str = ""
+    at: str = ""
+    told: str = ""
+    is_origin: bool = False
+    carries: bool = False
+    loops: bool = False
+    long: bool = False
+    over: bool = False
+
+
+def lanes(
+    arrows: Sequence[Arrow],
+    *,
+    is_folded: bool = True,
+    href: str = "",
+    width: int = 1040,
+    prefix: str = "lanes",
+    standalone: bool = False,
+) -> Drawing:
+    """`href` opens the fold; `standalone`: an image of its own, in which no link can be followed. With many arrows the
+    drawing is wider than `width`."""
+    names = tuple(dict.fromkeys(name for one in arrows for name in (one.source, one.target)))
+    marked = [place for place, one in enumerate(arrows) if one.is_origin or one.carries]
+    whole = range(len(arrows))
+    slots = (
+        list(folded(len(arrows), marked, past=FOLDED_PAST, ends=_ENDS, most_marked=_MARKED))
+        if is_folded
+        else list(whole)
+    )
+    layout = lay_out(slots, names, width, has_loop=any(one.loops for one in arrows), has_long=_first_long(arrows) >= 0)
+    words = tuple(_words(arrows, names))
+    marks = legend(layout, prefix, arrows)
+    svg = frame(
+        definitions(prefix),
+        *_marks(arrows, layout),
+        *(lane(layout, row, name or _NAMELESS) for row, name in enumerate(names)),
+        *_held(arrows, slots, layout),
+        *_columns(arrows, slots, layout, prefix, "" if standalone else href, linked=not standalone),
+        marks,
+        width=layout.width,
+        height=layout.height,
+        title=f"{len(arrows)} handoffs between {len(names)} agents, in time",
+        description=" ".join(words)[:_DESCRIPTION],
+        prefix=prefix,
+        class_="drawing lanes",
+        interactive=not standalone and any(one.href for one in arrows),
+    )
+    return Drawing(svg=svg, text=words)
+
+
+def folds(number: int) -> bool:
+    return number > FOLDED_PAST
+
+
+def _first_long(arrows: Sequence[Arrow]) -> int:
+    return next((place for place, one in enumerate(arrows) if one.long or one.over), -1)
+
+
+def _marks(arrows: Sequence[Arrow], layout: Layout) -> list[str]:
+    """What stands behind several columns: from the first return to the last, and from where the chain is too long."""
+    loops = [place for place, one in enumerate(arrows) if one.loops]
+    parts = [bracket(layout, loops[0], loops[-1], "loop", 0)] if loops else []
+    over = [place for place, one in enumerate(arrows) if one.over]
+    long = [place for place, one in enumerate(arrows) if one.long]
+    row = 1 if loops else 0
+    if over:
+        parts.append(bracket(layout, over[0], over[-1], "needs approval", row))
+    elif long:
+        parts.append(bracket(layout, long[0], long[-1], "longer than recommended", row))
+    return parts
+
+
+def _held(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout) -> list[str]:
+    """Where an agent had the work between two neighbouring handoffs."""
+    parts = []
+    for before, after in pairwise(slots):
+        if isinstance(before, int) and isinstance(after, int) and arrows[before].target == arrows[after].source:
+            row = layout.row_of[arrows[before].target]
+            parts.append(held(layout, row, layout.of_place[before], layout.of_place[after]))
+    return parts
+
+
+def _columns(
+    arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout, prefix: str, href: str, *, linked: bool
+) -> list[str]:
+    parts = []
+    for slot, middle in zip(slots, layout.middles, strict=True):
+        if isinstance(slot, range):
+            first, last = arrows[slot[0]].number, arrows[slot[-1]].number
+            parts.append(fold(layout, middle, f"{len(slot)} more handoffs, {first} to {last}", len(slot), href))
+            continue
+        one = arrows[slot]
+        if one.carries:
+            parts.append(band(layout, middle, prefix))
+        rows = layout.row_of[one.source], layout.row_of[one.target]
+        parts.append(arrow(layout, middle, rows, one, said(one), href=one.href if linked else ""))
+    return parts
+
+
+def said(one: Arrow) -> str:
+    """A handoff in a sentence."""
+    source, target = (visible(titled(name)) or _NAMELESS for name in (one.source, one.target))
+    parts = [f"{one.number}. {source} → {target}: {one.state}"]
+    parts += [one.told] if one.told else []
+    parts += ["an ungrounded value comes in here"] if one.is_origin else []
+    parts += ["carries an ungrounded value"] if one.carries else []
+    parts += ["comes back to an agent that had the work"] if one.loops else []
+    parts += ["past the approval length"] if one.over else ["longer than recommended"] if one.long else []
+    parts += [one.at] if one.at else []
+    return ", ".join(parts)
+
+
+def _words(arrows: Sequence[Arrow], names: Sequence[str]) -> list[str]:
+    listed = ", ".join(visible(titled(name)) or _NAMELESS for name in names[:50])
+    more = f" and {len(names) - 50} more" if len(names) > 50 else ""
+    return [f"Agents: {listed}{more}.", *(f"{said(one)}." for one in arrows)]

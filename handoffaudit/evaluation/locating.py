@@ -1,0 +1,163 @@
+"""How near the handoffs that are to be looked at first come to the mistake of failed traces, against guesses."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from statistics import mean
+from typing import Any, Final
+
+from handoffaudit.evaluation.items import Mistake
+from handoffaudit.evaluation.judging import Judged, record_of
+from handoffaudit.validation.provenance import Attributed, Flaw, Sign, Step, attribute, flaws_of, step_of, suspects
+
+NEAR: Final = 3
+FIRST_FEW: Final = (1, 2, 3)
+FOLDS: Final = 5
+LOOP: Final = "chain.circular"
+_SETS_OF_SIGNS: Final = tuple(
+    signs for number in range(1, len(Sign) + 1) for signs in combinations(tuple(Sign), number)
+)
+
+
+@dataclass(slots=True)
+class Chat:
+    """One trace: its handoffs as steps, what was found in them, and, kept apart, how far each is from the mistake."""
+
+    steps: list[Step] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    attributed: list[Attributed] = field(default_factory=list)
+
+    def ranked(self, signs: Iterable[Sign] = tuple(Sign)) -> list[int]:
+        return [one.step for one in suspects(self.steps, self.attributed, signs)]
+
+    def flagged(self, wanted: Callable[[Flaw], bool]) -> list[int]:
+        """The handoffs with a finding that is wanted, in their order."""
+        return [at for at, step in enumerate(self.steps) if any(wanted(flaw) for flaw in step.flaws)]
+
+
+class Locating:
+    """Takes the judged handoffs of traces, in their order, and tells how near the flags come."""
+
+    def __init__(self) -> None:
+        self._chats: dict[str, Chat] = {}
+
+    def add(self, judged: Judged) -> None:
+        """Only the document and what was found in it make the flags; the label counts them."""
+        mistake, trace_id = judged.item.label.mistake, judged.item.envelope.trace_id
+        if mistake is None or not trace_id:
+            return
+        chat = self._chats.setdefault(trace_id, Chat())
+        flaws = flaws_of(issue.to_dict() for issue in judged.found)
+        chat.steps.append(step_of(judged.item.name, record_of(judged.item), flaws))
+        chat.mistakes.append(mistake)
+
+    def figures(self) -> dict[str, Any]:
+        """For all traces, and for each group of them where there are several."""
+        chats = list(self._chats.values())
+        for chat in chats:
+            chat.attributed = attribute(chat.steps)
+        groups: dict[str, list[Chat]] = {}
+        for chat in chats:
+            groups.setdefault(chat.mistakes[0].group, []).append(chat)
+        found = {"all": _figures(chats)} if chats else {}
+        return found | ({name: _figures(some) for name, some in groups.items()} if len(groups) > 1 else {})
+
+
+def _figures(chats: Sequence[Chat]) -> dict[str, Any]:
+    return {
+        "chats": len(chats),
+        "handoffs": sum(len(chat.steps) for chat in chats),
+        "mistake_in_a_handoff": sum(any(one.distance == 0 for one in chat.mistakes) for chat in chats),
+        "methods": {
+            "suspects, ranked": _of(chats, [chat.ranked() for chat in chats]),
+            "suspects, signs chosen in 5 folds": _of(chats, _cross_validated(chats)),
+            "grounding, first": _of(chats, [chat.flagged(_is_grounding) for chat in chats]),
+            "any finding, first": _of(chats, [chat.flagged(lambda _: True) for chat in chats]),
+            f"any finding but {LOOP}, first": _of(chats, [chat.flagged(_is_no_loop) for chat in chats]),
+            "first handoff": _of(chats, [[0] for _ in chats]),
+            "median handoff": _of(chats, [[(len(chat.steps) - 1) // 2] for chat in chats]),
+            "last handoff": _of(chats, [[len(chat.steps) - 1] for chat in chats]),
+            "random handoff, expected": _expected(chats),
+        },
+    }
+
+
+def _is_grounding(flaw: Flaw) -> bool:
+    return flaw.code.startswith("grounding.")
+
+
+def _is_no_loop(flaw: Flaw) -> bool:
+    return flaw.code != LOOP
+
+
+def _of(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Shares of all chats, also of those in which nothing was flagged."""
+    pairs = list(zip(chats, flags, strict=True))
+    tops = [chat.mistakes[some[0]] if some else None for chat, some in pairs]
+    return {
+        "flagged_chats": sum(top is not None for top in tops),
+        "flags_per_chat": mean(len(some) for some in flags),
+        "near": mean(top is not None and top.distance <= NEAR for top in tops),
+        "exact": mean(top is not None and top.distance == 0 for top in tops),
+        "agent": mean(top is not None and top.by_culprit for top in tops),
+        "exact_within": {
+            number: mean(any(chat.mistakes[at].distance == 0 for at in some[:number]) for chat, some in pairs)
+            for number in FIRST_FEW
+        },
+        "near_within": {
+            number: mean(any(chat.mistakes[at].distance <= NEAR for at in some[:number]) for chat, some in pairs)
+            for number in FIRST_FEW
+        },
+    }
+
+
+def _expected(chats: Sequence[Chat]) -> dict[str, Any]:
+    """What somebody gets who looks at handoffs by chance, each only once: computed, not drawn."""
+
+    def share(is_right: Callable[[Mistake], bool], number: int = 1) -> float:
+        return mean(_chance(len(chat.mistakes), sum(map(is_right, chat.mistakes)), number) for chat in chats)
+
+    def is_near(one: Mistake) -> bool:
+        return one.distance <= NEAR
+
+    def is_exact(one: Mistake) -> bool:
+        return one.distance == 0
+
+    return {
+        "flagged_chats": len(chats),
+        "flags_per_chat": 1,
+        "near": share(is_near),
+        "exact": share(is_exact),
+        "agent": share(lambda one: one.by_culprit),
+        "exact_within": {number: share(is_exact, number) for number in FIRST_FEW},
+        "near_within": {number: share(is_near, number) for number in FIRST_FEW},
+    }
+
+
+def _chance(size: int, right: int, number: int) -> float:
+    """That one of `number` drawn of `size` without putting back is among the `right`."""
+    number = min(number, size)
+    return 1 - comb(size - right, number) / comb(size, number)
+
+
+def _cross_validated(chats: Sequence[Chat]) -> list[list[int]]:
+    """The flags of each chat by the signs that do best on the chats of the other folds: exact and near hits together,
+    the smaller set where they are equal."""
+    ranked = {signs: [chat.ranked(signs) for chat in chats] for signs in _SETS_OF_SIGNS}
+    worth = {
+        signs: [_worth(chat, some) for chat, some in zip(chats, rows, strict=True)] for signs, rows in ranked.items()
+    }
+    flags: list[list[int]] = []
+    for at in range(len(chats)):
+        others = [other for other in range(len(chats)) if other % FOLDS != at % FOLDS]
+        best = max(_SETS_OF_SIGNS, key=lambda signs: sum(worth[signs][other] for other in others))
+        flags.append(ranked[best][at])
+    return flags
+
+
+def _worth(chat: Chat, flags: Sequence[int]) -> int:
+    if not flags:
+        return 0
+    distance = chat.mistakes[flags[0]].distance
+    return (distance <= NEAR) + (distance == 0)

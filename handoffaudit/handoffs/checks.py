@@ -1,0 +1,128 @@
+"""The queue of handoffs that the model is to be asked about: one row each, claimed one at a time."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.handoffs import bulk, changing
+from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCheck
+
+CHECKS = ModelCheck._meta.db_table  # noqa: SLF001 -- Django's documented API
+CHECK = bulk.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
+# One handoff may ask for the check, the critique and a repair, whose candidate is checked and criticised in its turn.
+CALLS_OF_A_CLAIM = 5
+# What never gets an answer of its own, though the model answers others, is asked again after at least and at most this.
+SOONEST_AGAIN = timedelta(minutes=1)
+LATEST_AGAIN = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One check that one thread may make until the claim runs out."""
+
+    token: uuid.UUID
+    handoff: Handoff
+    kind: CheckKind
+
+
+def put(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
+    """Queues them; call inside the transaction that stores why."""
+    now = timezone.now()
+    bulk.insert(CHECK, [[handoff.pk, handoff.tenant_id, kind.value, now, 0] for handoff in handoffs])
+
+
+def take() -> Due | None:
+    """Takes the oldest check that nobody makes, first ones before those made again; None where there is none."""
+    token, now = uuid.uuid4(), timezone.now()
+    seconds = CALLS_OF_A_CLAIM * settings.MODEL_SECONDS + settings.CLAIM_SECONDS
+    picked = f"""
+        SELECT handoff_id FROM "{CHECKS}" WHERE (claim_expires_at IS NULL OR claim_expires_at < %s) AND tries < %s
+        ORDER BY kind, handoff_id LIMIT 1
+    """  # noqa: S608
+    # As an array, because PostgreSQL may run a subquery of IN again for other rows, and then take more than its limit.
+    among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if bulk.on_postgresql() else f"IN ({picked})"
+    sql = f"""
+        UPDATE "{CHECKS}" SET claim = %s, claim_expires_at = %s, tries = tries + 1
+        WHERE handoff_id {among} RETURNING handoff_id, kind
+    """  # noqa: S608
+    stored = token if bulk.on_postgresql() else token.hex
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(sql, [stored, now + timedelta(seconds=seconds), now, settings.CLAIM_TRIES])
+        found = cursor.fetchone()
+    if not found:
+        return None
+    pk = found[0] if isinstance(found[0], uuid.UUID) else uuid.UUID(found[0])
+    return Due(token, Handoff.objects.select_related("tenant").get(pk=pk), CheckKind(found[1]))
+
+
+def still_held(due: Due) -> bool:
+    """Whether the claim stands; locks its row until the end of the caller's transaction."""
+    return _of(due).select_for_update().exists()
+
+
+def done(due: Due) -> None:
+    _of(due).delete()
+
+
+def release(due: Due) -> None:
+    """Gives it back, to be tried again after a while that grows with each try."""
+    row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
+    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2 ** (row.tries if row else 1)))
+    _of(due).update(claim=None, claim_expires_at=later)
+
+
+def end_claims() -> None:
+    """Lets what is claimed be taken at once; call where no process that claimed anything can still be there."""
+    ModelCheck.objects.exclude(claim=None).update(claim_expires_at=timezone.now())
+
+
+def put_off(due: Due) -> None:
+    """Gives it back for as long again as it has waited so far; call while its row is locked."""
+    now = timezone.now()
+    waited = now - _of(due).get().since
+    later = now + min(max(waited, SOONEST_AGAIN), LATEST_AGAIN)
+    _of(due).update(claim=None, claim_expires_at=later, tries=0)
+
+
+def _of(due: Due) -> "QuerySet[ModelCheck]":
+    return ModelCheck.objects.filter(pk=due.handoff.pk, claim=due.token)
+
+
+def under_way(kind: CheckKind) -> int:
+    """How many are claimed or may be claimed now; not those that were given back for later."""
+    later = Q(claim=None, claim_expires_at__gt=timezone.now())
+    return ModelCheck.objects.filter(kind=kind).exclude(later).count()
+
+
+def busy() -> int:
+    """How many are being made."""
+    return ModelCheck.objects.filter(claim__isnull=False, claim_expires_at__gte=timezone.now()).count()
+
+
+def waiting(most: int) -> int:
+    """How many nobody makes, counted up to `most`."""
+    free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
+    return ModelCheck.objects.filter(free, tries__lt=settings.CLAIM_TRIES)[:most].count()
+
+
+def park_exhausted() -> int:
+    """Parks the handoffs whose check was begun as often as allowed and never ended; how many there were."""
+    spent = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES)
+    return sum(_park(check) for check in spent.order_by("handoff_id")[:100])
+
+
+def _park(check: ModelCheck) -> bool:
+    with transaction.atomic():
+        # The handoff first, as who stores a verdict does: one that comes after all must not be parked.
+        handoff = Handoff.objects.select_for_update().get(pk=check.handoff_id)
+        deleted, _ = ModelCheck.objects.filter(pk=check.pk, claim=check.claim, tries=check.tries).delete()
+        if not deleted or check.kind != CheckKind.FIRST:
+            return False
+        changing.park(handoff, f"{check.tries} tries to have the model check it failed")
+    return True

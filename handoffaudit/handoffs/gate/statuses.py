@@ -1,0 +1,131 @@
+"""What a verdict and phase results come to: values in, values out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.phase_rules import (
+    Overall,
+    PhaseRule,
+    RuleResult,
+    RuleStatus,
+    overall,
+    parse_results,
+    parse_rules,
+)
+
+NOT_MET: Final = "semantic.objective_not_met"
+UNAVAILABLE: Final = "semantic.unavailable"
+HYBRID: Final = "hybrid"
+MODES: Final = ("fallback", HYBRID)
+NO_VERDICT: Final = "There was no verdict in the time given."
+_LAYER: Final = "semantic"
+_MOST_FINDINGS = 5
+
+
+class Status(StrEnum):
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What the model's check of the objective came to, and who was asked."""
+
+    status: Status
+    message: str
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """The phase rules of a workflow and their results, as the client found them. `flaw` says why they can't be read."""
+
+    rules: tuple[PhaseRule, ...] = ()
+    results: tuple[RuleResult, ...] = ()
+    hybrid: bool = False
+    flaw: str = ""
+
+    @property
+    def status(self) -> Status:
+        if not self.rules:
+            return Status.NOT_APPLICABLE
+        return {Overall.PASSED: Status.PASSED, Overall.FAILED: Status.FAILED}.get(
+            overall(self.rules, self.results), Status.UNKNOWN
+        )
+
+    @property
+    def failed(self) -> list[RuleResult]:
+        return [one for one in self.results if one.status is RuleStatus.FAILED]
+
+
+NO_PHASE: Final = Phase()
+
+
+def phase_of(plain: object) -> Phase:
+    """Phase results as they came. Never raises: what can't be read says so and decides nothing."""
+    if plain is None:
+        return NO_PHASE
+    if not isinstance(plain, dict):
+        return Phase(flaw="phase_results is not an object with rules and results.")
+    mode = plain.get("mode", MODES[0])
+    if mode not in MODES:
+        return Phase(flaw="phase_results.mode is neither fallback nor hybrid.")
+    try:
+        rules = parse_rules(plain.get("rules", []))
+        results = parse_results(plain.get("results", []))
+    except InvalidDemand as error:
+        return Phase(flaw=f"phase_results can't be read: {error}")
+    return Phase(rules, results, hybrid=mode == HYBRID)
+
+
+def checked(verdict: Mapping[str, Any] | None, *, final: bool) -> Checked:
+    """What a verdict, as the API shows it, says of the objective."""
+    if verdict is None or not final or _LAYER in verdict["pending"]:
+        return Checked(Status.UNKNOWN, NO_VERDICT)
+    model = verdict["validator_model"] or ""
+    issues = {issue["code"]: issue for issue in verdict["issues"]}
+    if NOT_MET in issues:
+        issue = issues[NOT_MET]
+        told = f"{issue['metadata'].get('status')} with confidence {issue['metadata'].get('confidence'):.2f}"
+        return Checked(Status.FAILED, f"{told}: {issue['message']}", model)
+    if UNAVAILABLE in issues:
+        return Checked(Status.NOT_APPLICABLE, issues[UNAVAILABLE]["message"])
+    layer = next((one for one in verdict["layers"] if one["name"] == _LAYER), None)
+    if layer and layer["status"] == "passed" and model:
+        return Checked(Status.PASSED, layer["why"], model)
+    return Checked(Status.NOT_APPLICABLE, (layer["why"] if layer else "") or "The objective was not checked.")
+
+
+def combined(check: Checked, phase: Phase) -> Status:
+    """The check of the objective counts, and the phase rules where there is none; in hybrid mode both do."""
+    if check.status is Status.NOT_APPLICABLE:
+        return phase.status
+    if not phase.hybrid:
+        return check.status
+    both = (check.status, phase.status)
+    if Status.FAILED in both:
+        return Status.FAILED
+    return Status.UNKNOWN if Status.UNKNOWN in both else Status.PASSED
+
+
+def counting_phase(check: Checked, phase: Phase) -> Phase:
+    """The phase results where they count."""
+    return phase if phase.hybrid or check.status is Status.NOT_APPLICABLE else NO_PHASE
+
+
+def findings(verdict: Mapping[str, Any] | None, besides: Sequence[str] = ()) -> list[str]:
+    """What stands in the way of a handoff, with what would make it pass, but for these codes."""
+    wanted = [issue for issue in (verdict or {}).get("issues", ()) if issue["code"] not in besides]
+    grave = [one for one in wanted if one["severity"] in ("error", "critical") or entry_of(one["code"]).holds]
+    return [_said(issue) for issue in grave[:_MOST_FINDINGS]]
+
+
+def _said(issue: Mapping[str, Any]) -> str:
+    hint = f" {issue['hint']}" if issue["hint"] else ""
+    return f"{issue['code']}: {issue['message']}{hint}"

@@ -1,0 +1,50 @@
+"""The rows of the flow, by what they are about."""
+
+from handoffaudit.handoffs.models.asking import (
+    Alert,
+    CheckKind,
+    ModelAnswer,
+    ModelBreaker,
+    ModelCall,
+    ModelCheck,
+    ModelSpend,
+)
+from handoffaudit.handoffs.models.counting import HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.gate import HandedOut, HookEvent, ValidationState
+from handoffaudit.handoffs.models.handoff import WAITING_STATES, Handoff, HandoffBody, Remediation, State, new_id
+from handoffaudit.handoffs.models.reviewing import PassedOn, Proposal, ReviewHold, Trial
+from handoffaudit.handoffs.models.verdict import ActorKind, Event, Finding, Verdict
+from handoffaudit.handoffs.models.webhooks import Delivery, Gathering, Subscriber, SubscriberKind
+
+__all__ = [
+    "WAITING_STATES",
+    "ActorKind",
+    "Alert",
+    "CheckKind",
+    "Delivery",
+    "Event",
+    "Finding",
+    "Gathering",
+    "HandedOut",
+    "Handoff",
+    "HandoffBody",
+    "HookEvent",
+    "HourlyCount",
+    "HourlyTotal",
+    "ModelAnswer",
+    "ModelBreaker",
+    "ModelCall",
+    "ModelCheck",
+    "ModelSpend",
+    "PassedOn",
+    "Proposal",
+    "Remediation",
+    "ReviewHold",
+    "State",
+    "Subscriber",
+    "SubscriberKind",
+    "Trial",
+    "ValidationState",
+    "Verdict",
+    "new_id",
+]

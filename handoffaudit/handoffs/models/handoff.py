@@ -1,0 +1,177 @@
+"""Handoffs, their documents, and what was asked of their lineages.
+
+The rows that arrive by the thousand carry no foreign-key constraints: each check would cost a lookup and a row lock on
+the tenant, and history must neither block nor cascade. One transaction writes what belongs together instead
+(`docs/decisions/0004-rows-without-foreign-keys.md`).
+"""
+
+import uuid
+
+import uuid_utils.compat
+from django.db import models
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+
+
+def new_id() -> uuid.UUID:
+    """A UUIDv7: later rows have greater ids and land beside each other."""
+    made: uuid.UUID = uuid_utils.compat.uuid7()
+    return made
+
+
+class State(models.TextChoices):
+    RECEIVED = "received"
+    VALIDATING = "validating"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    HELD = "held"
+    APPROVED = "approved"
+    DECLINED = "declined"
+    SUPERSEDED = "superseded"
+
+
+WAITING_STATES = (State.RECEIVED, State.VALIDATING)
+
+
+class Handoff(models.Model):
+    """One handoff, lean: what lists, filters and the queue need. Its documents stand in `HandoffBody`."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff_id = models.CharField(max_length=200)
+    format = models.CharField(max_length=20)
+    handoff_type = models.CharField(max_length=200)
+    source_agent_id = models.CharField(max_length=200)
+    target_agent_id = models.CharField(max_length=200)
+    trace_id = models.CharField(max_length=200, blank=True)
+    parent_handoff_id = models.CharField(max_length=200, blank=True, default="", db_default="")
+    retry_of = models.CharField(max_length=200, blank=True, default="", db_default="")
+    # The handoff_id of the first attempt, on all later ones; empty on the first.
+    lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
+    attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
+    # What the sender asked for: to lift an older version, to repair what is rejected.
+    adapt = models.BooleanField(default=False, db_default=False)
+    repair = models.BooleanField(default=False, db_default=False)
+    # Made here by repair, from the attempt before it.
+    repaired = models.BooleanField(default=False, db_default=False)
+    step = models.IntegerField(null=True)
+    state = models.CharField(max_length=10, choices=State.choices)
+    # Counts the changes of state, so that a decision made on an old view is told.
+    version = models.PositiveIntegerField(default=1, db_default=1)
+    received_at = models.DateTimeField()
+    judged_at = models.DateTimeField(null=True)
+    sender_timestamp = models.DateTimeField(null=True)
+    size_bytes = models.PositiveIntegerField()
+    content_hash = models.CharField(max_length=64)
+    data_hash = models.CharField(max_length=64)
+
+    verdict = models.UUIDField(null=True)
+    score = models.FloatField(null=True)
+    codes = models.JSONField(default=list, db_default=[])
+    token_count = models.PositiveIntegerField(null=True)
+    chain_length = models.PositiveIntegerField(default=0, db_default=0)
+    warnings = models.BooleanField(default=False, db_default=False)
+    # Set where shadow mode let pass what would have been rejected or held.
+    would_decide = models.CharField(max_length=10, blank=True, default="", db_default="")
+    approvable = models.BooleanField(default=True, db_default=True)
+    user_approved = models.BooleanField(default=False, db_default=False)
+    review_due_at = models.DateTimeField(null=True)
+    # Whoever sends it can't mend it any more: shown first to those who review.
+    escalated = models.BooleanField(default=False, db_default=False)
+    # The model's check was due and could not be made.
+    unverified = models.BooleanField(default=False, db_default=False)
+    # Accepted unverified, and the model's check, made later, would have rejected it.
+    flagged = models.BooleanField(default=False, db_default=False)
+    # It was handed out, and its end has not been reported.
+    open = models.BooleanField(default=False, db_default=False)
+
+    claim = models.UUIDField(null=True)
+    claim_expires_at = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0, db_default=0)
+    parked = models.BooleanField(default=False, db_default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tenant", "handoff_id"], name="handoff_id_once_per_tenant"),
+            models.CheckConstraint(condition=models.Q(state__in=State.values), name="state_is_known"),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "id"], name="handoff_by_time"),
+            models.Index(fields=["tenant", "state", "id"], name="handoff_by_state"),
+            models.Index(fields=["tenant", "handoff_type", "id"], name="handoff_by_type"),
+            models.Index(fields=["tenant", "source_agent_id", "id"], name="handoff_by_source"),
+            models.Index(fields=["tenant", "target_agent_id", "id"], name="handoff_by_target"),
+            models.Index(fields=["tenant", "trace_id", "id"], name="handoff_by_trace"),
+            models.Index(
+                fields=["claim_expires_at", "id"],
+                condition=models.Q(state__in=("received", "validating"), parked=False),
+                name="handoff_waiting",
+            ),
+            models.Index(
+                fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
+            ),
+            # With the state among its columns: SQLite takes the one of all states otherwise.
+            models.Index(
+                fields=["tenant", "state", "id"], condition=models.Q(escalated=True), name="handoff_escalated"
+            ),
+            # Few rows each, and none of them when a handoff arrives: what is rare must be found without a scan.
+            models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
+            models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(warnings=True), name="handoff_warned"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(parked=True), name="handoff_parked"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(unverified=True), name="handoff_unverified"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(flagged=True), name="handoff_flagged"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(open=True), name="handoff_open"),
+            # What people decided is looked up beside what waits: the newest of a type, and between two agents.
+            models.Index(
+                fields=["tenant", "handoff_type", "id"],
+                condition=models.Q(state__in=("approved", "declined")),
+                name="handoff_decided_type",
+            ),
+            models.Index(
+                fields=["tenant", "source_agent_id", "target_agent_id", "id"],
+                condition=models.Q(state__in=("approved", "declined")),
+                name="handoff_decided_pair",
+            ),
+            models.Index(fields=["tenant", "score", "id"], condition=models.Q(score__lt=1), name="handoff_by_score"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.handoff_id}: {self.source_agent_id} → {self.target_agent_id}"
+
+    @property
+    def overdue(self) -> bool:
+        """Held for longer than its type's limit."""
+        return self.state == State.HELD and self.review_due_at is not None and self.review_due_at < timezone.now()
+
+
+class HandoffBody(models.Model):
+    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON. `lifted` is the
+    document in the current version, where an older one came and the sender asked to have it lifted."""
+
+    handoff = models.OneToOneField(
+        Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="body"
+    )
+    original = models.BinaryField()
+    context = models.BinaryField(null=True)
+    evidence = models.BinaryField(null=True)
+    lifted = models.BinaryField(null=True)
+
+    def __str__(self) -> str:
+        return f"the documents of {self.handoff_id}"
+
+
+class Remediation(models.Model):
+    """What was asked of a lineage of attempts so far; `content` is the core's record. `lineage` is the first attempt's
+    handoff_id."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    lineage = models.CharField(max_length=200)
+    content = models.TextField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "lineage"], name="one_remediation_per_lineage")]
+
+    def __str__(self) -> str:
+        return f"remediation of {self.lineage}"

@@ -1,0 +1,71 @@
+"""What was said of a handoff, and what became of it. Only added, never changed."""
+
+from django.db import models
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.models.handoff import Handoff, new_id
+
+
+class Verdict(models.Model):
+    """One validation run. Only added, never changed. `content` is the verdict as the API shows it."""
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="verdicts")
+    outcome = models.CharField(max_length=10)
+    policy_version = models.PositiveIntegerField()
+    validated_at = models.DateTimeField()
+    # Text and not jsonb: a sender's NUL character is valid JSON and jsonb refuses it.
+    content = models.TextField()
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.handoff_id}"
+
+
+class Finding(models.Model):
+    """One issue of warning and up of the verdict in force, so that "by code" is an index and not a scan."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="findings")
+    code = models.CharField(max_length=100)
+    severity = models.CharField(max_length=10)
+    layer = models.CharField(max_length=20)
+    field_path = models.CharField(max_length=500)
+
+    class Meta:
+        indexes = [models.Index(fields=["tenant", "code", "handoff"], name="finding_by_code")]
+
+    def __str__(self) -> str:
+        return f"{self.code} at {self.field_path}"
+
+
+class ActorKind(models.TextChoices):
+    PERSON = "person"
+    KEY = "key"
+    SYSTEM = "system"
+
+
+class Event(models.Model):
+    """One change of state. Only added, never changed."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="events")
+    at = models.DateTimeField()
+    actor_kind = models.CharField(max_length=10, choices=ActorKind.choices)
+    actor = models.CharField(max_length=200)
+    from_state = models.CharField(max_length=10, blank=True)
+    to_state = models.CharField(max_length=10)
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [
+            # Decisions are few beside what the system does: no entry when a handoff arrives or is judged.
+            models.Index(
+                fields=["tenant", "at"],
+                condition=models.Q(to_state__in=("approved", "declined")),
+                name="event_decision",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_state} → {self.to_state}"

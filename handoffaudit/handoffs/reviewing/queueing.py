@@ -1,0 +1,130 @@
+"""The queue of what waits for a person, and the parts of it that somebody may look at."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import counts, queries
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.cursors import cursor_id
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.models import Handoff, HourlyTotal, State
+from handoffaudit.handoffs.queries import EVERYTHING, Page
+from handoffaudit.handoffs.reviewing import passing, proposing
+from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.validation.codes import entry_of
+
+# Rows of whatever says of handoffs, in `handoff`, that they belong to something.
+Marks = QuerySet[Any]
+VIEWS = ("all", "mine", "passed_on", "second", "muted")
+_STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
+PARTS = tuple(_STATES)
+# Nobody mutes what a person has to see.
+_MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
+
+
+def queue(
+    tenant: Tenant,
+    person: Person | None,
+    *,
+    view: str = "all",
+    cursor: str = "",
+    limit: int = 50,
+    filters: Filters = EVERYTHING,
+    left_out: Marks | None = None,
+    within: Marks | None = None,
+) -> Page:
+    """What was escalated, oldest first; what is held, oldest first; then what was rejected, newest first.
+
+    `view`: `all` has neither what is passed on nor what is left out; `mine` is passed on to `person`; `passed_on` is
+    all of that; `second` waits for somebody besides the person; `muted` is what `all` leaves out. `left_out` and
+    `within` are rows with the ids of handoffs in `handoff`; what is held or escalated is never left out.
+    """
+    rows = seen_in(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
+    return paged(rows, cursor, limit, parts_for(tenant, filters))
+
+
+def seen_in(
+    tenant: Tenant,
+    person: Person | None,
+    *,
+    view: str,
+    filters: Filters = EVERYTHING,
+    left_out: Marks | None = None,
+    within: Marks | None = None,
+) -> "QuerySet[Handoff]":
+    """The handoffs of a view, besides their states: `part_of` narrows to these."""
+    rows = queries.matching(tenant, filters)
+    if within is not None:
+        rows = rows.filter(pk__in=within.values("handoff"))
+    if view == "mine":
+        mine = passing.in_force(tenant).filter(to=person) if person else passing.in_force(tenant).none()
+        return rows.filter(pk__in=mine.values("handoff"))
+    if view == "passed_on":
+        return rows.filter(pk__in=passing.in_force(tenant).values("handoff"))
+    if view == "second":
+        return rows.filter(pk__in=_proposed_by_others(tenant, person))
+    rows = rows.filter(~Exists(passing.in_force_of(OuterRef("pk"), OuterRef("version"))))
+    if view == "muted":
+        return rows.filter(_MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
+    if left_out is not None:
+        rows = rows.filter(~_MAY_BE_LEFT_OUT | ~Exists(left_out.filter(handoff=OuterRef("pk"))))
+    return rows
+
+
+def _proposed_by_others(tenant: Tenant, person: Person | None) -> "QuerySet[Any]":
+    rows = proposing.in_force(tenant)
+    if person:
+        actor = Actor.person(person)
+        rows = rows.exclude(actor_kind=actor.kind, actor=actor.name)
+    return rows.values("handoff")
+
+
+def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
+    """The parts that can have any: all that wait would be gone over to find none."""
+    parts = {part: state for part, state in _STATES.items() if not filters.state or state in filters.state}
+    if not filters.code or filters.code == counts.UNVERIFIED:
+        return parts
+    counted = HourlyTotal.objects.filter(tenant=tenant, code=filters.code, number__gt=0)
+    found = {state for state in REVIEWABLE if counted.filter(state=state).exists()}
+    if found and not entry_of(filters.code).approvable:
+        parts.pop("rejected", None)
+    return [part for part, state in parts.items() if state in found]
+
+
+def paged(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[str] = PARTS) -> Page:
+    """From the place on that `cursor` names. Raises BadFilter."""
+    found: list[tuple[str, Handoff]] = []
+    for name, after in _parts_from(cursor):
+        if name in parts and len(found) <= limit:
+            found += [(name, one) for one in in_order(rows, name, after)[: limit + 1 - len(found)]]
+    last = found[limit - 1] if len(found) > limit else None
+    return Page([handoff for _, handoff in found[:limit]], next=f"{last[0]}:{last[1].pk}" if last else None)
+
+
+def _parts_from(cursor: str) -> Iterator[tuple[str, str]]:
+    """Each part with the id that it goes on after."""
+    part, _, after = cursor.partition(":")
+    begin = PARTS.index(part) if part in PARTS else 0
+    return ((name, after if name == part else "") for name in PARTS[begin:])
+
+
+def in_order(rows: "QuerySet[Handoff]", part: str, after: str = "") -> "QuerySet[Handoff]":
+    """Those of a part in its own order."""
+    rows = part_of(rows, part)
+    if part == "rejected":
+        rows = rows.order_by("-id")
+        return rows.filter(id__lt=cursor_id(after)) if after else rows
+    rows = rows.order_by("id")
+    return rows.filter(id__gt=cursor_id(after)) if after else rows
+
+
+def part_of(rows: "QuerySet[Handoff]", part: str) -> "QuerySet[Handoff]":
+    wanted = {
+        "escalated": Q(state=State.REJECTED, escalated=True),
+        "held": Q(state=State.HELD),
+        "rejected": Q(state=State.REJECTED, approvable=True, escalated=False),
+    }
+    return rows.filter(wanted[part])

@@ -1,0 +1,138 @@
+"""How many handoffs each row of the strictness table stopped, and how many it let pass only since it is in shadow."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Case, Count, F, QuerySet, Sum, Value, When
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.models import Finding, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+
+PERIOD = timedelta(days=7)
+MOST_COUNTED = 30_000
+MOST_READ = 5_000
+MOST_EXPLAINED = 500
+MOST_NAMED = 6
+# Whatever became of them later: each was rejected or held first.
+STOPPED = (State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED)
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """Of the `total` handoffs of a row that were judged since `since`: how many were stopped, and how many passed only
+    in shadow, by what they would be."""
+
+    since: datetime
+    total: int = 0
+    stopped: int = 0
+    would_reject: int = 0
+    would_hold: int = 0
+
+    @property
+    def would_stop(self) -> int:
+        return self.would_reject + self.would_hold
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why those of a row would be stopped: the newest `explained` of them by the codes that decide, all by sender and
+    by type, the most frequent first."""
+
+    explained: int = 0
+    codes: Sequence[tuple[str, int]] = ()
+    sources: Sequence[tuple[str, int]] = ()
+    types: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(slots=True)
+class _Sums:
+    total: int = 0
+    stopped: int = 0
+    would: Counter[str] = field(default_factory=Counter)
+
+
+def since_when(tenant: Tenant, now: datetime | None = None) -> datetime:
+    """From which hour on is counted: a week, or as much less as keeps what is read within bounds."""
+    hour = (now or timezone.now()).replace(minute=0, second=0, microsecond=0)
+    week = hour - PERIOD
+    return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
+
+
+def _few_enough(tenant: Tenant, since: datetime) -> datetime:
+    # By the totals, which are few, so that of the counts by type and agents a busy tenant's are not all read.
+    hours = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, code="").values_list("hour")
+    counted = 0
+    for hour, number in hours.annotate(sum=Sum("number")).order_by("-hour"):
+        counted += number
+        if counted > MOST_COUNTED:
+            after: datetime = hour + _HOUR
+            return after
+    return since
+
+
+def _few_enough_in_shadow(tenant: Tenant, since: datetime) -> datetime:
+    newest = _shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
+    # A slice from there to there is one step along the index of what is in shadow.
+    edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
+    return since if edge is None else edge.replace(minute=0, second=0, microsecond=0) + _HOUR
+
+
+def by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, Stopping]:
+    """For each row of the table, by its type's name; types without a row of their own count to the last one."""
+    sums = {row: _Sums() for row in rows}
+    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
+    for row, state, number in _by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")):
+        sums[row].total += number
+        sums[row].stopped += number if state in STOPPED else 0
+    shadowed = _by_row(_shadowed(tenant, since).order_by(), rows)
+    for row, would, number in shadowed.values_list("row", "would_decide").annotate(sum=Count("id")):
+        sums[row].would[would] += number
+    return {
+        row: Stopping(since, found.total, found.stopped, found.would[State.REJECTED], found.would[State.HELD])
+        for row, found in sums.items()
+    }
+
+
+def reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
+    """Why handoffs of that row would be stopped."""
+    of_row = list(_of_row(tenant, row, rows, since))
+    explained = [one[0] for one in of_row[:MOST_EXPLAINED]]
+    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    found = Finding.objects.filter(handoff__in=explained).values_list("handoff_id", "code", "severity")
+    deciding = {(pk, code) for pk, code, severity in found if _decides(code, severity)}
+    return Reasons(
+        explained=len(explained),
+        codes=Counter(code for _, code in deciding).most_common(MOST_NAMED),
+        sources=Counter(one[2] for one in of_row).most_common(MOST_NAMED),
+        types=Counter(one[1] for one in of_row).most_common(MOST_NAMED),
+    )
+
+
+def _decides(code: str, severity: str) -> bool:
+    return severity in ("error", "critical") or entry_of(code).holds
+
+
+def _shadowed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
+    return Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).exclude(would_decide="")
+
+
+def _by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
+    own = [row for row in rows if row != ANY_OTHER_TYPE]
+    return counted.annotate(row=Case(When(handoff_type__in=own, then=F("handoff_type")), default=Value(ANY_OTHER_TYPE)))
+
+
+def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
+    # Not narrowed to the type in the query: the index of types would be taken, and each of its handoffs looked at.
+    newest = _shadowed(tenant, since).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
+    own = set(rows) - {ANY_OTHER_TYPE}
+    for one in newest[:MOST_READ]:
+        if one[1] == row or (row == ANY_OTHER_TYPE and one[1] not in own):
+            yield one

@@ -1,0 +1,202 @@
+"""What happened, made into deliveries: from the rows that tell of it, so that no event is lost and none costs anything
+where it happens.
+
+A pass goes over events by their ids. Transactions end in another order than ids are given out: an id that is not there
+yet is a gap, and is looked for again for a while. What was made and where the pass ended are written together.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from handoffaudit.handoffs.actors import SYSTEM
+from handoffaudit.handoffs.models import Alert, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
+from handoffaudit.handoffs.webhooks import bundling, payloads
+from handoffaudit.handoffs.webhooks.registering import VERDICTS, Heard, hearing
+
+BATCH = 1000
+# No transaction that writes events is open for as long as this.
+GAP_SECONDS = 120.0
+MOST_GAPS = 200
+# What happened to an alert before that is not told any more.
+LATELY = timedelta(days=7)
+DECISIONS = (State.APPROVED, State.DECLINED)
+
+Gap = tuple[int, int, float]
+
+
+@dataclass(slots=True)
+class _Found:
+    """Deliveries to be made."""
+
+    rows: list[Delivery] = field(default_factory=list)
+
+    def add(self, subscriber: Subscriber, event: Heard, about: str, at: datetime, content: dict[str, Any]) -> None:
+        pk, now = new_id(), timezone.now()
+        self.rows.append(
+            Delivery(
+                id=pk,
+                tenant_id=subscriber.tenant_id,
+                subscriber=subscriber,
+                event=event,
+                about=about,
+                payload=payloads.dumped(pk, event, at, subscriber.tenant.slug, content),
+                created_at=now,
+                due_at=now,
+            )
+        )
+
+
+def gather() -> int:
+    """Goes over all that happened since the last pass; how many deliveries it found, those that were there included."""
+    heard = hearing()
+    if not heard:
+        return 0
+    number = _gather_alerts(heard)
+    while True:
+        found, more = _gather_events(heard)
+        number += found
+        if not more:
+            return number
+
+
+def _gather_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
+    """One part; whether there is more."""
+    mark = Gathering.objects.filter(pk=1).first()
+    if mark is None:
+        return 0, False
+    ids = list(Event.objects.filter(id__gt=mark.reached).order_by("id").values_list("id", flat=True)[:BATCH])
+    gaps: list[Gap] = [(first, last, at) for first, last, at in mark.gaps]
+    if not ids and not gaps:
+        return 0, False
+    came = list(Event.objects.filter(_within(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    reached = ids[-1] if ids else mark.reached
+    now = time.time()
+    left = _without(gaps, came, now) + _missing(mark.reached, ids, now)
+    if not ids and not came and len(left) == len(gaps):
+        return 0, False
+    found = _Found()
+    for event, handoff in _telling(Q(id__gt=mark.reached, id__lte=reached) | Q(id__in=came), heard):
+        _tell(found, event, handoff, heard[event.tenant_id])
+    values = {"reached": reached, "gaps": left[-MOST_GAPS:], "pass_number": mark.pass_number + 1}
+    with transaction.atomic():
+        # Another pass was faster: the next one begins where that ended.
+        if Gathering.objects.filter(pk=1, pass_number=mark.pass_number).update(**values):
+            _keep(found.rows)
+    return len(found.rows), len(ids) == BATCH
+
+
+def _within(gaps: Iterable[Gap]) -> Q:
+    condition = Q()
+    for first, last, _ in gaps:
+        condition |= Q(id__gte=first, id__lte=last)
+    return condition
+
+
+def _missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
+    return [(before + 1, after - 1, now) for before, after in pairwise([reached, *ids]) if after - before > 1]
+
+
+def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
+    """What is still missing and not yet given up."""
+    there, left = set(came), []
+    for first, last, at in gaps:
+        if now - at > GAP_SECONDS:
+            continue
+        inside = sorted(one for one in there if first <= one <= last)
+        left += [(low + 1, high - 1, at) for low, high in pairwise([first - 1, *inside, last + 1]) if high - low > 1]
+    return left
+
+
+def _telling(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handoff]]:
+    """The events among these that somebody may hear of, with their handoffs."""
+    events = list(
+        Event.objects.filter(which, tenant__in=list(heard), to_state__in=(*VERDICTS, *DECISIONS)).order_by("id")
+    )
+    handoffs = Handoff.objects.in_bulk([event.handoff_id for event in events])
+    return [(event, handoffs[event.handoff_id]) for event in events if event.handoff_id in handoffs]
+
+
+def _tell(found: _Found, event: Event, handoff: Handoff, subscribers: Iterable[Subscriber]) -> None:
+    # A decision that is taken back is told to who heard of the decision.
+    decided = event.to_state in DECISIONS or event.from_state in DECISIONS
+    kind = Heard.DECISION if decided else Heard.VERDICT
+    if kind is Heard.VERDICT and not _is_verdict(event, handoff):
+        return
+    make = payloads.of_decision if kind is Heard.DECISION else payloads.of_verdict
+    for one in subscribers:
+        if kind not in one.events or event.at < one.heard_from:
+            continue
+        if kind is Heard.VERDICT and one.states and event.to_state not in one.states:
+            continue
+        found.add(one, kind, f"event:{event.pk}", event.at, make(event, handoff, one.tenant.slug))
+
+
+def _is_verdict(event: Event, handoff: Handoff) -> bool:
+    """Not where it only stayed as it was, unless the model says now that it should not have passed."""
+    return event.from_state != event.to_state or (event.actor_kind == SYSTEM.kind and handoff.flagged)
+
+
+def _gather_alerts(heard: dict[int, list[Subscriber]]) -> int:
+    """Alerts are few: those that are open, or were closed lately, are gone over again each time."""
+    listeners = {
+        tenant: [one for one in subscribers if Heard.ALERT in one.events] for tenant, subscribers in heard.items()
+    }
+    tenants = [tenant for tenant, subscribers in listeners.items() if subscribers]
+    if not tenants:
+        return 0
+    lately = timezone.now() - LATELY
+    rows = Alert.objects.filter(Q(acknowledged_at=None) | Q(acknowledged_at__gt=lately), tenant__in=tenants)
+    told = [
+        (one, alert, *change)
+        for alert in rows.order_by("opened_at", "pk")[:BATCH]
+        for change in changes(alert)
+        for one in listeners[alert.tenant_id]
+        if change[2] >= max(one.heard_from, lately)
+    ]
+    known = set(
+        Delivery.objects.filter(
+            subscriber__in={one.pk for one, *_ in told}, about__in={about for *_, about, _ in told}
+        ).values_list("subscriber_id", "about")
+    )
+    found = _Found()
+    for one, alert, change, about, at in told:
+        if (one.pk, about) not in known:
+            found.add(one, Heard.ALERT, about, at, payloads.of_alert(alert, change, one.tenant.slug))
+    if found.rows:
+        bundling.postpone(found.rows)
+        with transaction.atomic():
+            _keep(found.rows)
+    return len(found.rows)
+
+
+def changes(alert: Alert) -> list[tuple[str, str, datetime]]:
+    """What is to be told of an alert: `opened`, `again`, `closed`, each with its name among all events, and when."""
+    told = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
+    again = alert.notified_at
+    if again and again > alert.opened_at:
+        told.append(("again", f"alert:{alert.pk}:again:{int(again.timestamp() * 1000)}", again))
+    if alert.acknowledged_at:
+        told.append(("closed", f"alert:{alert.pk}:closed", alert.acknowledged_at))
+    return told
+
+
+def _keep(rows: Sequence[Delivery]) -> None:
+    """Writes those whose subscriber is still there; each event once for each."""
+    wanted: set[int] = {row.subscriber_id for row in rows}
+    locked = Subscriber.objects.select_for_update(no_key=True).filter(pk__in=wanted).order_by("pk")
+    there = dict(locked.values_list("pk", "active"))
+    for row in rows:
+        if not there.get(row.subscriber_id, True):
+            # Switched off in this moment: it is kept until it is switched on again.
+            row.due_at = None
+    Delivery.objects.bulk_create(
+        [row for row in rows if row.subscriber_id in there], batch_size=500, ignore_conflicts=True
+    )

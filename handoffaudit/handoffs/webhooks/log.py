@@ -1,0 +1,112 @@
+"""The log of deliveries, and what people do with it: try an address, send something again."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.cursors import cursor_id, first_id_at
+from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
+from handoffaudit.handoffs.webhooks import delivering, payloads
+from handoffaudit.handoffs.webhooks.running import stir
+from handoffaudit.handoffs.webhooks.sending import Answer, Sender
+
+TEST = "test"
+COUNTED_AT_MOST = 1000
+LATELY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How it goes with one subscriber: when something last arrived, how many of the last 24 hours failed and are tried
+    again or were given up, how many are not delivered yet. Numbers stop at `COUNTED_AT_MOST`."""
+
+    delivered_at: datetime | None
+    failed: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deliveries:
+    """Some of them, newest first, and the cursor that the next ones begin at."""
+
+    items: list[Delivery]
+    next: str | None
+
+
+def health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
+    """By subscriber."""
+    return {one.pk: _health(tenant, one) for one in subscribers}
+
+
+def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
+    rows = Delivery.objects.filter(tenant=tenant, subscriber=subscriber)
+    # What arrives last was made lately, or a few hours before.
+    newest = rows.order_by("-id")[:COUNTED_AT_MOST]
+    arrived = Delivery.objects.filter(pk__in=newest.values("pk")).aggregate(last=Max("delivered_at"))["last"]
+    lately = rows.filter(id__gte=first_id_at(timezone.now() - LATELY), delivered_at=None)
+    failed = lately.filter(tries__gt=0)[:COUNTED_AT_MOST].count()
+    # Of one that is switched on, the index of what is due has them all, and nothing of what is over.
+    left = rows.filter(due_at__isnull=False) if subscriber.active else rows.filter(delivered_at=None, gave_up_at=None)
+    waiting = left[:COUNTED_AT_MOST].count()
+    return Health(arrived, failed, waiting)
+
+
+def deliveries(subscriber: Subscriber, *, cursor: str = "", limit: int = 50) -> Deliveries:
+    """Raises `BadFilter` for a cursor that is none."""
+    rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
+    if cursor:
+        rows = rows.filter(id__lt=cursor_id(cursor))
+    found = list(rows[: limit + 1])
+    return Deliveries(found[:limit], str(found[limit - 1].pk) if len(found) > limit else None)
+
+
+def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
+    """Raises `Delivery.DoesNotExist`."""
+    return Delivery.objects.get(tenant=subscriber.tenant_id, subscriber=subscriber, pk=pk)
+
+
+def test(subscriber: Subscriber) -> Answer:
+    """Sends a test event now, once; it stands in the log like any other."""
+    pk, now = new_id(), timezone.now()
+    payload = payloads.dumped(pk, TEST, now, subscriber.tenant.slug, {})
+    about = f"test:{uuid.uuid4().hex}"
+    delivery = Delivery(id=pk, tenant=subscriber.tenant, subscriber=subscriber, event=TEST, about=about, created_at=now)
+    delivery.payload = payload
+    with Sender() as sender:
+        answer = delivering.send(sender, delivery)
+    delivery.tries, delivery.last_status, delivery.last_ms = 1, answer.status, answer.ms
+    delivery.last_error = delivering.told(answer)
+    ended = timezone.now()
+    delivery.delivered_at, delivery.gave_up_at = (ended, None) if answer.delivered else (None, ended)
+    delivery.save(force_insert=True)
+    return answer
+
+
+@transaction.atomic
+def again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
+    """Sends one that is over, or waits for its next try, as soon as can be, with all its tries. Raises `Refused`, or
+    `DoesNotExist` of either."""
+    lock(tenant)
+    to = Subscriber.objects.get(tenant=tenant, pk=subscriber)
+    found = Delivery.objects.select_for_update().get(tenant=tenant, subscriber=to, pk=pk)
+    if not to.active:
+        raise Refused("It is switched off: switch it on first.")
+    if found.event == TEST:
+        raise Refused("A test is sent once: send another one.")
+    if found.claim is not None and found.due_at and found.due_at > timezone.now():
+        raise Refused("It is being sent in this moment.")
+    found.due_at, found.tries, found.delivered_at, found.gave_up_at = timezone.now(), 0, None, None
+    found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at"])
+    detail = {"delivery": str(found.pk), "event": found.event}
+    audit.record(tenant=tenant, actor=actor, action="subscriber.again", target=to.name, detail=detail)
+    transaction.on_commit(stir)
+    return found

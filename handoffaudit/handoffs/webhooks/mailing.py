@@ -1,0 +1,66 @@
+"""Mails to people: plain text, one event each, by Django's own settings."""
+
+import smtplib
+import time
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from handoffaudit.handoffs.models import Delivery
+from handoffaudit.handoffs.webhooks.sending import Answer
+from handoffaudit.validation.text import clean
+
+LONGEST_SUBJECT = 150
+NOT_SET_UP = "E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMAIL_URL."
+
+
+def send(delivery: Delivery) -> Answer:
+    """Never raises for what the mail server does."""
+    began = time.monotonic()
+    if not settings.EMAIL_SET_UP:
+        return Answer(None, 0, error=NOT_SET_UP)
+    try:
+        message(delivery).send()
+    except (smtplib.SMTPException, OSError, ValueError) as error:
+        why = clean(str(error) or type(error).__name__, 200)
+        return Answer(None, _ms(began), error=f"The mail server did not take it ({why}): check HANDOFFAUDIT_EMAIL_URL.")
+    return Answer(None, _ms(began))
+
+
+def message(delivery: Delivery) -> EmailMessage:
+    told: dict[str, Any] = orjson.loads(delivery.payload)
+    subject, lines = _words(told)
+    return EmailMessage(
+        subject=_line(f"[handoffaudit {told['tenant']}] {subject}"),
+        body="\n".join([*lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
+        to=[delivery.subscriber.address],
+        # Nobody's holiday notice has to answer it.
+        headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
+    )
+
+
+def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
+    """The subject, and the lines of the text."""
+    if alert := told.get("alert"):
+        over = alert["change"] == "closed"
+        subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
+        since = f"Since {alert['opened_at']}."
+        return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
+    if handoff := told.get("handoff"):
+        pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
+        subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
+        by = told.get("actor", {}).get("name", "")
+        note = [f"Note: {told['note']}"] if told.get("note") else []
+        return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
+    return "A test", ["This is a test of the mails that alerts and decisions send. Nothing happened."]
+
+
+def _line(text: str) -> str:
+    """One line: a sender's words stand in it, and a line break would begin another header."""
+    return clean("".join(sign if sign.isprintable() else " " for sign in text), LONGEST_SUBJECT)
+
+
+def _ms(began: float) -> float:
+    return (time.monotonic() - began) * 1000

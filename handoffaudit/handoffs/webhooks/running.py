@@ -1,0 +1,128 @@
+"""The threads that tell subscribers: of their own, so that slow receivers never hold up verdicts."""
+
+import threading
+import time
+
+import structlog
+from celery.signals import worker_ready, worker_shutting_down
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connections
+
+from handoffaudit.handoffs import waking
+from handoffaudit.handoffs.webhooks import claiming, delivering
+from handoffaudit.handoffs.webhooks.gathering import gather
+from handoffaudit.handoffs.webhooks.registering import hearing, someone_hears
+
+log = structlog.get_logger(__name__)
+
+SENDERS = 8
+# Places that receivers of which something failed never take.
+RESERVED = 2
+FORGET_SECONDS = 60.0
+
+
+class _Teller:
+    """One thread goes over what happened; others, as many as are needed, send. All of them end with the process: a
+    claim of one that died runs out."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._senders: list[threading.Thread | None] = [None] * SENDERS
+        self._forgot = time.monotonic()
+
+    @property
+    def runs(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wake(self) -> None:
+        self._asked.set()
+        with self._lock:
+            if not self.runs:
+                self._stop.clear()
+                self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._asked.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._pass()
+            except DatabaseError as error:
+                log.warning("subscribers wait: the database can't be reached", error=str(error))
+            except Exception:
+                # Our own bug: the next pass may do better, and nobody would start this thread again.
+                log.exception("a pass over what happened failed")
+            finally:
+                close_old_connections()
+            self._asked.wait(settings.SWEEP_SECONDS)
+            self._asked.clear()
+
+    def _pass(self) -> None:
+        if not hearing():
+            return
+        gather()
+        self._send(range(RESERVED, SENDERS), reliable=False)
+        self._send(range(RESERVED), reliable=True)
+        if time.monotonic() - self._forgot > FORGET_SECONDS:
+            self._forgot = time.monotonic()
+            delivering.forget_old()
+
+    def _send(self, places: range, *, reliable: bool) -> None:
+        """Has as many threads send as there are subscribers to send to, in places that are free."""
+        needed = len(claiming.ready(reliable=reliable))
+        for place in places:
+            sender = self._senders[place]
+            if needed and not self._stop.is_set() and (sender is None or not sender.is_alive()):
+                needed -= 1
+                started = threading.Thread(target=_send, args=[reliable], name="sender", daemon=True)
+                self._senders[place] = started
+                started.start()
+
+
+def _send(reliable: bool) -> None:  # noqa: FBT001 -- how a thread is given it
+    try:
+        delivering.drain(reliable=reliable)
+    except DatabaseError as error:
+        log.warning("a delivery waits: the database can't be reached", error=str(error))
+    except Exception:
+        log.exception("deliveries could not be sent")
+    finally:
+        connections.close_all()
+
+
+_teller = _Teller()
+
+
+def wake() -> None:
+    """Has this process go over what happened and send what is due, in threads of its own. Returns at once."""
+    _teller.wake()
+
+
+def stir() -> None:
+    """Something happened that somebody may want to hear of; call after the commit. Costs nothing where nobody does, and
+    may be lost: each worker looks for itself now and then."""
+    try:
+        if not someone_hears():
+            return
+    except DatabaseError:
+        return
+    if _teller.runs:
+        wake()
+    else:
+        waking.wake_teller()
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def start(**_: object) -> None:
+    wake()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def stop(**_: object) -> None:
+    _teller.stop()

@@ -1,0 +1,140 @@
+"""Claude for those who use the validators as a library: what `SemanticValidator` and `CritiqueValidator` ask."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from handoffaudit.llm.calling import SECONDS, Messages, Reply, whole
+from handoffaudit.llm.claude import ClaudeClient
+from handoffaudit.llm.configured import client_from, prices_here
+from handoffaudit.validation.asking import critique, grounding, pricing
+from handoffaudit.validation.asking.fencing import as_text, fenced
+from handoffaudit.validation.asking.question import ANSWER_TOKENS, Reason, Unavailable
+
+FAST: Final = "claude-haiku-5-5"
+CAREFUL: Final = "claude-sonnet-5-5"
+# whose answers have a schema that the service can keep to
+_SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({"handoff_semantic_validation": grounding.SCHEMA})
+
+
+class ClaudeService:
+    """For `SemanticValidator(ClaudeService())`. The key, and the address where it is another, come from
+    `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` unless they are given."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        provider: str = "anthropic",
+        fast: str = FAST,
+        careful: str = CAREFUL,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._api_key = api_key
+        self._base_url = base_url
+        self._provider = provider
+        self._models = {"fast": fast, "careful": careful}
+        self._seconds = seconds
+
+    async def completion(
+        self,
+        *,
+        messages: Sequence[Mapping[str, Any]],
+        model: str = "fast",
+        temperature: float = 0.0,
+        max_tokens: int = ANSWER_TOKENS,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Asks once. `model` is a role, `fast` or `careful`, or a model's name. Of `metadata` nothing is sent, nor the
+        `temperature`, which current models refuse.
+
+        Returns `content`, `model`, `usage` and `cost_usd`. Raises `Unavailable`, or `MalformedAnswer` for an answer
+        that was cut off or declined.
+        """
+        name = self._models.get(model, model)
+        system, asked = _parted(messages)
+        reply = await _client(self._provider, self._api_key, self._base_url).completed(
+            model=name,
+            system=system,
+            messages=asked,
+            schema=_SCHEMAS.get(str((metadata or {}).get("purpose")), {}),
+            max_tokens=max_tokens,
+            seconds=self._seconds,
+        )
+        usage = reply.usage
+        return {
+            "content": whole(reply),
+            "model": name,
+            "usage": {
+                "tokens_in": usage.tokens_in,
+                "tokens_out": usage.tokens_out,
+                "tokens_cached": usage.tokens_cached,
+            },
+            "cost_usd": _cost(name, reply),
+        }
+
+
+def claude_critic(
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    provider: str = "anthropic",
+    seconds: float = SECONDS,
+) -> Callable[..., dict[str, Any]]:
+    """For `CritiqueValidator(call_llm=claude_critic())`: a plain function that asks once. Key and address as with
+    `ClaudeService`. It raises what `CritiqueValidator` turns into a warning."""
+
+    def call_llm(*, instructions: str, context: Mapping[str, Any], model: str) -> dict[str, Any]:
+        reply = _client(provider, api_key, base_url).complete(
+            model=model,
+            system=instructions,
+            messages=[{"role": "user", "content": _between_tags(context)}],
+            schema=critique.SCHEMA,
+            max_tokens=ANSWER_TOKENS,
+            seconds=seconds,
+        )
+        opinion = critique.read(whole(reply))
+        return {
+            "overall_score": opinion.score,
+            "issues": [
+                {"code": one.code, "message": one.message, "severity": one.severity.value} for one in opinion.remarks
+            ],
+            "reasoning": opinion.reasoning,
+            "cost_usd": _cost(model, reply),
+        }
+
+    return call_llm
+
+
+def _client(provider: str, api_key: str | None, base_url: str | None) -> ClaudeClient:
+    key = os.environ.get("ANTHROPIC_API_KEY", "") if api_key is None else api_key
+    url = os.environ.get("ANTHROPIC_BASE_URL", "") if base_url is None else base_url
+    client = client_from(provider, key, url if provider == "anthropic" or base_url else "")
+    if client is None:
+        raise Unavailable(Reason.NO_KEY, "No key is set for the model (ANTHROPIC_API_KEY).")
+    return client
+
+
+def _parted(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Messages]:
+    """What the system says, and the conversation."""
+    system = "\n\n".join(str(one["content"]) for one in messages if one["role"] == "system")
+    return system, [{"role": one["role"], "content": one["content"]} for one in messages if one["role"] != "system"]
+
+
+def _between_tags(context: Mapping[str, Any]) -> str:
+    """What the critique is given: other people's text, which no tag in it can end."""
+    parts = {name: part if isinstance(part, str) else as_text(part) for name, part in context.items()}
+    return "\n\n".join(fenced(name, part) for name, part in parts.items())
+
+
+def _cost(model: str, reply: Reply) -> float:
+    usage = reply.usage
+    return pricing.cost(
+        model,
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        tokens_cached=usage.tokens_cached,
+        prices=prices_here(),
+    )

@@ -1,0 +1,145 @@
+"""The kinds of problem documents (RFC 9457), each with the address at which the help tells it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from django.utils.text import slugify
+
+ADDRESS = "/help/problems/"
+# What HTTP itself says all of.
+PLAIN = "about:blank"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemType:
+    """`what` it means, and what to do about it (`remedy`)."""
+
+    title: str
+    status: int
+    what: str
+    remedy: str
+
+    @property
+    def name(self) -> str:
+        return slugify(self.title)
+
+
+_TYPES = (
+    ProblemType("Bad length", 400, "Content-Length is not a number.", "Leave it to your HTTP library."),
+    ProblemType("Body cut off", 400, "The connection ended before the body did.", "Send it again."),
+    ProblemType(
+        "Damaged gzip", 400, "The body says it is gzip and can't be unpacked.", "Pack it anew, or send it plain."
+    ),
+    ProblemType("No body", 400, "This call needs a body.", "Send the document as JSON."),
+    ProblemType(
+        "A filter can't be read",
+        400,
+        "A parameter of the address has a value that it can't have.",
+        "The member field names the parameter, and remedy what it may be.",
+    ),
+    ProblemType(
+        "Key needed",
+        401,
+        "There is no key, or it is revoked or past its end.",
+        "Send Authorization: Bearer and a key. An administrator makes one under Settings, Keys.",
+    ),
+    ProblemType(
+        "The key may not do this",
+        403,
+        "The key lacks a scope.",
+        "Use a key with the scope that the detail names; scopes of a key can't be changed.",
+    ),
+    ProblemType(
+        "Another tenant",
+        403,
+        "The document names a tenant that the key does not belong to.",
+        "Put the key's tenant into tenant_id, or use a key of that tenant.",
+    ),
+    ProblemType("Not found", 404, "There is nothing of that id in your tenant.", "Check the id, and whose key it is."),
+    ProblemType("No such schema", 404, "No format or result has that name.", "The detail names those there are."),
+    ProblemType(
+        "It changed",
+        409,
+        "Somebody else was quicker: what you saw is not what it is now.",
+        "Read it again and decide on that; nothing was overwritten.",
+    ),
+    ProblemType(
+        "It can't be decided",
+        409,
+        "It does not wait for a person, or no person can let it through.",
+        "Look at its state and its codes.",
+    ),
+    ProblemType("Nothing to repair", 409, "Only what is rejected is repaired.", "Look at its state."),
+    ProblemType(
+        "The id is taken",
+        409,
+        "A handoff of that id with other content is stored.",
+        "Use a new handoff_id, or send the same content. For another try set retry_of.",
+    ),
+    ProblemType(
+        "Body too large", 413, "The body has more bytes than are taken.", "The detail says the limit; send less."
+    ),
+    ProblemType(
+        "Document too large", 413, "One handoff is over its limit.", "Refer to files in place of carrying them."
+    ),
+    ProblemType("Too many items", 413, "A batch has more items than are taken.", "Send it in several batches."),
+    ProblemType(
+        "An encoding that is not known",
+        415,
+        "Bodies may be gzip or plain.",
+        "Leave Content-Encoding out, or pack with gzip.",
+    ),
+    ProblemType("An empty batch", 422, "There is no item in it.", "Send at least one."),
+    ProblemType(
+        "The batch can't be read",
+        422,
+        "It is no JSON array.",
+        "Mend it, or send one document a line (NDJSON): then a bad one spoils no other.",
+    ),
+    ProblemType("No reviewer", 422, "Nobody is named who decides.", "Name the reviewer."),
+    ProblemType(
+        "Not a report of a handoff file",
+        422,
+        "A field of the report is wrong or missing.",
+        "The issues name each place.",
+    ),
+    ProblemType(
+        "Rejected: it can't be read",
+        422,
+        "The document can't be read. It is kept, as rejected.",
+        "The issues name each place and what would make it pass.",
+    ),
+    ProblemType("The note", 422, "A note is missing, or too long.", "Say in a sentence why; the detail has the limit."),
+    ProblemType(
+        "The request can't be read",
+        422,
+        "A field of the request is unknown, missing or of another type.",
+        "The errors name each field.",
+    ),
+    ProblemType(
+        "The table can't be saved", 422, "A row of the table is wrong.", "The errors name row, field and remedy."
+    ),
+    ProblemType(
+        "Too many requests",
+        429,
+        "The key made more requests than it may in a minute.",
+        "Wait as long as Retry-After says; send batches.",
+    ),
+    ProblemType(
+        "Our mistake", 500, "The request failed through no fault of yours.", "Tell the operator the request id in it."
+    ),
+    ProblemType(
+        "Busy judging",
+        503,
+        "As many documents are being judged on request as may be.",
+        "Try again in a second, or submit it: then it waits its turn.",
+    ),
+)
+PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for one in _TYPES})
+
+
+def type_of(title: str) -> str:
+    """The `type` of a problem document with that title."""
+    known = PROBLEM_TYPES.get(title)
+    return f"{ADDRESS}{known.name}/" if known else PLAIN

@@ -1,0 +1,132 @@
+"""`claude-code`: hook events of Claude Code that are no result of a tool call: a task handed out (`PreToolUse`, or
+`PostToolUse` of a call that only launched an agent), a subagent that starts, and one that stops. The result of the call
+is a `delegation`."""
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any, Final
+
+from handoffaudit.validation.formats.base import (
+    Document,
+    Places,
+    Reference,
+    Seal,
+    Section,
+    envelope_fields,
+    id_issues,
+    obj,
+)
+from handoffaudit.validation.formats.basics import Basics
+from handoffaudit.validation.formats.delegation import LAUNCHED
+from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.text import clean_or_empty
+
+NAME: Final = "claude-code"
+PLACES: Final = Places(target=("tool_input", "subagent_type"))
+DEMANDS_Z: Final = False
+SOURCE_LEADS_CHAIN: Final = False
+TYPE: Final = "delegation"
+MAIN: Final = "main"
+"""The main thread of a session, which has no name of its own."""
+
+HANDING_OUT: Final = "PreToolUse"
+HANDED_BACK: Final = "PostToolUse"
+STARTED: Final = "SubagentStart"
+STOPPED: Final = "SubagentStop"
+_READ: Final = (HANDING_OUT, STARTED, STOPPED)
+
+_TOOL_BASICS: Basics = {
+    ("hook_event_name",): "string",
+    ("session_id",): "string",
+    ("tool_name",): "string",
+    ("tool_input",): "object",
+}
+_SUBAGENT_BASICS: Basics = {
+    ("hook_event_name",): "string",
+    ("session_id",): "string",
+    ("agent_id",): "string",
+    ("agent_type",): "string",
+}
+_TOOL = Shape("claude-code", _TOOL_BASICS)
+_SUBAGENT = Shape("claude-code-subagent", _SUBAGENT_BASICS)
+_TOOL_IDS = (("tool_name",), ("tool_use_id",), ("tool_input", "subagent_type"))
+_IDS = (("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",))
+# What stands in a section of its own.
+_TEXT: Final = "last_assistant_message"
+
+
+def recognise(document: Document) -> bool:
+    name = document.get("hook_event_name")
+    return name in _READ or (name == HANDED_BACK and _launched(document))
+
+
+def _launched(document: Document) -> bool:
+    """Whether the result of the call says no more than that an agent works in the background."""
+    return obj(document.get("tool_response")).get("status") == LAUNCHED
+
+
+def read(document: Document, envelope: Envelope) -> Record:
+    source, target = _agents(document)
+    traces = (document.get("workflow_id"), document.get("session_id"))
+    return Record(
+        format=NAME,
+        document=document,
+        handoff_id=clean_or_empty(envelope.handoff_id) or None,
+        tenant_id=None,
+        handoff_type=TYPE,
+        source_agent_id=source,
+        target_agent_id=target,
+        call_chain=(),
+        trace_id=next((text for text in map(clean_or_empty, traces) if text), clean_or_empty(envelope.trace_id)),
+        data=_data(document),
+        context=envelope.context or {},
+        **envelope_fields(envelope),
+    )
+
+
+def _agents(document: Document) -> tuple[str, str]:
+    """Who hands over to whom. Inside a subagent an event names it; the main thread has no name."""
+    agent = clean_or_empty(document.get("agent_type"))
+    if document.get("hook_event_name") == STOPPED:
+        return agent, MAIN
+    if document.get("hook_event_name") == STARTED:
+        return MAIN, agent
+    tool = clean_or_empty(document.get("tool_name"))
+    source = agent if document.get("agent_id") else ""
+    return source or MAIN, clean_or_empty(obj(document.get("tool_input")).get("subagent_type")) or tool
+
+
+def _data(document: Document) -> dict[str, Any]:
+    """What is handed over: the task, or what the agent said last."""
+    if document.get("hook_event_name") in (HANDING_OUT, HANDED_BACK):
+        given = obj(document.get("tool_input"))
+        return {name: given[name] for name in ("prompt", "description") if name in given}
+    return {"deliverable": document[_TEXT]} if _TEXT in document else {}
+
+
+def check(record: Record) -> Iterable[Issue]:
+    document = record.document
+    if document.get("hook_event_name") in (STARTED, STOPPED):
+        return chain(_SUBAGENT.check(document), id_issues(document, _IDS))
+    return chain(_TOOL.check(document), id_issues(document, (*_IDS, *_TOOL_IDS)))
+
+
+def sections(document: Document) -> Mapping[str, Section]:
+    """`rest` is the document without its task and without what the agent said."""
+    given = document.get("tool_input")
+    task = given.get("prompt") if isinstance(given, dict) else None
+    found = {"task": task, "deliverable": document.get(_TEXT)}
+    rest = {key: value for key, value in document.items() if key != _TEXT or value is None}
+    if task is not None:
+        rest["tool_input"] = {key: value for key, value in obj(given).items() if key != "prompt"}
+    return {**{name: Section(value) for name, value in found.items() if value is not None}, "rest": Section(rest)}
+
+
+def references(document: Document) -> Iterable[Reference]:
+    return ()
+
+
+def seal(document: Document) -> Seal | None:
+    return None

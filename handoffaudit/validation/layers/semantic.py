@@ -1,0 +1,156 @@
+"""What a language model says of the data: whether it is supported, or whether a deliverable meets its objective."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from handoffaudit.validation.asking import grounding, objective
+from handoffaudit.validation.asking.fencing import LONGEST_PART, is_cut
+from handoffaudit.validation.asking.grounding import Doubt, Doubted
+from handoffaudit.validation.asking.masking import MASKED
+from handoffaudit.validation.asking.question import Answer, Question, Unavailable, Use, answered
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.config import FailMode, Strictness
+from handoffaudit.validation.formats import claude_code, delegation
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
+from handoffaudit.validation.paths import Location, dotted
+from handoffaudit.validation.placing import placer
+from handoffaudit.validation.quoting import place_of, span_of
+
+name: Final = "semantic"
+_CODES: Final = {
+    Doubt.UNSUPPORTED: "semantic.unsupported_claim",
+    Doubt.FABRICATED: "semantic.fabricated",
+    Doubt.CONTRADICTION: "semantic.contradiction",
+}
+_CUT: Final = f"of what is longer than {LONGEST_PART:,} characters, only that much was put to the model"
+_SECRETS: Final = "what looks like a secret was masked, and the model did not see it"
+_NO_REASON = "The model does not find the data valid, and gives no reason."
+
+
+def skip(subject: Subject) -> str | None:
+    if subject.policy.strictness is Strictness.LENIENT:
+        return "only strict types are put to the model"
+    if subject.record.format == delegation.NAME:
+        return _not_applicable(subject)
+    if subject.record.format == claude_code.NAME:
+        return "not applicable: nothing has come back that says what was asked for"
+    return None if subject.record.data else "there is no data to ask about"
+
+
+def _not_applicable(subject: Subject) -> str | None:
+    found = delegation.delegation(subject.record.document)
+    if found.applicable:
+        return None
+    if found.tool not in delegation.DELEGATION_TOOLS:
+        return f"not applicable: {found.tool or 'it'} is no delegation tool"
+    return f"not applicable: there is no {'result' if found.prompt else 'prompt'}"
+
+
+def check(subject: Subject) -> Iterable[Issue]:
+    if subject.model is None:
+        raise AskedLater
+    asked: list[Question] = []
+    try:
+        answer = answered(subject.model, lambda: _noted(question_of(subject), asked))
+    except Unavailable as error:
+        yield from _unavailable(error, subject.policy.fail_mode)
+        subject.findings.unverified = True
+        raise CouldNotRunError(f"the model could not be asked: {error.detail}") from error
+    subject.findings.models[name] = answer.model
+    found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
+    yield from found
+    told = [subject.findings.notes.get(name, ""), *(note for one in asked for note in _left_out(one))]
+    subject.findings.notes[name] = "; ".join(filter(None, told))
+
+
+def _left_out(question: Question) -> Iterator[str]:
+    """What the model was not shown: a verdict must not look better than what was checked."""
+    if is_cut(question.content):
+        yield _CUT
+    if MASKED in question.content:
+        yield _SECRETS
+
+
+def _noted(question: Question, asked: list[Question]) -> Question:
+    asked.append(question)
+    return question
+
+
+def question_of(subject: Subject) -> Question:
+    """What the model is asked about this handoff."""
+    record, prompts = subject.record, subject.demands.prompts
+    if record.format == delegation.NAME:
+        found = delegation.delegation(record.document)
+        asked = objective.question(found.prompt or "", found.deliverable, prompts.get(Use.OBJECTIVE))
+    else:
+        asked = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
+    subject.findings.prompts[name] = asked.prompt
+    return asked
+
+
+def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
+    yield make(
+        "semantic.unavailable",
+        message=f"The model's check was not made: {error.detail}",
+        reason=error.reason.value,
+        http_status=error.status,
+    )
+    if fail_mode is FailMode.CLOSED:
+        yield make(
+            "semantic.awaiting_check",
+            message="This type is held until the model's check is made.",
+            reason=error.reason.value,
+        )
+
+
+def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
+    """An answer that says valid is taken at its word: what it doubts all the same is a warning."""
+    found: grounding.Grounding = answer.value
+    to_document = placer(subject.record)
+    severity = Severity.WARNING if found.valid else None
+    for one in found.doubted:
+        location = to_document(place_of(one.field, one.quote, subject.record.data))
+        yield _doubt(subject, one, location, answer, severity)
+    if not found.valid and not found.doubted:
+        yield make(_CODES[Doubt.UNSUPPORTED], location=to_document(()), message=_NO_REASON, model=answer.model)
+
+
+def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, severity: Severity | None) -> Issue:
+    quoted = f' "{one.quote}"' if one.quote else ""
+    says = {
+        Doubt.UNSUPPORTED: f"The claim{quoted} is not supported by the context",
+        Doubt.FABRICATED: f"The point{quoted} seems made up",
+        Doubt.CONTRADICTION: f"{quoted.strip() or dotted(location) or 'The data'} contradicts another part of the data",
+    }[one.kind]
+    return make(
+        _CODES[one.kind],
+        location=location,
+        message=f"{says}: {one.reason}" if one.reason else f"{says}.",
+        actual=one.quote or None,
+        severity=severity,
+        model=answer.model,
+        quote=one.quote,
+        field_given=one.field,
+        span=span_of(one.quote, location, subject.record.document),
+    )
+
+
+def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
+    found: objective.Objective = answer.value
+    least = subject.policy.objective_confidence
+    if found.met and found.confidence >= least:
+        subject.findings.notes[name] = f"{objective.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
+        return
+    doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
+    says = f"is met {doubtful}" if found.met else "is not met"
+    yield make(
+        "semantic.objective_not_met",
+        location=placer(subject.record)(("deliverable",)),
+        message=f"The objective {says}: {found.reasoning}" if found.reasoning else f"The objective {says}.",
+        expected=least if found.met else None,
+        actual=found.confidence if found.met else None,
+        model=answer.model,
+        status=objective.PASSED if found.met else objective.FAILED,
+        confidence=found.confidence,
+    )

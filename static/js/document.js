@@ -1,0 +1,202 @@
+// The document's tree: ways to its places also where they were not sent yet, and what can be copied of each.
+"use strict";
+
+const PLACE = "at-";
+const told = document.getElementById("told");
+
+function say(text) {
+  if (told) told.textContent = text;
+}
+
+async function copy(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+    say(`${what} copied`);
+    return true;
+  } catch {
+    // No clipboard without HTTPS: it is shown, marked, so that one key copies it.
+    const field = Object.assign(document.createElement("input"), { value: text, readOnly: true, className: "copy-field" });
+    field.setAttribute("aria-label", `${what}: press Ctrl C`);
+    const dialog = document.createElement("dialog");
+    dialog.append(field);
+    document.body.append(dialog);
+    dialog.addEventListener("close", () => dialog.remove());
+    dialog.showModal();
+    field.select();
+    return false;
+  }
+}
+
+// As the server writes the id of a place: everything but slashes and what never needs it is escaped.
+function idOf(pointer) {
+  const escaped = encodeURIComponent(pointer).replace(/%2F/g, "/");
+  return PLACE + escaped.replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+function pointerOf(id) {
+  try {
+    return decodeURIComponent(id.slice(PLACE.length));
+  } catch {
+    return "";
+  }
+}
+
+function reveal(element) {
+  for (let part = element.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  if (element.matches("[data-tree] li")) {
+    for (const other of document.querySelectorAll(".entry--wanted")) other.classList.remove("entry--wanted");
+    element.classList.add("entry--wanted");
+  }
+  element.querySelector(":scope > details")?.setAttribute("open", "");
+  element.scrollIntoView({ block: "center" });
+  element.querySelector("summary, a, button")?.focus({ preventScroll: true });
+}
+
+async function fetchPlace(pointer) {
+  const section = document.getElementById("document");
+  if (!section) return;
+  const address = `${location.pathname}?at=${encodeURIComponent(pointer)}`;
+  await htmx.ajax("GET", address, { target: "#document", swap: "outerHTML" });
+  const found = document.getElementById(idOf(pointer)) || document.querySelector(".entry--wanted");
+  if (found) reveal(found);
+  else say("The document has no such place.");
+}
+
+// #at-/data/items/3 is the id of a place; #at=/data/items/3 is what people write.
+function go() {
+  const hash = location.hash.slice(1);
+  if (hash.startsWith("at=")) {
+    const pointer = pointerOf(hash);
+    const element = document.getElementById(idOf(pointer));
+    if (element) reveal(element);
+    else fetchPlace(pointer);
+    return;
+  }
+  const element = hash && document.getElementById(hash);
+  if (element) {
+    if (hash.startsWith(PLACE) || element.closest("details:not([open])")) reveal(element);
+    element.querySelector(":scope > details:not([open])")?.setAttribute("open", "");
+  } else if (hash.startsWith(`${PLACE}/`)) fetchPlace(pointerOf(hash));
+}
+
+addEventListener("hashchange", go);
+document.querySelector("[data-tree] .entry--wanted")?.scrollIntoView({ block: "center" });
+go();
+
+document.addEventListener("click", (event) => {
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  const hit = event.target.closest("[data-at]");
+  if (hit) {
+    event.preventDefault();
+    history.pushState(null, "", `#${idOf(hit.dataset.at)}`);
+    go();
+    return;
+  }
+  const link = event.target.closest("[data-copy-link]");
+  if (link) copy(link.href, "Link");
+  // The same place twice is no change of the address.
+  const place = event.target.closest(`a[href^="#${PLACE}"]`);
+  if (place && place.hash === location.hash) go();
+});
+
+// One set of buttons for the whole tree; it goes to the entry that is pointed at or has the focus.
+const tools = document.createElement("span");
+tools.className = "entry-tools";
+for (const [name, label] of [["path", "Copy path"], ["pointer", "Copy pointer"], ["link", "Copy link"]]) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+  button.dataset.take = name;
+  tools.append(button);
+}
+
+function partsOf(pointer) {
+  return pointer.split("/").slice(1).map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+function dotted(entry) {
+  const parts = partsOf(pointerOf(entry.id));
+  const labels = [];
+  for (let each = entry; each; each = each.parentElement.closest(".entry")) {
+    labels.unshift(each.querySelector(":scope > .tree-index, :scope > details > summary > .tree-index") !== null);
+  }
+  const base = entry.closest("[data-tree]").dataset.base || "";
+  return parts.slice(parts.length - labels.length).reduce((text, part, at) => {
+    if (labels[at]) return `${text}[${part}]`;
+    if (/^[^\s.[\]"]+$/.test(part)) return text ? `${text}.${part}` : part;
+    return `${text}["${part.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"]`;
+  }, base);
+}
+
+function offer(event) {
+  const entry = event.target.closest?.("[data-tree] .entry");
+  if (!entry || !entry.id.startsWith(`${PLACE}/`) || entry.classList.contains("entry--missing")) return;
+  place(entry);
+}
+
+// Right after what has the focus: a folded part has nothing in between, of an open one they come first.
+function place(entry) {
+  if (tools.closest(".entry") === entry) return;
+  const summary = entry.querySelector(":scope > details[open] > summary");
+  if (summary) summary.after(tools);
+  else entry.append(tools);
+}
+
+document.addEventListener(
+  "toggle",
+  (event) => {
+    const entry = tools.closest(".entry");
+    if (!entry || event.target.parentElement !== entry) return;
+    tools.remove();
+    place(entry);
+  },
+  true,
+);
+
+document.addEventListener("pointerover", (event) => {
+  // Who has the focus in it keeps it.
+  if (!tools.contains(document.activeElement)) offer(event);
+});
+document.addEventListener("focusin", (event) => {
+  if (!tools.contains(event.target)) offer(event);
+});
+
+tools.addEventListener("click", (event) => {
+  const entry = tools.closest(".entry");
+  const { take } = event.target.dataset;
+  if (!entry || !take) return;
+  if (take === "path") copy(dotted(entry), "Path");
+  else if (take === "pointer") copy(pointerOf(entry.id), "Pointer");
+  else {
+    const page = document.querySelector("[data-tree]").dataset.page || location.pathname;
+    copy(`${location.origin}${page}#${entry.id}`, "Link");
+  }
+});
+
+document.addEventListener("htmx:afterSwap", () => {
+  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+});
+
+// Which part of the page is read now.
+const links = new Map([...document.querySelectorAll(".sections a[href^='#']")].map((link) => [link.hash.slice(1), link]));
+const watcher = new IntersectionObserver(
+  (entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      for (const [name, link] of links) {
+        if (name === target.id) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+    }
+  },
+  { rootMargin: "-15% 0px -75% 0px" },
+);
+function watchSections() {
+  watcher.disconnect();
+  for (const name of links.keys()) {
+    const section = document.getElementById(name);
+    // What stands beside the others is read with them.
+    const isBeside = section?.closest(".handoff-side") && matchMedia("(min-width: 70rem)").matches;
+    if (section && !isBeside) watcher.observe(section);
+  }
+}
+document.addEventListener("htmx:afterSettle", watchSections);
+watchSections();

@@ -1,0 +1,103 @@
+"""Lists as somebody works with them: told what is newer without anything moving, filters sent once, views kept."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.product import Sender
+
+pytestmark = pytest.mark.browser
+
+OpenPage = Callable[..., Page]
+
+
+def sent(sender: Sender, **changes: Any) -> str:
+    document = {
+        "source_agent_id": "lister",
+        "target_agent_id": "writer",
+        "tenant_id": "default",
+        "call_chain": ["lister"],
+        "handoff_type": "message",
+        "data": {"text": "Three sources agree on the date."},
+        **changes,
+    }
+    answer = sender.api.post("/handoffs", params={"format": "payload"}, json=document, headers={"Prefer": "wait=30"})
+    assert answer.status_code in (200, 202), answer.text
+    return str(answer.json()["id"])
+
+
+def wake(page: Page) -> None:
+    """As somebody who comes back to the tab after a while."""
+    page.clock.run_for(61_000)
+    page.mouse.move(200, 300)
+    page.mouse.move(210, 310)
+
+
+def test_a_list_follows_what_happens_and_moves_nothing(open_page: OpenPage, default: Sender) -> None:
+    held = sent(default, call_chain=["a", "b", "c", "d", "e", "lister"])
+    page = open_page("rui")
+    page.clock.install()
+    page.goto(f"{default.pages}handoffs/?source=lister")
+    row = page.get_by_role("row").filter(has=page.locator(f"a[href*='{held}']"))
+    expect(row.locator(".col-state")).to_contain_text("held")
+    row.locator(".row-link").focus()
+    rows = page.get_by_role("row").count()
+    reviewed = default.api.post(f"/handoffs/{held}/review", json={"decision": "approve", "note": ""})
+    assert reviewed.status_code == 200, reviewed.text
+    sent(default)
+    wake(page)
+    expect(row.locator(".col-state")).to_contain_text("approved")
+    expect(page.get_by_role("link", name="1 new, show")).to_be_visible()
+    assert page.get_by_role("row").count() == rows
+    expect(row.locator(".row-link")).to_be_focused()
+    expect(page.locator("#live-told")).to_have_text("1 new handoff")
+    page.get_by_role("link", name="1 new, show").click()
+    expect(page.get_by_role("row")).to_have_count(rows + 1)
+
+
+def test_filters_are_sent_once_and_kept_as_a_view(open_page: OpenPage, default: Sender) -> None:
+    sent(default)
+    page = open_page("mara")
+    page.goto(f"{default.pages}handoffs/")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.headers.get("hx-target") else None)
+    page.keyboard.press("f")
+    page.get_by_label("Source", exact=True).fill("lister")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name=re.compile("Remove the filter Source"))).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?source=lister$"))
+    page.wait_for_timeout(300)
+    assert len(asked) == 1, asked
+    page.get_by_text("Save view").click()
+    page.get_by_label("Name of the view").fill("By the lister")
+    page.get_by_role("button", name="Save", exact=True).click()
+    tab = page.get_by_role("navigation", name="Saved views").get_by_role("link", name="By the lister")
+    expect(tab).to_have_attribute("aria-current", "true")
+    # The menu's own keys keep silent while somebody types; `/` leads to the box that finds.
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox", name="Id, trace, agent, type or reason")).to_be_focused()
+    page.get_by_text("held", exact=True).first.click()
+    expect(tab).to_contain_text("modified")
+    page.get_by_text("Edit view").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The view By the lister is deleted.")).to_be_visible()
+
+
+def test_views_and_files_need_no_javascript(open_page: OpenPage, default: Sender) -> None:
+    sent(default)
+    page = open_page("rui", javascript=False)
+    page.goto(f"{default.pages}handoffs/?source=lister")
+    page.get_by_text("Save view").click()
+    page.get_by_label("Name of the view").fill("Plain")
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_text("The view Plain is saved.")).to_be_visible()
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV for a table calculator").click()
+    assert re.fullmatch(r"default-handoffs-source-lister-\d{4}-\d\d-\d\d\.csv", download.value.suggested_filename)
+    page.get_by_text("Edit view").click()
+    page.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("The view Plain is deleted.")).to_be_visible()

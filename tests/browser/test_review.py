@@ -1,0 +1,239 @@
+"""The review page as a whole way: many decided one after the other, undone, passed on, on any screen."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import OpenPage
+from tests.browser.product import CIRCLE_WITH_REASON, Product, Sender
+
+pytestmark = pytest.mark.browser
+
+MANY = 12
+
+
+@pytest.fixture
+def sender(product: Product) -> Sender:
+    """A tenant in whose queue nothing waits."""
+    sender = product.senders["desk"]
+    sender.empty_queue()
+    return sender
+
+
+def shown(page: Page, reference: str) -> None:
+    expect(page.locator("[data-item]")).to_have_attribute("data-item", reference)
+
+
+def opened(open_page: OpenPage, sender: Sender, first: str) -> Page:
+    """The queue of somebody who reviews, with the first one open."""
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    page.keyboard.press("j")
+    shown(page, first)
+    return page
+
+
+def submitted(sender: Sender, number: int) -> list[str]:
+    return [sender.submit(CIRCLE_WITH_REASON)["id"] for _ in range(number)]
+
+
+def test_many_are_decided_with_a_key_each_and_the_page_is_never_loaded_again(open_page, sender):
+    sent = submitted(sender, MANY)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    page.keyboard.press("j")
+    loaded = []
+    page.on("request", lambda request: request.is_navigation_request() and loaded.append(request.url))
+    for number, reference in enumerate(sent[:-1]):
+        shown(page, reference)
+        page.keyboard.press("ad"[number % 2])
+    shown(page, sent[-1])
+    for number, reference in enumerate(sent[:-1]):
+        sender.wait_state(reference, ("approved", "declined")[number % 2])
+    assert loaded == []
+    expect(page.locator(".queue-row")).to_have_count(1)
+    page.keyboard.press("a")
+    expect(page.get_by_role("heading", name="Nothing waits for a person")).to_be_visible()
+    expect(page.locator("#told")).to_contain_text("approved.")
+    expect(page.locator("#item")).to_contain_text("You decided")
+
+
+def test_a_key_pressed_before_the_next_one_is_shown_does_not_decide_it(open_page, sender):
+    first, second = submitted(sender, 2)
+    page, slow = open_page("rui"), re.compile(f"/review/{second}/")
+    page.goto(f"{sender.pages}review/")
+    kept = []
+
+    def keep_the_first(route):
+        if kept:
+            route.continue_()
+        else:
+            kept.append(route)
+
+    page.route(slow, keep_the_first)
+    page.keyboard.press("j")
+    shown(page, first)
+    page.keyboard.press("a")
+    expect(page.locator("#item")).to_have_attribute("aria-busy", "true")
+    page.keyboard.press("a")
+    kept[0].continue_()
+    shown(page, second)
+    page.keyboard.press("d")
+    sender.wait_state(first, "approved")
+    sender.wait_state(second, "declined")
+
+
+def test_a_decision_is_undone_with_a_key_and_its_note_is_there_again(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    page.keyboard.press("n")
+    page.keyboard.type("Fine by me.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("d")
+    shown(page, second)
+    page.keyboard.press("u")
+    shown(page, first)
+    expect(page.locator("#decide-note")).to_have_value("Fine by me.")
+    sender.wait_state(first, "held")
+    expect(page.locator("#told")).to_contain_text("held again")
+    expect(page.locator(".queue-row")).to_have_count(2)
+    page.keyboard.press("a")
+    sender.wait_state(first, "approved")
+
+
+def test_a_note_stays_with_its_item_while_others_are_looked_at(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    page.keyboard.press("n")
+    page.keyboard.type("Ask the planner first.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    shown(page, second)
+    expect(page.locator("#decide-note")).to_have_value("")
+    page.keyboard.press("k")
+    shown(page, first)
+    expect(page.locator("#decide-note")).to_have_value("Ask the planner first.")
+    page.reload()
+    expect(page.locator("#decide-note")).to_have_value("Ask the planner first.")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_what_was_done_is_in_view_where_one_has_read_far_down(open_page, sender, width):
+    first, second = submitted(sender, 2)
+    page = open_page("rui", width=width)
+    page.goto(f"{sender.pages}review/")
+    page.keyboard.press("j")
+    shown(page, first)
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    page.keyboard.press("d")
+    shown(page, second)
+    expect(page.locator("#told")).to_contain_text("declined.")
+    expect(page.get_by_role("button", name="Undo")).to_be_in_viewport(ratio=1)
+
+
+def test_the_list_of_keys_begins_at_its_first(open_page, sender):
+    page = opened(open_page, sender, submitted(sender, 1)[0])
+    page.set_viewport_size({"width": 800, "height": 600})
+    page.keyboard.press("?")
+    expect(page.get_by_role("heading", name="Keys", exact=True)).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+
+
+def test_one_is_passed_on_by_keyboard_and_found_by_whom_it_is_for(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    page.keyboard.press("p")
+    expect(page.locator("#decide-note")).to_be_focused()
+    page.locator("#pass-to").select_option("sana")
+    page.locator("#decide-note").focus()
+    page.keyboard.type("You know this agent.")
+    page.keyboard.press("Control+Enter")
+    shown(page, second)
+    expect(page.locator("#told")).to_contain_text("passed on to sana")
+    assert sender.get(first)["state"] == "held"
+    other = open_page("sana")
+    other.goto(f"{sender.pages}review/?view=mine")
+    other.keyboard.press("j")
+    shown(other, first)
+    expect(other.locator("#item")).to_contain_text("You know this agent.")
+    other.keyboard.press("a")
+    sender.wait_state(first, "approved")
+
+
+def test_a_refused_decision_comes_back_with_its_note(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    assert sender.api.post(f"/handoffs/{first}/review", json={"decision": "decline"}).status_code == 200
+    page.keyboard.press("n")
+    page.keyboard.type("Fine by me.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("nothing was overwritten")
+    shown(page, second)
+    page.locator("#told a").click()
+    shown(page, first)
+    expect(page.locator("#decide-note")).to_have_value("Fine by me.")
+    assert sender.get(first)["state"] == "declined"
+
+
+def test_another_reviewers_hold_shows_without_loading_the_page_again(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    other = open_page("sana")
+    other.goto(f"{sender.pages}review/{second}/")
+    expect(page.locator(f"#hold-{second}")).to_contain_text("sana")
+    page.keyboard.press("j")
+    shown(page, first)
+    page.keyboard.press("a")
+    sender.wait_state(first, "approved")
+    expect(page.get_by_role("heading", name="Everything here is open somewhere else")).to_be_visible()
+
+
+def test_all_that_match_are_declined_after_saying_how_many(open_page, sender):
+    sent = submitted(sender, 3)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    page.keyboard.press("*")
+    page.keyboard.press("a")
+    expect(page.get_by_role("status").get_by_text("3 selected")).to_be_visible()
+    page.get_by_role("link", name="Decide all that match").click()
+    page.get_by_role("button", name="Decline all 3").click()
+    expect(page.get_by_role("heading", name="3 declined")).to_be_visible()
+    assert {sender.get(reference)["state"] for reference in sent} == {"declined"}
+    page.get_by_role("button", name="Undo all 3").click()
+    expect(page.get_by_role("heading", name="3 wait again")).to_be_visible()
+    assert {sender.get(reference)["state"] for reference in sent} == {"held"}
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_without_javascript_a_decision_is_made_undone_and_made_again_with_a_note(open_page, sender, width):
+    first, second = submitted(sender, 2)
+    page = open_page("rui", width=width, javascript=False)
+    page.goto(f"{sender.pages}review/{first}/")
+    page.get_by_role("button", name="Approve").click()
+    expect(page).to_have_url(re.compile(f"/review/{second}/"))
+    expect(page.locator("#told")).to_contain_text("approved.")
+    page.locator("#told").get_by_role("button", name="Undo").click()
+    expect(page).to_have_url(re.compile(f"/review/{first}/"))
+    assert sender.get(first)["state"] == "held"
+    page.get_by_role("button", name="Decline").click()
+    page.goto(f"{sender.pages}review/{first}/")
+    page.get_by_label("Note").fill("Declined by mistake.")
+    page.get_by_role("button", name="Reopen").click()
+    assert sender.get(first)["state"] == "held"
+    assert sender.last_event(first)["reason"] == "Declined by mistake."
+
+
+def test_what_has_the_focus_is_not_hidden_by_the_bar_to_decide_in(open_page, sender):
+    (only,) = submitted(sender, 1)
+    page = open_page("rui", width=390)
+    page.goto(f"{sender.pages}review/{only}/")
+    links = page.locator(".evidence a, .evidence summary, .aside-part a").all()
+    assert len(links) > 3
+    bar = page.locator(".decide")
+    for link in [each for each in links if each.is_visible()]:
+        link.evaluate("each => each.focus()")
+        seen, covering = link.bounding_box(), bar.bounding_box()
+        assert seen["y"] < covering["y"], link.inner_text()

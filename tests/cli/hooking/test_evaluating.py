@@ -1,0 +1,118 @@
+"""What each type of rule looks at, and what bounds it."""
+
+import os
+import time
+
+import pytest
+
+from handoffaudit.cli.hooking import evaluating
+from handoffaudit.cli.hooking.commands import KEPT_BYTES, run
+from handoffaudit.cli.hooking.evaluating import evaluate
+from handoffaudit.validation.phase_rules import LONGEST_TEXT, parse_results, parse_rules
+from tests.running.conftest import alive, wait_for
+
+
+def found(folder, kind, **config):
+    rules = parse_rules([{"rule_id": "one", "rule_type": kind, "rule_config": config}])
+    (result,) = evaluate(rules, folder)
+    assert parse_results([result.as_plain()]) == (result,)
+    return result
+
+
+def test_a_file_is_there_or_not(tmp_path):
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "folder").mkdir()
+    assert found(tmp_path, "file_exists", file_path="a.txt").status == "passed"
+    assert found(tmp_path, "file_exists", file_path=str(tmp_path / "a.txt")).status == "passed"
+    assert found(tmp_path, "file_exists", file_path="b.txt").message == "b.txt is not there."
+    assert found(tmp_path, "file_exists", file_path="folder").message == "folder is no file."
+
+
+def test_every_pattern_must_be_found(tmp_path):
+    (tmp_path / "a.md").write_text("# Report\n\n## Sources\nhttps://example.com\n")
+    match = {"file_path": "a.md"}
+    assert found(tmp_path, "content_match", patterns=["^## Sources$", "https?://"], **match).status == "passed"
+    missing = found(tmp_path, "content_match", patterns=["^## Sources$", "ftp://", "Annex"], **match)
+    assert (missing.status, missing.message) == ("failed", "a.md has nothing that matches ftp://, Annex.")
+    broken = found(tmp_path, "content_match", patterns=["(a"], **match)
+    assert broken.status == "failed"
+    assert "A pattern is no regular expression (missing )" in broken.message
+
+
+def test_a_file_that_is_missing_a_folder_or_a_pipe_fails_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("none", ".", "pipe"):
+        assert found(tmp_path, "content_match", file_path=name, patterns=["x"]).status == "failed"
+
+
+def test_of_a_long_file_the_beginning_is_read_and_said(tmp_path):
+    (tmp_path / "long").write_text("begin" + "x" * 2 * evaluating.READ_BYTES + "end")
+    assert found(tmp_path, "content_match", file_path="long", patterns=["begin"]).status == "passed"
+    missed = found(tmp_path, "content_match", file_path="long", patterns=["end"])
+    assert missed.message == "long has nothing that matches end. Only its first 1 MiB were read."
+
+
+def test_a_pattern_that_would_never_end_is_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(evaluating, "MATCHING_SECONDS", 0.3)
+    (tmp_path / "a").write_text("a" * 60 + "b")
+    began = time.monotonic()
+    assert found(tmp_path, "content_match", file_path="a", patterns=["(a+)+$"]).status == "failed"
+    assert time.monotonic() - began < 60
+
+
+def test_a_command_passes_with_the_code_it_is_expected_to_end_with(tmp_path):
+    assert found(tmp_path, "test_pass", test_command="true && true").status == "passed"
+    assert found(tmp_path, "test_pass", test_command="exit 3", expected_exit_code=3).status == "passed"
+    failed = found(tmp_path, "test_pass", test_command="echo two failed; exit 2")
+    assert failed.message == "echo two failed; exit 2: it ended with 2, not with 0. Its output ends: two failed"
+    assert failed.details == {"exit_code": 2, "expected_exit_code": 0, "output": "two failed"}
+
+
+def test_a_script_gets_its_arguments_and_no_shell(tmp_path):
+    script = tmp_path / "check.sh"
+    script.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > seen\n')
+    assert "it can't be started" in found(tmp_path, "custom", script_path="check.sh").message
+    script.chmod(0o700)
+    assert found(tmp_path, "custom", script_path="check.sh", args=["a b", "$HOME;"]).status == "passed"
+    assert (tmp_path / "seen").read_text() == "a b\n$HOME;\n"
+
+
+def test_secrets_in_the_output_are_masked(tmp_path):
+    result = found(tmp_path, "test_pass", test_command="echo key sk-ant-api03-x7Kq29LmPz4RtV8w; exit 1")
+    assert "x7Kq29" not in result.details["output"]
+    assert "[masked]" in result.details["output"]
+
+
+def test_time_up_ends_the_command_and_all_that_it_started(tmp_path):
+    began = time.monotonic()
+    result = found(tmp_path, "test_pass", test_command="sleep 300 & echo $! > child; sleep 300", timeout_seconds=1)
+    assert time.monotonic() - began < 60
+    assert "it did not end within 1 s" in result.message
+    child = int((tmp_path / "child").read_text())
+    wait_for(lambda: not alive(child))
+
+
+@pytest.mark.parametrize("redirected", ["", "> /dev/null 2>&1"])
+def test_what_a_command_leaves_running_keeps_nobody(tmp_path, redirected):
+    began = time.monotonic()
+    ran = run(["/bin/sh", "-c", f"sleep 300 {redirected} & echo $! > child; echo done"], tmp_path, 200)
+    assert time.monotonic() - began < 60
+    assert (ran.code, ran.output) == (0, "done\n")
+    child = int((tmp_path / "child").read_text())
+    wait_for(lambda: not alive(child))
+
+
+def test_of_the_output_the_end_is_kept(tmp_path):
+    ran = run(["/bin/sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x; echo the end"], tmp_path, 200)
+    assert len(ran.output) == KEPT_BYTES
+    assert ran.output.endswith("xthe end\n")
+    result = found(tmp_path, "test_pass", test_command="head -c 5000000 /dev/zero; exit 1")
+    assert len(result.message) <= LONGEST_TEXT
+
+
+def test_a_command_that_closes_its_output_is_waited_for(tmp_path):
+    assert run(["/bin/sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 4"], tmp_path, 200).code == 4
+
+
+def test_a_command_that_ends_by_a_signal_fails(tmp_path):
+    assert found(tmp_path, "test_pass", test_command="kill -9 $$").details["exit_code"] == -9

@@ -1,0 +1,113 @@
+"""`handoffaudit import-log`: what it takes and what it says."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.cli import bootstrap
+from handoffaudit.cli.import_log import command
+from handoffaudit.cli.importing import logs
+from handoffaudit.cli.stop import Stop
+from handoffaudit.diagnostics.logs import reading, searching
+from handoffaudit.diagnostics.models import LogImport
+from tests.api.support import make_key
+from tests.diagnostics.logs.support import counted, gate_lines, health_line
+
+
+@pytest.fixture
+def acme(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Tenant:
+    """The database of the test is the one of the command."""
+    monkeypatch.setattr(bootstrap, "start_with_database", lambda: None)
+    return tenant
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, ["--tenant", "acme", *arguments], catch_exceptions=False)
+
+
+def test_it_says_what_the_lines_are(acme: Tenant, tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(gate_lines(1, 3) + b"broken\n" + health_line(1))
+    done = run(str(path))
+    assert done.exit_code == 0
+    assert [line.split() for line in done.stdout.splitlines()[1:6]] == [
+        ["known", "before", "0"],
+        ["new", "5"],
+        ["gate", "3"],
+        ["health", "1"],
+        ["bad", "1"],
+    ]
+    assert "line 4: A line like agent=" in done.stdout
+    assert LogImport.objects.get().source == str(path)
+
+
+def test_what_stands_in_a_log_does_not_steer_the_terminal(acme: Tenant, tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"\x1b[2J\x1b]0;title\x07 broken\r\xc2\x9b1m\n")
+    said = CliRunner().invoke(command, ["--tenant", "acme", str(path)], color=True).stdout
+    assert "title" in said
+    assert not [char for char in said if char != "\n" and not char.isprintable()]
+
+
+def test_a_packed_log_is_the_same_log(acme: Tenant, tmp_path: Path) -> None:
+    plain, packed = tmp_path / "a.log", tmp_path / "b.gz"
+    plain.write_bytes(gate_lines(1, 100))
+    packed.write_bytes(gzip.compress(gate_lines(1, 120)))
+    done = run("--source", "app", str(plain), str(packed), "--json")
+    told = json.loads(done.stdout)
+    assert (told["lines"], told["known"]) == (220, 100)
+    assert [(one["source"], one["kinds"], one["bad"]) for one in told["logs"]] == [
+        ("app", {"gate": 100}, 0),
+        ("app", {"gate": 20}, 0),
+    ]
+    assert counted(acme) == {"gate": 120}
+
+
+def test_standard_input_needs_a_name(acme: Tenant) -> None:
+    with pytest.raises(Stop, match="--source"):
+        run("-")
+    done = CliRunner().invoke(command, ["--tenant", "acme", "--source", "piped", "-"], input=gate_lines(1, 4))
+    assert done.exit_code == 0
+    assert counted(acme) == {"gate": 4}
+
+
+def test_what_came_before_the_damage_is_counted(acme: Tenant, tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(gate_lines(1, 100_000))[:-2000])
+    with pytest.raises(Stop, match="is damaged"):
+        run(str(path))
+    before = counted(acme)["gate"]
+    path.write_bytes(gzip.compress(gate_lines(1, 100_000)))
+    run(str(path))
+    assert 0 < before < 100_000
+    assert counted(acme) == {"gate": 100_000}
+
+
+def test_a_file_that_is_not_there_stops_it(acme: Tenant, tmp_path: Path) -> None:
+    with pytest.raises(Stop, match="can't be read") as stopped:
+        run(str(tmp_path / "none.log"))
+    assert stopped.value.code == 2
+    assert not LogImport.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_gets_a_log_in_parts(
+    tenant: Tenant, live_server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "PART_BYTES", 200_000)
+    key = make_key(tenant, "ingest")
+    path = tmp_path / "a.log"
+    for last, known in ((20_000, 0), (20_000, 20_000), (30_000, 20_000)):
+        path.write_bytes(gate_lines(1, last) + b"broken\n" * (last == 30_000))
+        done = run("--url", live_server.url, "--key", key, "--source", "app", str(path), "--json")
+        told = json.loads(done.stdout)
+        assert (told["lines"], told["known"]) == (last + (last == 30_000), known)
+    assert len(told["logs"][0]["imports"]) > 2
+    reading.drain()
+    assert counted(tenant) == {"gate": 30_000, "bad": 1}
+    last_import = LogImport.objects.get(bad=1)
+    assert [line.number for line in searching.bad_lines(last_import).items] == [30_001]

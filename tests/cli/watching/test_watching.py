@@ -1,0 +1,130 @@
+"""The loop of `handoffaudit watch`: what is reported, kept, refused and counted."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handoffaudit.cli.reporting.receivers import Here, Kept, Refused
+from handoffaudit.cli.watching.following import Follower
+from handoffaudit.cli.watching.patterns import Pattern
+from handoffaudit.cli.watching.watching import RETRY_SECONDS, Watching
+
+GOOD = '{"status": "complete", "artifacts": [], "next": null, "summary": "x"}'
+
+
+class Server:
+    """Takes reports while it is there."""
+
+    def __init__(self) -> None:
+        self.is_there, self.taken, self.kept = True, list[dict[str, Any]](), list[dict[str, Any]]()
+
+    def report(self, document: dict[str, Any]) -> dict[str, Any]:
+        if not self.is_there:
+            self.kept.append(document)
+            raise Kept("The server is away.")
+        self.taken.append(document)
+        return Here().report(document) | {"iteration": "7"}
+
+    def retry(self) -> int:
+        if self.is_there:
+            self.taken += self.kept
+            self.kept.clear()
+        return len(self.kept)
+
+    def close(self) -> None: ...
+
+
+def watching(root: Path, server: Any) -> Watching:
+    return Watching(Follower(root, Pattern.of("**/handoff.json"), settle=0), server)
+
+
+def write(root: Path, agent: str, content: str = GOOD) -> None:
+    (root / agent).mkdir(exist_ok=True)
+    (root / agent / "handoff.json").write_text(content)
+
+
+def test_what_the_server_could_not_take_is_sent_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.is_there = False
+    watch = watching(tmp_path, server)
+    write(tmp_path, "planner")
+    write(tmp_path, "coder", "{")
+    watch.look(0)
+    said = capsys.readouterr()
+    assert [line.split()[0] for line in said.out.splitlines()] == ["agent=coder", "agent=planner"]
+    assert said.err.count("The server is away.") == 1
+    assert watch.summary() == "2 reported: 1 used, 0 fallback, 1 failed; 2 wait for the server."
+    server.is_there = True
+    watch.look(RETRY_SECONDS)
+    assert watch.summary() == "2 reported: 1 used, 0 fallback, 1 failed."
+    assert sorted(one["agent"] for one in server.taken) == ["coder", "planner"]
+
+
+def test_the_iteration_that_the_server_knows_goes_on(tmp_path: Path) -> None:
+    server = Server()
+    watch = watching(tmp_path, server)
+    write(tmp_path, "planner")
+    watch.look(0)
+    write(tmp_path, "planner", "{")
+    watch.look(1)
+    assert [one["iteration"] for one in server.taken] == [1, 8]
+
+
+def test_the_time_is_that_of_the_file(tmp_path: Path) -> None:
+    server = Server()
+    write(tmp_path, "planner")
+    os.utime(tmp_path / "planner/handoff.json", (1_771_114_500, 1_771_114_500))
+    watching(tmp_path, server).look(0)
+    [sent] = server.taken
+    assert sent["timestamp"] == "2026-02-15T00:15:00Z"
+    assert (sent["run_id"], sent["phase"], sent["expected_path"]) == (tmp_path.name, "planner", "planner/handoff.json")
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_is_refused_stops_nothing(is_there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.is_there = is_there
+    write(tmp_path, "a" * 201)
+    write(tmp_path, "planner")
+    watching(tmp_path, server).look(0)
+    said = capsys.readouterr()
+    assert "was not reported: " in said.err
+    assert "over the limit of 200" in said.err
+    assert said.out.startswith("agent=planner ")
+
+
+def test_names_that_are_no_text_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, os.fsdecode(b"pl\xffnner"))
+    server = Server()
+    watching(tmp_path, server).look(0)
+    assert [one["agent"] for one in server.taken] == ["pl?nner"]
+    assert capsys.readouterr().out.startswith("agent=pl?nner ")
+
+
+def test_a_folder_that_is_gone_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "run"
+    root.mkdir()
+    watch = watching(root, Server())
+    root.rmdir()
+    for now in range(3):
+        watch.look(now)
+    assert capsys.readouterr().err.count("can't be read") == 1
+    root.mkdir()
+    write(root, "planner")
+    watch.look(9)
+    assert capsys.readouterr().out.startswith("agent=planner ")
+
+
+def test_a_server_that_refuses_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Refusing(Server):
+        def report(self, document: dict[str, Any]) -> dict[str, Any]:
+            raise Refused("422: no")
+
+    write(tmp_path, "planner")
+    watch = watching(tmp_path, Refusing())
+    watch.look(0)
+    watch.look(1)
+    assert capsys.readouterr().err == "Warning: planner/handoff.json was not reported: 422: no\n"
+    assert watch.summary().startswith("0 reported")

@@ -1,0 +1,249 @@
+"""The pages of agents: map, matrix and lists; one agent whatever its name is; what is declared, and its history."""
+
+import re
+from datetime import timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+from django.utils.html import escape
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.agents.addresses import address_of
+from handoffaudit.dashboard.agents.words import took
+from handoffaudit.diagnostics import attributing
+from handoffaudit.handoffs.models import Handoff, HourlyCount
+from handoffaudit.policy import kinds
+from handoffaudit.policy.declared_edges import ANYBODY, parse_text, to_text
+from tests.diagnostics.test_attributing import RIGHT, WRONG, step
+from tests.handoffs.support import judged
+
+PAGE = "/t/acme/agents/"
+DECLARED = "/t/acme/declared/"
+HTMX = {"HX-Request": "true", "HX-Target": "declared"}
+ODD = ["a/b", "/a/", "../x", ".", "a b", "Ärger → ✓", "x" * 200, "50%?#&", "a\nb", "history", "<b>&amp;", "a//b"]
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def as_admin(admin: Person) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def as_viewer(viewer: Person) -> Client:
+    client = Client()
+    client.force_login(viewer)
+    return client
+
+
+@pytest.fixture
+def crew(tenant: Tenant) -> Tenant:
+    for source, target in [("analyst", "writer"), ("writer", "editor")]:
+        judged(tenant, step(source, target, WRONG), trace_id="t", context=RIGHT)
+    attributing.run()
+    return tenant
+
+
+def count(tenant: Tenant, source: str, target: str, number: int = 1, state: str = "accepted") -> None:
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    HourlyCount.objects.create(
+        tenant=tenant,
+        hour=hour,
+        handoff_type="x",
+        source_agent_id=source,
+        target_agent_id=target,
+        state=state,
+        number=number,
+    )
+
+
+def declare(tenant: Tenant, text: str) -> None:
+    version = kinds.agents.current(tenant).version
+    kinds.agents.save(tenant=tenant, base_version=version, rows=parse_text(text), actor="ada")
+
+
+def text_of(client: Client, address: str = PAGE, status: int = 200) -> str:
+    response = client.get(address)
+    assert response.status_code == status, response.content[:300]
+    return response.content.decode()
+
+
+def section(page: str, anchor: str) -> str:
+    found = re.search(rf'<section class="card" aria-labelledby="{anchor}">.*?</section>', page, re.DOTALL)
+    assert found, anchor
+    return found[0]
+
+
+def test_without_handoffs_the_page_says_what_to_do(as_viewer: Client) -> None:
+    assert "No handoffs in this period" in text_of(as_viewer)
+
+
+def test_map_and_matrix_lead_to_the_handoffs_between_two(crew: Tenant, as_viewer: Client) -> None:
+    page = text_of(as_viewer, f"{PAGE}?period=24h")
+    for part in (section(page, "map"), section(page, "matrix")):
+        addresses = re.findall(r'href="(/t/acme/handoffs/\?source=analyst&amp;target=writer[^"]*)"', part)
+        assert addresses
+        listed = text_of(as_viewer, addresses[0].replace("&amp;", "&"))
+        assert listed.count('class="row-link"') == 1
+    assert "As a table" in section(page, "map")
+
+
+def test_a_period_that_cannot_be_read_is_named(as_viewer: Client) -> None:
+    assert "use a number of hours or days" in text_of(as_viewer, f"{PAGE}?period=soon", 400)
+
+
+def test_many_agents_are_folded_and_the_matrix_is_bounded(tenant: Tenant, as_viewer: Client) -> None:
+    for number in range(45):
+        count(tenant, f"agent-{number:02}", f"agent-{(number * 7 + 1) % 45:02}", number + 1)
+    page = text_of(as_viewer)
+    assert "31 others" in section(page, "map")
+    matrix = section(page, "matrix")
+    assert matrix.count('scope="row"') == 30
+    assert matrix.count("agents-matrix-head") == 30
+    numbers = [int(number) for number in re.findall(r">\s*(\d+)</(?:a|b)>", matrix)]
+    assert sum(numbers) == sum(range(1, 46))
+
+
+def test_an_agent_that_is_called_others_is_not_the_others(tenant: Tenant, as_viewer: Client) -> None:
+    for number in range(40):
+        count(tenant, f"agent-{number:02}", "others", 100 - number)
+    matrix = section(text_of(as_viewer), "matrix")
+    assert re.search(r'<a href="/t/acme/agents/others/[^"]*" title="others">', matrix)
+
+
+def test_declared_against_seen(crew: Tenant, as_admin: Client) -> None:
+    assert "Declare all seen" in section(text_of(as_admin), "never-declared")
+    declare(crew, "analyst -> writer, critic")
+    page = text_of(as_admin)
+    assert "editor" in section(page, "never-declared")
+    assert "critic" in section(page, "never-seen")
+    assert "a typo of" not in section(page, "unknown")
+    assert 'class="agents-cell agents-cell--' in page
+    assert "agents-cell--undeclared" in section(page, "matrix")
+
+
+def test_an_unknown_agent_comes_with_the_name_it_may_be_meant_for(tenant: Tenant, as_viewer: Client) -> None:
+    count(tenant, "planner", "writter")
+    declare(tenant, "planner -> writer")
+    unknown = section(text_of(as_viewer), "unknown")
+    assert "writter" in unknown
+    assert re.search(r'a typo of <a href="/t/acme/agents/writer/[^"]*">writer</a>', unknown)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_agent_has_a_page_whatever_its_name_is(name: str, tenant: Tenant, as_viewer: Client) -> None:
+    handoff = judged(tenant, step("planner", "writer", "Look."))
+    Handoff.objects.filter(pk=handoff.pk).update(source_agent_id=name)
+    HourlyCount.objects.update(source_agent_id=name)
+    address = address_of("acme", name)
+    path = unquote(address.partition("?")[0])
+    assert not {"..", ".", ""} & set(path.removeprefix("/t/acme/agents/").rstrip("/").split("/")[:-1])
+    listed = text_of(as_viewer)
+    assert escape(address_of("acme", name, {"period": "7d"})) in listed
+    page = text_of(as_viewer, address)
+    assert "No such agent" not in page
+    assert "writer" in section(page, "hands-to")
+
+
+def test_the_page_of_one_says_what_it_caused_and_from_whom_it_got_the_rest(crew: Tenant, as_viewer: Client) -> None:
+    writer = text_of(as_viewer, f"{PAGE}writer/")
+    assert "analyst" in section(writer, "origins")
+    assert "grounding." in section(writer, "codes")
+    assert "passed-on" in section(writer, "over-time")
+    assert "editor" in section(writer, "hands-to")
+    assert "analyst" in section(writer, "gets-from")
+    assert writer.count('class="row-link"') == 2
+    analyst = text_of(as_viewer, f"{PAGE}analyst/")
+    assert "passed on nothing" in section(analyst, "origins")
+
+
+def test_an_unknown_agent_is_404_with_names_like_it(crew: Tenant, as_viewer: Client) -> None:
+    page = text_of(as_viewer, f"{PAGE}writter/", 404)
+    assert "No such agent" in page
+    assert f'href="{PAGE}writer/"' in page
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, ""), (0.42, "0.4 s"), (0, "0 s"), (12.3, "12 s"), (90, "1.5 min"), (7200, "2 h"), (200_000, "2.3 d")],
+)
+def test_times_are_written_short(seconds: float | None, words: str) -> None:
+    assert took(seconds) == words
+
+
+def save(client: Client, text: str, base: int = 0, **more: Any) -> Any:
+    return client.post(f"{DECLARED}save/", {"text": text, "base_version": base, **more})
+
+
+def test_lines_are_saved_and_shown_with_their_history(tenant: Tenant, as_admin: Client) -> None:
+    assert save(as_admin, "planner -> writer, critic\n* -> archive", note="the crew").status_code == 302
+    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
+    page = text_of(as_admin, DECLARED)
+    assert f'href="{PAGE}critic/"' in page
+    assert "anybody" in page
+    assert save(as_admin, "planner -> writer, editor", 1).status_code == 302
+    history = text_of(as_admin, f"{DECLARED}history/")
+    assert re.search(r"targets added: <ins>editor</ins>", history)
+    assert re.search(r"targets deleted: <del>critic</del>", history)
+    assert "the crew" in history
+    assert as_admin.post(f"{DECLARED}revert/", {"to_version": 1, "base_version": 2}).status_code == 302
+    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic, writer\n* -> archive"
+
+
+def test_a_wrong_line_is_named_and_what_was_typed_stays(tenant: Tenant, as_admin: Client) -> None:
+    response = save(as_admin, "planner -> writer\nno arrow here")
+    page = response.content.decode()
+    assert response.status_code == 400
+    assert "line 2" in page
+    assert "no arrow here" in page
+    assert kinds.agents.current(tenant).version == 0
+
+
+def test_a_save_on_an_old_view_overwrites_nothing(tenant: Tenant, as_admin: Client) -> None:
+    declare(tenant, "planner -> critic")
+    response = save(as_admin, "planner -> writer")
+    assert response.status_code == 409
+    assert "ada saved version 1 while you were editing" in response.content.decode()
+    assert to_text(kinds.agents.current(tenant).rows) == "planner -> critic"
+    assert save(as_admin, "planner -> writer", 1).status_code == 302
+
+
+def test_all_that_was_seen_fills_the_draft_and_saves_nothing(tenant: Tenant, as_admin: Client) -> None:
+    declare(tenant, "boss -> planner\nwriter -> *")
+    for source, target in [("planner", "a, b"), ("writer", "editor"), (ANYBODY, "x"), ("planner", "zed")]:
+        count(tenant, source, target)
+    page = text_of(as_admin, f"{DECLARED}?seen=1")
+    typed = re.search(r"<textarea[^>]*>\n(.*?)</textarea>", page, re.DOTALL)
+    assert typed
+    assert typed[1] == escape('boss -> planner\nplanner -> "a, b", zed\nwriter -> *')
+    assert "2 ways seen in the last 30 days are added" in page
+    assert kinds.agents.current(tenant).version == 1
+
+
+def test_what_was_seen_long_ago_is_not_offered(tenant: Tenant, as_admin: Client) -> None:
+    count(tenant, "planner", "writer")
+    HourlyCount.objects.update(hour=timezone.now() - timedelta(days=60))
+    assert "Every way seen in the last 30 days is declared already." in text_of(as_admin, f"{DECLARED}?seen=1")
+
+
+def test_htmx_gets_the_part_alone(tenant: Tenant, as_admin: Client) -> None:
+    part = as_admin.get(f"{DECLARED}?edit=1", headers=HTMX).content.decode()
+    assert "<textarea" in part
+    assert "<html" not in part
+
+
+def test_a_viewer_gets_no_editor(tenant: Tenant, as_viewer: Client) -> None:
+    assert "<textarea" not in text_of(as_viewer, f"{DECLARED}?edit=1")
+
+
+def test_the_overview_names_the_busiest(crew: Tenant, as_viewer: Client) -> None:
+    page = text_of(as_viewer, "/t/acme/")
+    busiest = re.search(r'aria-labelledby="busiest".*?</section>', page, re.DOTALL)
+    assert busiest
+    assert f'href="{PAGE}writer/?period=24h"' in busiest[0]

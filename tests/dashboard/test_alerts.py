@@ -1,0 +1,141 @@
+"""Alerts on pages: thresholds that are edited, those that stand, those that are over."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.models import Alert
+from handoffaudit.policy.kinds import thresholds
+from handoffaudit.policy.thresholds import NoData
+
+SETTINGS = "/t/acme/settings/alerts/"
+PAGE = "/t/acme/diagnostics/alerts/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def as_admin(client: Client, admin: Person) -> Client:
+    client.force_login(admin)
+    return client
+
+
+def form_of(page, row: str) -> dict[str, str]:
+    """What the form of a threshold would send."""
+    form = re.search(rf'name="row" value="{row}".*?</form>', page.text, re.DOTALL)
+    assert form
+    found = dict(re.findall(r'<input[^>]*name="([^"]+)"\s+value="([^"]*)"', form[0]))
+    found |= dict.fromkeys(re.findall(r'name="([^"]+)"[^>]*aria-describedby="[^"]*"[^>]* checked', form[0]), "on")
+    for name, options in re.findall(r'<select[^>]*name="([^"]+)"(.*?)</select>', form[0], re.DOTALL):
+        found[name] = re.search(r'value="([^"]*)" selected', options)[1]
+    return found | {"row": row}
+
+
+def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant: Tenant) -> None:
+    sent = form_of(as_admin.get(SETTINGS), "rejection_rate")
+    assert sent["rejection_rate-warning"] == "0.5"
+    assert as_admin.post(f"{SETTINGS}save/", sent).status_code == 302
+    assert thresholds.current(tenant).version == 0
+    changed = sent | {"rejection_rate-on": "on", "rejection_rate-alert": "0.95", "rejection_rate-no_data": "alert"}
+    page = as_admin.post(f"{SETTINGS}save/", changed, follow=True)
+    assert "Rejection rate is saved as version 1" in page.text
+    row = thresholds.current(tenant).row("rejection_rate")
+    assert (row.on, row.warning, row.alert, row.no_data) == (True, 0.5, 0.95, NoData.ALERT)
+
+
+def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tenant) -> None:
+    sent = form_of(as_admin.get(SETTINGS), "queue_age") | {"queue_age-warning": "soon", "queue_age-alert": "5000"}
+    page = as_admin.post(f"{SETTINGS}save/", sent)
+    assert page.status_code == 400
+    assert "&#x27;soon&#x27; is no level for this. Use a number from 10 to 86,400." in page.text
+    assert 'value="soon"' in page.text
+    assert 'value="5000"' in page.text
+    assert thresholds.current(tenant).version == 0
+
+
+def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tenant) -> None:
+    sent = form_of(as_admin.get(SETTINGS), "queue_age")
+    as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "60"})
+    page = as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "70"})
+    assert page.status_code == 409
+    assert "admin saved version 1 meanwhile" in page.text
+    assert thresholds.current(tenant).row("queue_age").warning == 60
+
+
+def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
+    sent = form_of(as_admin.get(SETTINGS), "queue_age")
+    as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "60"})
+    page = as_admin.get("/t/acme/thresholds/history/")
+    assert "Queue age" in page.text
+    assert "warning from" in page.text
+    as_admin.post("/t/acme/thresholds/revert/", {"to_version": "0", "base_version": "1"})
+    assert thresholds.current(tenant).row("queue_age").warning == 300
+
+
+def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None:
+    submit(judged=False)
+    page = as_admin.get(SETTINGS)
+    assert re.search(r"Now: \d+ s", page.text)
+    assert "too few handoffs to tell" in page.text
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_every_kind_has_words_and_a_way(client: Client, tenant: Tenant, viewer: Person, submit, kind: Kind) -> None:
+    submit()
+    now = timezone.now()
+    values = {"rejection_rate": 0.51, "queue_age": 720.0, "no_handoffs": 7200.0}
+    of_it = {"kind": kind.value, "opened_at": now, "last_at": now, "value": values.get(kind)}
+    Alert.objects.create(tenant=tenant, level="warning", number=3, **of_it)
+    client.force_login(viewer)
+    for address in (PAGE, "/t/acme/"):
+        page = client.get(address)
+        assert page.text.count('class="note note--warning alert"') == 1
+        link = re.search(r'class="alert-actions">\s*<a class="button"\s+href="([^"]+)"', page.text)
+        if kind is Kind.WEBHOOK_FAILING:
+            # Only administrators come to the webhooks.
+            assert "/settings/" not in page.text.partition('id="main"')[2]
+        else:
+            assert link
+            assert client.get(link[1].replace("&amp;", "&")).status_code == 200
+
+
+def test_an_administrator_is_led_to_the_webhooks(as_admin: Client, tenant: Tenant, submit) -> None:
+    submit()
+    now = timezone.now()
+    Alert.objects.create(tenant=tenant, level="alert", number=3, kind="webhook_failing", opened_at=now, last_at=now)
+    for address in (PAGE, "/t/acme/"):
+        assert 'href="/t/acme/settings/webhooks/"' in as_admin.get(address).text.partition('id="main"')[2]
+
+
+def test_what_is_over_is_listed_with_who_ended_it(
+    client: Client, tenant: Tenant, other_tenant: Tenant, reviewer: Person
+) -> None:
+    client.force_login(reviewer)
+    assert "None is over yet" in client.get(PAGE).text
+    for of in (tenant, other_tenant):
+        alerts.raise_alert(of.pk, Kind.WOULD_HAVE_REJECTED, 2)
+    opened = Alert.objects.get(tenant=tenant)
+    response = client.post(f"{PAGE}{opened.pk}/acknowledge/", {"page": "alerts"}, follow=True)
+    assert response.redirect_chain[0][0] == PAGE
+    assert "acknowledged by reviewer" in response.text
+    assert "No alert stands" in response.text
+    Alert.objects.filter(pk=opened.pk).update(acknowledged_by="handoffaudit")
+    assert "by itself" in client.get(PAGE).text
+
+
+def test_many_are_read_page_by_page(client: Client, tenant: Tenant, viewer: Person) -> None:
+    now = timezone.now()
+    for number in range(60):
+        at = now - timedelta(hours=60 - number)
+        of_it = {"opened_at": at, "last_at": at, "acknowledged_at": at, "acknowledged_by": "ada", "number": number + 1}
+        Alert.objects.create(tenant=tenant, kind=Kind.WOULD_HAVE_REJECTED, **of_it)
+    client.force_login(viewer)
+    first = client.get(PAGE)
+    assert first.text.count('scope="row"') == 50
+    older = re.search(r'href="([^"]*\?before=\d+)"', first.text)
+    assert client.get(older[1]).text.count('scope="row"') == 10

@@ -1,0 +1,198 @@
+"""The pages of Diagnostics that count: reasons, compliance, noise, codes."""
+
+from collections.abc import Callable
+
+import orjson
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.policy import kinds
+from handoffaudit.validation.config import TypePolicy
+from tests.diagnostics.support import counted, decided
+
+SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
+BASE = "/t/acme/diagnostics/"
+CIRCLE = ["writer", "planner"]
+BIDI = "a\u202eb"
+
+
+@pytest.fixture
+def client_of_viewer(sign_in: SignIn, viewer: Person) -> Client:
+    return sign_in(viewer)
+
+
+@pytest.fixture
+def skipping(tenant: Tenant) -> Tenant:
+    """slot_b skips its file, planner does not."""
+    now = timezone.now()
+    counted(tenant, "planner", 100, now=now)
+    counted(tenant, "slot_b", 40, phase="plan_review", now=now)
+    counted(tenant, "slot_b", 60, "file_missing", phase="plan_review", fallback="text_fallback_ok", now=now)
+    return tenant
+
+
+def approved(tenant: Tenant, submit: Submit, number: int, note: str = "fine", **changes: object) -> list[Handoff]:
+    found = [submit(call_chain=CIRCLE, **changes) for _ in range(number)]
+    return [decided(tenant, handoff, Decision.APPROVE, note) for handoff in found]
+
+
+def test_without_anything_reported_it_says_what_to_send(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(BASE)
+    assert page.status_code == 200
+    assert "handoffaudit report-file --path" in page.text
+    assert "handoffaudit import-log" in page.text
+
+
+def test_with_earlier_reports_only_it_leads_to_them(client_of_viewer: Client, tenant: Tenant) -> None:
+    counted(tenant, "planner", 1)
+    page = client_of_viewer.get(f"{BASE}?period=24h")
+    assert "No handoff file in this period" in page.text
+    assert "report-file" not in page.text
+
+
+def test_the_worst_agent_is_told_with_its_reason_and_leads_to_its_reports(
+    client_of_viewer: Client, skipping: Tenant
+) -> None:
+    page = client_of_viewer.get(BASE)
+    assert page.context["found"].worst.agent == "slot_b"
+    assert "40/100 (40.0 %) used" in page.text
+    assert "140 of 200" in page.text
+    [cell] = [cell for cell in page.context["rows"][0].cells if cell]
+    assert cell.reason == "File missing"
+    assert f'href="{cell.reports.replace("&", "&amp;")}"' in page.text
+    assert "agent=slot_b&phase=plan_review&reason=file_missing" in cell.reports
+    listed = client_of_viewer.get(cell.reports)
+    assert listed.status_code == 200
+
+
+def test_every_link_of_the_page_leads_somewhere(client_of_viewer: Client, skipping: Tenant, submit: Submit) -> None:
+    submit(call_chain=CIRCLE)
+    page = client_of_viewer.get(BASE)
+    found = page.context
+    links = [found["all_reports"], found["fallback_ok"], found["fallback_failed"]]
+    links += [address for card in found["cards"] for address in (card.reports, card.lines)]
+    links += [address for line in found["codes"] for address in (line.why, line.handoffs, line.agents[0].link)]
+    links += [row.reports for row in found["rows"]]
+    assert {address: client_of_viewer.get(address).status_code for address in links} == dict.fromkeys(links, 200)
+
+
+def test_a_wrong_path_is_shown_beside_the_expected_one(client_of_viewer: Client, skipping: Tenant) -> None:
+    handoff = Handoff.objects.create(
+        tenant=skipping, handoff_id="x", state="rejected", received_at=timezone.now(), size_bytes=1
+    )
+    FileReport.objects.create(
+        tenant=skipping,
+        handoff=handoff.pk,
+        at=timezone.now(),
+        agent="slot_b",
+        phase="plan_review",
+        expected_path="run/1/handoff.json",
+        wrong_path=f"run/{BIDI}/handoff.json",
+        source="text_fallback",
+        reason="file_missing",
+        failed=True,
+        content=orjson.dumps({"issues": []}).decode(),
+    )
+    page = client_of_viewer.get(BASE)
+    assert "run/1/handoff.json" in page.text
+    assert "run/a⟨U+202E⟩b/handoff.json" in page.text
+
+
+@pytest.mark.parametrize("path", ["", "compliance/", "noise/", "codes/chain.circular/"])
+def test_a_period_that_cannot_be_read_is_told(path: str, client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{BASE}{path}?period=1y")
+    assert page.status_code == 400
+    assert "use a number of hours or days" in page.text
+
+
+@pytest.mark.parametrize("path", ["", "compliance/", "noise/", "codes/chain.circular/"])
+@pytest.mark.parametrize("period", ["period=24h", "period=monday", "since=2026-02-01&until=2026-02-03"])
+def test_each_page_takes_any_period(path: str, period: str, client_of_viewer: Client, skipping: Tenant) -> None:
+    assert client_of_viewer.get(f"{BASE}{path}?{period}").status_code == 200
+
+
+def test_names_of_senders_hide_nothing(client_of_viewer: Client, tenant: Tenant) -> None:
+    counted(tenant, f"{BIDI}<b>", 1, "file_missing", phase=BIDI, runtime=BIDI, now=timezone.now())
+    for path in ("", "compliance/"):
+        page = client_of_viewer.get(f"{BASE}{path}")
+        assert "\u202e" not in page.text
+        assert "a⟨U+202E⟩b&lt;b&gt;" in page.text
+
+
+def test_the_compliance_page_and_its_files_say_the_same(client_of_viewer: Client, skipping: Tenant) -> None:
+    page = client_of_viewer.get(f"{BASE}compliance/?period=24h&expect=fix/never")
+    for told in ("140/200 (70.0 %)", "40/100 (40.0 %)", "0/0 (n/a)"):
+        assert told in page.text
+    query = page.context["query"]
+    for form, kind in {"json": "application/json", "csv": "text/csv", "txt": "text/plain"}.items():
+        file = client_of_viewer.get(f"{BASE}compliance.{form}?{query}")
+        assert file["Content-Type"].startswith(kind)
+        assert file["Content-Disposition"].startswith('attachment; filename="compliance-acme-')
+        assert "140/200 (70.0%)" in file.text
+        assert "never" in file.text
+
+
+def test_a_file_of_a_period_that_cannot_be_read_says_why(client_of_viewer: Client) -> None:
+    answer = client_of_viewer.get(f"{BASE}compliance.csv?period=1y")
+    assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
+    assert "use a number of hours or days" in answer.text
+
+
+def test_a_noisy_code_is_told_with_its_notes_and_the_row_that_changes_it(
+    client_of_viewer: Client, admin: Person, tenant: Tenant, submit: Submit
+) -> None:
+    assert "Nobody decided anything" in client_of_viewer.get(f"{BASE}noise/").text
+    row = TypePolicy("memo")
+    kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
+    approved(tenant, submit, 3, "the desk goes back on purpose", handoff_type="memo")
+    page = client_of_viewer.get(f"{BASE}noise/")
+    [line] = page.context["noisy"]
+    assert line.decided.code == "chain.circular"
+    assert "Overturned 3/3 (100.0 %)" in page.text
+    assert "the desk goes back on purpose" in page.text
+    assert (line.mend.link, line.mend.text) == ("/t/acme/strictness/row/?type=memo", "See the strictness row memo")
+    of_admin = Client()
+    of_admin.force_login(admin)
+    [for_admin] = of_admin.get(f"{BASE}noise/").context["noisy"]
+    assert (for_admin.mend.link, for_admin.mend.text) == (
+        "/t/acme/strictness/?edit=memo",
+        "Change the strictness row memo",
+    )
+    assert len(client_of_viewer.get(line.handoffs).context["handoffs"]) == 3
+    assert "chain.circular" in client_of_viewer.get("/t/acme/").text.partition("Noisy codes")[2]
+
+
+def test_the_overview_is_silent_where_nothing_is_noisy(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    approved(tenant, submit, 2)
+    assert "Noisy codes" not in client_of_viewer.get("/t/acme/").text
+
+
+def test_a_code_leads_from_its_handoff_to_how_often_and_whose_it_is(
+    client_of_viewer: Client, tenant: Tenant, submit: Submit
+) -> None:
+    [handoff] = approved(tenant, submit, 1)
+    address = f"{BASE}codes/chain.circular/"
+    assert f'href="{address}"' in client_of_viewer.get(f"/t/acme/handoffs/{handoff.pk}/").text
+    page = client_of_viewer.get(address)
+    assert page.context["found"].sources == [("planner", 1)]
+    assert "1/1 (100.0%) of all" in page.text
+    assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
+
+
+def test_a_code_of_the_catalogue_that_nobody_had_is_explained(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{BASE}codes/tokens.over_budget/")
+    assert page.status_code == 200
+    assert "No handoff of this period has it." in page.text
+
+
+@pytest.mark.parametrize("code", ["no.such", "a/b", "%00", "x" * 500])
+def test_a_code_that_is_none_is_not_found(code: str, client_of_viewer: Client) -> None:
+    assert client_of_viewer.get(f"{BASE}codes/{code}/").status_code == 404

@@ -1,0 +1,67 @@
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person
+from handoffaudit.dashboard.gallery import tokens
+from handoffaudit.dashboard.templatetags.icons import STROKED
+from handoffaudit.handoffs.models import State
+
+SignIn = Callable[[Person], Client]
+ROOT = Path(__file__).parents[2]
+COMPONENTS = sorted(path.name for path in (ROOT / "templates" / "components").glob("*.html"))
+DRAWINGS = ("charts", "chain", "lanes", "agent_map", "tokens", "sparkline")
+
+
+@pytest.fixture
+def page(sign_in: SignIn, viewer: Person) -> str:
+    answer = sign_in(viewer).get("/t/acme/gallery/")
+    assert answer.status_code == 200
+    return answer.text
+
+
+def test_each_component_stands_in_the_gallery(page: str) -> None:
+    assert len(COMPONENTS) > 15
+    assert [name for name in COMPONENTS if f"components/{name}" not in page] == []
+
+
+def test_each_drawing_stands_in_the_gallery_with_its_words(page: str) -> None:
+    assert [name for name in DRAWINGS if f"drawing/{name}.py" not in page] == []
+    assert page.count("<summary>In words</summary>") + page.count("<summary>As a table</summary>") >= len(DRAWINGS)
+
+
+def test_each_state_icon_and_token_is_shown(page: str) -> None:
+    names = re.findall(r"^\s+(--[a-z0-9-]+):", tokens.sheet(), flags=re.MULTILINE)
+    # Shadows and the veil behind dialogs are neither a colour to read on nor a size.
+    unshown = {name for name in names if f"<code>{name}</code>" not in page}
+    assert unshown <= {"--shadow", "--shadow-high", "--backdrop"}
+    assert all(f"<span>{state}</span>" in page for state in State)
+    assert all(f"<span>{name}</span>" in page for name in STROKED)
+
+
+def test_what_would_act_on_rows_does_nothing_here(page: str) -> None:
+    posting = [form for form in re.findall(r'<form[^>]*method="post"[^>]*>', page) if 'class="switch"' not in form]
+    outside = re.sub(r"<fieldset[^>]*disabled>.*?</fieldset>", "", page, flags=re.DOTALL)
+    left = [form for form in posting if form in outside]
+    assert len(left) == 1
+    assert "sign-out" in left[0]
+
+
+@pytest.mark.parametrize("colour", tokens.colours(), ids=lambda colour: colour.name)
+def test_a_colour_can_be_read_on_its_grounds_in_both_themes(colour: tokens.Colour) -> None:
+    assert colour.is_enough, f"{colour.name}: {colour.contrast} on {colour.on}"
+
+
+@pytest.mark.parametrize(("one", "other", "told"), [("#000000", "#ffffff", 21), ("#777777", "#ffffff", 4.48)])
+def test_contrast_is_that_of_wcag(one: str, other: str, told: float) -> None:
+    assert tokens.ratio(one, other) == pytest.approx(told, abs=0.01)
+    assert tokens.ratio(other, one) == tokens.ratio(one, other)
+
+
+def test_compact_is_told_beside_comfortable() -> None:
+    compact = {token.name: token.compact for token in tokens.sizes() if token.compact}
+    assert compact["s4"] == "0.75rem"
+    assert "s1" not in compact

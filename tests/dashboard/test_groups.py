@@ -1,0 +1,173 @@
+"""The pages of findings: the list, one group in whole, and muting it."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.template import Context
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.templatetags.groups import group_link
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.reviewing import Decision
+from tests.diagnostics.groups.support import found, group
+from tests.diagnostics.support import RUI
+from tests.handoffs.support import held, judged
+
+pytestmark = pytest.mark.django_db
+
+LIST = "/t/acme/groups/"
+SignIn = Callable[[Person], Client]
+
+
+@pytest.fixture
+def browser(sign_in: SignIn, reviewer: Person) -> Client:
+    return sign_in(reviewer)
+
+
+def lines(page: str) -> list[str]:
+    """The codes of the groups listed, in their order."""
+    return re.findall(r'class="group-title">.*?title="([a-z_.]+)', page, re.DOTALL)
+
+
+def test_the_list_says_what_where_how_often_and_what_waits(browser: Client, tenant: Tenant) -> None:
+    found(tenant, 2)
+    one = group(tenant)
+    page = browser.get(LIST).text
+    assert "Circular chain" in page
+    assert "target_agent_id" in page
+    assert "new" in page
+    assert f'href="/t/acme/review/?group={one.pk}">2' in page
+    assert "Handoffs a day, last 14 days: " + "0, " * 13 + "2." in page
+
+
+def test_no_findings_are_said_to_be_none(browser: Client) -> None:
+    assert "No findings" in browser.get(LIST).text
+
+
+@pytest.mark.parametrize("query", ["status=closed", "sort=oldest", "code=%00", "agent=" + "x" * 201, "cursor=x"])
+def test_a_filter_that_cannot_be_read_is_told(browser: Client, query: str) -> None:
+    answer = browser.get(f"{LIST}?{query}")
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+
+
+def test_an_address_that_is_shared_has_no_empty_fields(browser: Client) -> None:
+    answer = browser.get(f"{LIST}?sort=most&code=&agent=critic")
+    assert (answer.status_code, answer["Location"]) == (302, f"{LIST}?sort=most&agent=critic")
+
+
+def test_htmx_is_answered_the_results_alone(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    answer = browser.get(f"{LIST}?code=chain.circular&sort=", headers={"HX-Request": "true", "HX-Target": "results"})
+    assert "<html" not in answer.text
+    assert answer["HX-Push-Url"] == f"{LIST}?code=chain.circular"
+
+
+def test_a_group_says_what_it_is_and_what_would_make_it_pass(browser: Client, tenant: Tenant) -> None:
+    (handoff,) = found(tenant)
+    page = browser.get(f"{LIST}{group(tenant).pk}/").text
+    assert "/t/acme/diagnostics/codes/chain.circular/" in page
+    assert f"/t/acme/handoffs/{handoff.pk}/" in page
+    assert "What would make it pass" in page
+    assert "handoff_reason" in page
+    assert "Nobody has decided" in page
+
+
+def test_a_group_says_what_people_decided(browser: Client, tenant: Tenant) -> None:
+    first, _ = found(tenant, 2)
+    about = {"tenant": tenant, "actor": RUI, "seen_version": None}
+    reviewing.decide(reference=str(first.pk), decision=Decision.APPROVE, note="It is meant to.", **about)
+    page = browser.get(f"{LIST}{group(tenant).pk}/").text
+    assert "It is meant to." in page
+    assert "1 approved, 1 rejected" in page
+
+
+def test_the_newest_handoffs_unfold_without_leaving_the_list(browser: Client, tenant: Tenant) -> None:
+    handoffs = found(tenant, 4)
+    address = f"{LIST}{group(tenant).pk}/newest/"
+    part = browser.get(address, headers={"HX-Request": "true"}).text
+    assert [str(one.pk) in part for one in handoffs] == [False, True, True, True]
+    assert browser.get(address)["Location"] == f"{LIST}{group(tenant).pk}/#newest"
+
+
+def test_a_reviewer_mutes_a_group_and_takes_it_back(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    address = f"{LIST}{group(tenant).pk}/"
+    answer = browser.post(f"{address}mute/", {"until": "10", "note": "Known; mended on Monday."}, follow=True)
+    assert "muted until 11 handoffs have it" in answer.text
+    assert "Known; mended on Monday." in answer.text
+    assert lines(browser.get(LIST).text) == []
+    assert lines(browser.get(f"{LIST}?status=muted").text) == ["chain.circular"]
+    answer = browser.post(f"{address}unmute/", follow=True)
+    assert "not muted any more" in answer.text
+    assert lines(browser.get(LIST).text) == ["chain.circular"]
+
+
+def test_without_a_note_nothing_is_muted_and_the_page_says_so(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    answer = browser.post(f"{LIST}{group(tenant).pk}/mute/", {"until": "double", "note": " "})
+    assert answer.status_code == 400
+    assert "Write a note" in answer.text
+    assert '<option value="double" selected>' in answer.text
+    assert group(tenant).muted_at is None
+
+
+def test_one_that_came_back_stands_first_until_somebody_has_seen_it(browser: Client, tenant: Tenant) -> None:
+    found(tenant)
+    judged(tenant, held())
+    attributing.run()
+    long_chain = FindingGroup.objects.order_by("-last_seen", "-id")[0].code
+    assert lines(browser.get(LIST).text)[0] == long_chain
+    FindingGroup.objects.filter(code="chain.circular").update(regressed_at=timezone.now())
+    page = browser.get(LIST).text
+    assert lines(page)[0] == "chain.circular"
+    assert "regressed" in page
+    browser.post(f"{LIST}{group(tenant).pk}/acknowledge/")
+    assert lines(browser.get(LIST).text)[0] == long_chain
+
+
+def test_a_viewer_sees_no_form(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    found(tenant)
+    page = sign_in(viewer).get(f"{LIST}{group(tenant).pk}/").text
+    assert "Mute until" not in page
+    assert 'name="until"' not in page
+
+
+@pytest.mark.parametrize("pk", ["0", "99", "9" * 30])
+def test_a_group_that_is_not_there_is_not_found(browser: Client, pk: str) -> None:
+    assert browser.get(f"{LIST}{pk}/").status_code == 404
+
+
+def test_a_name_that_hides_the_page_is_made_visible(browser: Client, tenant: Tenant) -> None:
+    found(tenant, 1, source_agent_id="<b>x</b>\u202e", call_chain=["planner", "<b>x</b>\u202e"])
+    for address in (LIST, f"{LIST}{group(tenant).pk}/"):
+        page = browser.get(address, headers={"HX-Request": "true", "HX-Target": "results"}).text
+        assert "<b>x" not in page
+        assert "\u202e" not in page
+
+
+def test_a_group_whose_handoffs_were_judged_otherwise_is_still_a_page(browser: Client, tenant: Tenant) -> None:
+    empty = FindingGroup.objects.create(
+        tenant=tenant,
+        code="old.code",
+        key="k",
+        first_seen=timezone.now(),
+        last_seen=timezone.now() - timedelta(days=40),
+    )
+    assert "No handoff has it any more" in browser.get(f"{LIST}{empty.pk}/").text
+    assert "old.code" not in browser.get(f"{LIST}?status=all").text
+
+
+def test_a_finding_leads_to_its_group(tenant: Tenant, django_assert_num_queries: Callable[[int], object]) -> None:
+    (handoff,) = found(tenant)
+    with django_assert_num_queries(1):  # type: ignore[attr-defined]
+        linked = group_link(Context({"who": None}), handoff, "chain.circular", "target_agent_id")
+        other = group_link(Context({"who": None}), handoff, "chain.circular", "elsewhere")
+    assert linked["group"] == group(tenant)
+    assert other["group"] is None

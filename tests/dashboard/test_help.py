@@ -1,0 +1,158 @@
+"""Help: codes, guides, the API's reference, and the search over them."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from django.test import Client
+from django.urls import Resolver404, resolve, reverse
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.cli import command
+from handoffaudit.dashboard.help import guides, reference
+from handoffaudit.problem_types import PROBLEM_TYPES, type_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+
+SignIn = Callable[[Person], Client]
+DOCS = Path(__file__).parents[2] / "docs"
+HELP = "/t/acme/help/"
+GUIDES = [guide.name for guide in guides.GUIDES]
+
+
+@pytest.fixture
+def client_of_viewer(sign_in: SignIn, viewer: Person) -> Client:
+    return sign_in(viewer)
+
+
+@pytest.mark.parametrize("code", [*CATALOGUE, *FAMILIES])
+def test_every_code_has_a_page_with_its_example(code: str, client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"/t/acme/diagnostics/codes/{code}/")
+    assert page.status_code == 200
+    assert page.context["explained"].code == code
+    before, after = page.context["sides"]
+    assert before.document
+    assert after.document
+    assert "Why it matters" in page.text
+
+
+def test_what_differs_is_marked_on_both_sides(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get("/t/acme/diagnostics/codes/structure.bad_enum/")
+    before, after = page.context["sides"]
+    assert [line.text for line in before.document if line.marked] == ['"problem_type": "implement"']
+    assert [line.text for line in after.document if line.marked] == ['"problem_type": "implementation"']
+
+
+def test_the_list_of_codes_leads_to_each(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{HELP}codes/")
+    for code in (*CATALOGUE, *FAMILIES):
+        assert f'href="/t/acme/diagnostics/codes/{code}/"' in page.text
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("circular reason", "Circular chain with a reason chain.circular_with_reason"),
+        ("batch", "POST /api/v1/handoffs/batch"),
+        ("Back up and upgrade", "Back up and upgrade (For operators)"),
+    ],
+)
+def test_a_search_finds_codes_calls_and_guides(query: str, first: str, client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(HELP, {"q": query})
+    assert page.context["found"][0].title == first
+    assert client_of_viewer.get(page.context["found"][0].href).status_code == 200
+
+
+def test_a_search_without_a_find_says_what_to_do(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(HELP, {"q": "zebra <b>"})
+    assert page.context["found"] == []
+    assert "Try fewer words" in page.text
+    assert "<b>" not in page.text.split("Nothing found", 1)[1][:60]
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_a_guide_is_its_file_rendered(name: str, client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{HELP}guide/{name}/")
+    assert page.status_code == 200
+    for section in guides.sections(name):
+        assert f'<h2 id="{section.anchor}">' in page.text
+        assert f'href="#{section.anchor}"' in page.text
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_links_of_a_guide_lead_somewhere(name: str, client_of_viewer: Client) -> None:
+    text = str(guides.rendered(name, Tenant(slug="acme")))
+    inside = [href for href in re.findall(r'href="([^"]+)"', text) if href.startswith("/")]
+    assert inside
+    for href in inside:
+        try:
+            resolve(href.partition("#")[0])
+        except Resolver404:
+            pytest.fail(f"{href} leads nowhere")
+
+
+def test_a_page_named_in_bold_is_a_link_to_it(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{HELP}guide/reviewer/")
+    assert '<a href="/t/acme/review/">Review</a>' in page.text
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_commands_named_in_a_guide_exist(name: str) -> None:
+    for line in re.findall(r"handoffaudit ((?:[a-z-]+ ?)+(?:--[a-z]+)?)", _code_of(name)):
+        words = line.split()
+        one: click.Command = command
+        while isinstance(one, click.Group) and words and not words[0].startswith("--"):
+            found = one.get_command(click.Context(one), words.pop(0))
+            assert found is not None, line
+            one = found
+        options = {option for parameter in one.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_addresses_named_in_a_guide_exist(name: str) -> None:
+    paths = {call.path for call in reference.operations()}
+    named = re.findall(r"/api/v1/[a-z-]+", (DOCS / f"guide-{name}.md").read_text())
+    assert {path for path in named if path not in paths} == set()
+
+
+def test_the_reference_has_every_call_and_what_it_takes(client_of_viewer: Client) -> None:
+    index = client_of_viewer.get(f"{HELP}api/")
+    for call in reference.operations():
+        address = reverse("dashboard:help_call", args=["acme", call.name])
+        assert f'href="{address}"' in index.text
+        page = client_of_viewer.get(address)
+        assert page.status_code == 200
+        assert call.path in page.text
+        assert {field.name for field in call.parameters} <= set(re.findall(r"<code>([^<]+)</code>", page.text))
+        for answer in call.answers:
+            assert f'id="answer-{answer.status}"' in page.text
+    names = [call.name for call in reference.operations()]
+    assert len(names) == len(set(names))
+
+
+def test_what_is_not_there_is_not_found(client_of_viewer: Client) -> None:
+    assert client_of_viewer.get(f"{HELP}guide/nobody/").status_code == 404
+    assert client_of_viewer.get(f"{HELP}api/no_call/").status_code == 404
+
+
+def _code_of(name: str) -> str:
+    text = (DOCS / f"guide-{name}.md").read_text()
+    blocks = re.findall(r"^(?: {4}| {6})(?! )(.*)$", text, re.MULTILINE)
+    return "\n".join([*blocks, *re.findall(r"`([^`]+)`", text)])
+
+
+def test_a_call_of_the_reference_names_the_readers_tenant(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{HELP}api/submit_handoff/")
+    assert '"tenant_id": "acme"' in page.context["curl"]
+    assert "<code>handoff_id</code>" in page.text
+
+
+def test_the_type_of_a_problem_leads_to_its_place_in_the_help(client_of_viewer: Client) -> None:
+    page = client_of_viewer.get(f"{HELP}problems/")
+    for one in PROBLEM_TYPES.values():
+        assert f'id="{one.name}"' in page.text
+        assert client_of_viewer.get(type_of(one.title))["Location"] == f"{HELP}problems/#{one.name}"
+    assert client_of_viewer.get("/help/problems/no-such/").status_code == 404
+    assert type_of("Method Not Allowed") == "about:blank"

@@ -1,0 +1,271 @@
+"""Undone, reopened, passed on, decided by two; the views of the queue; and what a page hears while it is open."""
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
+from handoffaudit.policy import kinds
+from handoffaudit.validation.config import TypePolicy
+
+SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
+LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
+TOLD = {"HX-Request": "true", "HX-Target": "told"}
+
+
+def client_of(person: Person) -> Client:
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def do(client: Client, handoff: Handoff, what: str, **given: Any) -> Any:
+    version = Handoff.objects.get(pk=handoff.pk).version
+    headers = given.pop("headers", {})
+    address = f"/t/acme/handoffs/{handoff.pk}/{what}/"
+    return client.post(address, {"version": version, "note": ""} | given, headers=headers)
+
+
+def state_of(handoff: Handoff) -> str:
+    return Handoff.objects.get(pk=handoff.pk).state
+
+
+def rows(client: Client, query: str = "") -> list[Handoff]:
+    return [row.handoff for row in client.get(f"/t/acme/review/{query}").context["queue"].rows]
+
+
+@pytest.fixture
+def four_eyes(tenant: Tenant) -> None:
+    row = TypePolicy("message", four_eyes=True)
+    kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
+
+
+def test_a_decision_is_undone_from_the_page_that_followed_it(
+    sign_in: SignIn, reviewer: Person, held: Handoff, submit: Submit
+) -> None:
+    submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    after = do(client, held, "decide", decision="approve")
+    page = client.get(after["Location"], follow=True)
+    assert f'action="/t/acme/handoffs/{held.pk}/undo/"' in page.text
+    back = do(client, held, "undo")
+    assert back["Location"] == f"/t/acme/review/{held.pk}/?done={held.pk}"
+    assert state_of(held) == "held"
+
+
+def test_undo_is_offered_to_nobody_else_and_not_for_long(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    do(client, held, "decide", decision="approve")
+    query = f"?done={held.pk}"
+    assert client.get(f"/t/acme/review/{query}").context["told"].may_undo
+    assert not client_of(colleague).get(f"/t/acme/review/{query}").context["told"].may_undo
+    Event.objects.filter(handoff=held.pk).update(at=timezone.now() - timedelta(minutes=11))
+    assert not client.get(f"/t/acme/review/{query}").context["told"].may_undo
+    assert do(client, held, "undo").status_code == 400
+    assert state_of(held) == "approved"
+
+
+def test_the_script_is_told_in_a_line_with_the_figures_and_a_way_to_undo(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    answer = do(sign_in(reviewer), held, "decide", decision="approve", headers=TOLD)
+    assert answer.status_code == 200
+    assert re.findall(r'^<\w+ [^>]*?\bid="(\w+)"', answer.text, re.MULTILINE) == ["told", "progress"]
+    assert "approved." in answer.text
+    assert f'data-undo="{held.pk}"' in answer.text
+    assert re.search(r"<b[^>]*>1</b> decided today", answer.text)
+
+
+def test_the_script_is_told_why_nothing_was_decided(
+    sign_in: SignIn, reviewer: Person, colleague: Person, circular: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    refused = do(client, circular, "decide", decision="approve", headers=TOLD)
+    assert (refused.status_code, 'role="alert"' in refused.text) == (400, True)
+    do(client_of(colleague), circular, "decide", decision="decline")
+    stale = client.post(
+        f"/t/acme/handoffs/{circular.pk}/decide/",
+        {"version": circular.version, "decision": "decline"},
+        headers=TOLD,
+    )
+    assert stale.status_code == 409
+    assert "colleague made it declined" in stale.text
+    assert "<html" not in stale.text
+
+
+def test_reopening_needs_a_note_and_keeps_what_was_typed(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client = sign_in(reviewer)
+    do(client, held, "decide", decision="decline")
+    assert do(client, held, "reopen", note=" ").status_code == 400
+    assert state_of(held) == "declined"
+    page = do(client, held, "reopen", note="n" * 5001)
+    assert "n" * 5001 in page.text
+    assert do(client, held, "reopen", note="The planner was right.").status_code == 302
+    assert state_of(held) == "held"
+
+
+def test_passed_on_it_leaves_the_queue_and_stands_in_the_views_of_those_it_concerns(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client, other = sign_in(reviewer), client_of(colleague)
+    assert do(client, held, "pass-on", to="colleague").status_code == 400
+    assert do(client, held, "pass-on", to="colleague", note="You know the planner.").status_code == 302
+    assert state_of(held) == "held"
+    assert (rows(client), rows(client, "?view=mine"), rows(client, "?view=passed_on")) == ([], [], [held])
+    assert rows(other, "?view=mine") == [held]
+    assert "You know the planner." in other.get(f"/t/acme/review/{held.pk}/").text
+    do(other, held, "take-back")
+    assert rows(client) == [held]
+
+
+def test_it_is_passed_on_to_nobody_who_may_not_decide(
+    sign_in: SignIn, reviewer: Person, viewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    assert do(client, held, "pass-on", to=viewer.get_username(), note="Please.").status_code == 400
+    assert do(client, held, "pass-on", to="a stranger", note="Please.").status_code == 400
+    assert rows(client) == [held]
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_where_two_decide_the_second_sees_what_the_first_proposes(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client, other = sign_in(reviewer), client_of(colleague)
+    assert "This type needs two people" in client.get(f"/t/acme/review/{held.pk}/").text
+    after = do(client, held, "decide", decision="approve", note="I know this chain.")
+    assert client.get(after["Location"], follow=True).context["told"].text.startswith("approval proposed")
+    assert state_of(held) == "held"
+    assert (rows(client, "?view=second"), rows(other, "?view=second")) == ([], [held])
+    page = other.get(f"/t/acme/review/{held.pk}/")
+    assert "<b>reviewer</b> proposes to <b>approve</b> it: “I know this chain.”" in page.text
+    do(other, held, "decide", decision="approve")
+    assert state_of(held) == "approved"
+
+
+def test_what_a_key_of_the_same_name_proposed_is_not_told_as_ones_own(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, held: Handoff
+) -> None:
+    row = TypePolicy("message", four_eyes=True)
+    kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
+    reviewing.decide(
+        tenant=tenant,
+        reference=str(held.pk),
+        decision=reviewing.Decision.APPROVE,
+        note="",
+        actor=Actor.key(reviewer.username),
+        seen_version=None,
+    )
+    client = sign_in(reviewer)
+    assert "data-own" not in client.get("/t/acme/review/").text
+    assert "if it is the same, takes effect" in client.get(f"/t/acme/review/{held.pk}/").text
+
+
+def test_names_that_turn_the_text_around_are_shown_as_signs_where_the_queue_is_narrowed(
+    sign_in: SignIn, reviewer: Person, submit: Submit
+) -> None:
+    name = "\u202eegassem"
+    submit(call_chain=LONG_CHAIN, handoff_type=name)
+    page = sign_in(reviewer).get(f"/t/acme/review/?type={name}")
+    (label,) = re.findall(f'<option value="{name}" selected>([^<]*)</option>', page.text)
+    assert name not in label
+
+
+def test_notes_of_past_decisions_alike_are_offered(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    past, now = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    do(client, past, "decide", decision="approve", note="Six agents are right here.")
+    page = client.get(f"/t/acme/review/{now.pk}/")
+    assert [one.note for one in page.context["similar"]] == ["Six agents are right here."]
+    assert 'data-take="Six agents are right here."' in page.text
+
+
+def test_the_queue_is_narrowed_by_type_agent_code_age_and_group(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    wanted = submit(source_agent_id="seeker", call_chain=["writer", "seeker"], handoff_type="acquittal")
+    submit(call_chain=LONG_CHAIN)
+    client = sign_in(viewer)
+    for query in ("?type=acquittal", "?source=seeker", "?code=chain.circular"):
+        assert rows(client, query) == [wanted], query
+    assert rows(client, "?age=1h") == []
+    now = timezone.now()
+    group = FindingGroup.objects.create(tenant=tenant, code="x", key="k" * 64, first_seen=now, last_seen=now)
+    GroupedHandoff.objects.create(tenant=tenant, group=group, handoff=wanted.pk, decisive=True)
+    assert rows(client, f"?group={group.pk}") == [wanted]
+    place = client.get("/t/acme/review/?view=second&type=acquittal&age=1d&cursor=held").context["place"]
+    assert place.chips == [
+        ("Type", "acquittal", "?view=second&age=1d"),
+        ("Waiting", "over a day", "?view=second&type=acquittal"),
+    ]
+
+
+@pytest.mark.parametrize("query", ["view=old", "age=2y", "group=x", "type=" + "t" * 201])
+def test_what_it_cannot_be_narrowed_by_is_told(sign_in: SignIn, viewer: Person, query: str) -> None:
+    page = sign_in(viewer).get(f"/t/acme/review/?{query}")
+    assert page.status_code == 400
+    assert f"<b>{query.partition('=')[0]}</b>" in page.text
+
+
+def test_the_kept_address_has_no_empty_fields(sign_in: SignIn, viewer: Person) -> None:
+    answer = sign_in(viewer).get("/t/acme/review/?q=&type=message&code=&age=")
+    assert answer["Location"] == "/t/acme/review/?type=message"
+
+
+def test_fetched_ahead_it_is_held_only_when_it_is_opened(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    client.get(f"/t/acme/review/{held.pk}/?ahead=1", headers={"HX-Request": "true", "HX-Target": "item"})
+    assert not ReviewHold.objects.exists()
+    address = f"/t/acme/review/{held.pk}/hold/"
+    assert client.post(address, {"version": held.version}).status_code == 204
+    assert ReviewHold.objects.get().person == reviewer
+    assert "<b>reviewer</b> has this open" in client_of(colleague).post(address, {"version": held.version}).text
+    assert client.post(address, {"version": held.version - 1}).status_code == 409
+
+
+def test_an_open_page_hears_who_opened_what_and_nothing_while_nothing_changes(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    seen = client.get("/t/acme/review/").context["queue"].held
+    assert client.get(f"/t/acme/review/live/?held={seen}").status_code == 204
+    client_of(colleague).get(f"/t/acme/review/{held.pk}/")
+    heard = client.get(f"/t/acme/review/live/?held={seen}")
+    assert heard.status_code == 200
+    assert "colleague" in heard.text
+    (later,) = re.findall(r'data-live-seen="held=(\w+)"', heard.text)
+    assert client.get(f"/t/acme/review/live/?held={later}").status_code == 204
+    do(client_of(colleague), held, "decide", decision="decline")
+    assert str(held.pk) not in client.get(f"/t/acme/review/live/?held={later}").text
+
+
+def test_a_decided_one_is_opened_again_on_its_own_page(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client = sign_in(reviewer)
+    do(client, held, "decide", decision="decline")
+    page = client.get(f"/t/acme/handoffs/{held.pk}/")
+    assert f'action="/t/acme/handoffs/{held.pk}/reopen/"' in page.text
+    answer = do(client, held, "reopen", note="Look again.", next="handoff")
+    assert answer["Location"] == f"/t/acme/handoffs/{held.pk}/"
+    assert "held again" in client.get(answer["Location"]).text
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_what_one_has_proposed_does_not_come_first_again(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    do(client, first, "decide", decision="approve")
+    assert client.get("/t/acme/review/next/")["Location"] == f"/t/acme/review/{second.pk}/"

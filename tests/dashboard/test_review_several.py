@@ -1,0 +1,203 @@
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.reviewing import bulk, place
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.policy import kinds
+from handoffaudit.validation.config import TypePolicy
+
+SignIn = Callable[[Person], Client]
+Submit = Callable[..., Handoff]
+LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
+RUN = "/t/acme/review/several/run/"
+
+
+def chosen(*handoffs: Handoff) -> list[str]:
+    return [f"{handoff.pk}:{handoff.version}" for handoff in handoffs]
+
+
+def states_of(*handoffs: Handoff) -> list[str]:
+    return [Handoff.objects.get(pk=handoff.pk).state for handoff in handoffs]
+
+
+def hidden(page: Any, address: str) -> dict[str, list[str]]:
+    """What a browser without JavaScript sends of a form."""
+    form = re.search(rf'<form[^>]*action="{address}".*?</form>', page.text, re.DOTALL)
+    assert form, f"no form leads to {address}"
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0]):
+        fields.setdefault(name, []).append(value.replace("&quot;", '"'))
+    fields.pop("csrfmiddlewaretoken", None)
+    return fields
+
+
+def test_what_will_happen_is_said_before_and_nothing_happens_yet(
+    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+) -> None:
+    held, alone = submit(call_chain=LONG_CHAIN), submit(target_agent_id="planner")
+    page = sign_in(reviewer).post(
+        "/t/acme/review/several/", {"select": chosen(held, circular, alone), "decision": "approve"}
+    )
+    told = page.context["forecast"]
+    assert (told.number, told.held, told.rejected, told.unapprovable) == (3, 1, 2, 1)
+    assert "Approve 2</button>" in page.text
+    assert "Decline all 3</button>" in page.text
+    assert states_of(held, circular, alone) == ["held", "rejected", "rejected"]
+
+
+def test_those_selected_are_decided_and_the_refused_are_told_with_the_reason(
+    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+) -> None:
+    held = [submit(call_chain=LONG_CHAIN) for _ in range(3)]
+    client = sign_in(reviewer)
+    page = client.post("/t/acme/review/several/", {"select": chosen(*held, circular), "decision": "approve"})
+    done = client.post(RUN, hidden(page, RUN) | {"decision": "approve", "note": ""})
+    told = done.context["told"]
+    assert (told.effective, told.number) == (3, 4)
+    assert [(one.number, one.references) for one in told.refused] == [(1, [str(circular.pk)])]
+    assert "Say in the note why you approve what was rejected." in done.text
+    assert states_of(*held, circular) == ["approved", "approved", "approved", "rejected"]
+
+
+def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    page = client.post("/t/acme/review/several/", {"select": chosen(first, second), "decision": "approve"})
+    reviewing.decide(
+        tenant=tenant,
+        reference=str(first.pk),
+        decision=Decision.DECLINE,
+        note="",
+        actor=Actor.key("another"),
+        seen_version=None,
+    )
+    done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
+    assert done.context["told"].effective == 1
+    assert "nothing was overwritten" in done.text
+    assert states_of(first, second) == ["declined", "approved"]
+
+
+def test_all_that_match_are_decided_and_nothing_else(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    wanted = [submit(call_chain=LONG_CHAIN, handoff_type="wanted") for _ in range(3)]
+    other = submit(call_chain=LONG_CHAIN, handoff_type="other")
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/?type=wanted")
+    assert "Decline all 3</button>" in page.text
+    later = submit(call_chain=LONG_CHAIN, handoff_type="wanted")
+    done = client.post(RUN, hidden(page, RUN) | {"decision": "decline"})
+    assert done.context["told"].effective == 3
+    assert states_of(*wanted) == ["declined"] * 3
+    assert states_of(other, later) == ["held", "held"]
+
+
+def test_what_grows_old_enough_after_it_was_shown_is_not_decided(
+    sign_in: SignIn, reviewer: Person, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    asked_at = timezone.now()
+    sent = {"age": "1h", "seen_at": asked_at.isoformat(), "number": "1", "decision": "decline"}
+    monkeypatch.setattr(place.timezone, "now", lambda: asked_at + timedelta(hours=2))
+    done = client.post(RUN, sent)
+    assert done.context["told"].visited == 0
+    assert states_of(held) == ["held"]
+
+
+def test_the_search_narrows_what_all_means(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    wanted = submit(call_chain=LONG_CHAIN, handoff_type="wanted")
+    other = submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/?q=wanted")
+    client.post(RUN, hidden(page, RUN) | {"decision": "decline"})
+    assert states_of(wanted, other) == ["declined", "held"]
+
+
+def test_many_are_decided_in_parts_and_told_as_a_whole(
+    sign_in: SignIn, reviewer: Person, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = [submit(call_chain=LONG_CHAIN) for _ in range(3)]
+    whole = reviewing.decide_matching
+    monkeypatch.setattr(bulk.reviewing, "decide_matching", lambda **given: whole(**given, most=2))
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/")
+    first = client.post(RUN, hidden(page, RUN) | {"decision": "decline", "note": "All of them."})
+    assert (first.context["told"].visited, first.context["told"].number) == (2, 3)
+    assert "2 of 3" in first.text
+    last = client.post(RUN, hidden(first, RUN))
+    assert (last.context["told"].effective, last.context["next"]) == (3, None)
+    assert states_of(*made) == ["declined"] * 3
+
+
+def test_a_batch_is_taken_back_at_once(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    made = [submit(call_chain=LONG_CHAIN) for _ in range(2)]
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/")
+    done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
+    undo = "/t/acme/review/several/undo/"
+    back = client.post(undo, hidden(done, undo))
+    assert "2 wait again" in back.text
+    assert states_of(*made) == ["held", "held"]
+
+
+def test_where_two_people_are_needed_several_are_proposed(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    row = TypePolicy("message", four_eyes=True)
+    kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
+    held = submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/")
+    assert page.context["forecast"].four_eyes == 1
+    done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
+    assert (done.context["told"].effective, done.context["told"].proposed) == (0, 1)
+    assert "1 wait for a second person" in done.text
+    assert states_of(held) == ["held"]
+
+
+@pytest.mark.parametrize("sent", [{}, {"select": ["x:y"]}, {"select": ["x:1"]}])
+def test_an_empty_choice_is_told(sign_in: SignIn, reviewer: Person, held: Handoff, sent: dict[str, Any]) -> None:
+    page = sign_in(reviewer).post("/t/acme/review/several/", sent | {"decision": "approve"})
+    assert page.status_code == 400
+    assert "None is chosen" in page.text
+
+
+def test_too_many_selected_are_told_and_none_is_decided(
+    sign_in: SignIn, reviewer: Person, held: Handoff, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MOST_SELECTED", 1)
+    page = sign_in(reviewer).post("/t/acme/review/several/", {"select": chosen(held, held), "decision": "approve"})
+    assert "More than 1 are chosen" in page.text
+    assert "confirm-note" not in page.text
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"seen_at": "yesterday"},
+        {"seen_at": "2026-02-30T00:00:00+00:00"},
+        {"seen_at": "0001-01-01T00:00:00+14:00", "age": "7d"},
+        {"select": "x:1", "told": "{"},
+        {"select": "x:1", "told": '{"refused": 1}'},
+        {"select": "x:1", "told": "[]"},
+        {"select": "x:1", "told": '{"number": 1, "effective": "x", "proposed": 0, "refused": [], "undoable": []}'},
+        {"select": "x:1", "told": '{"number": 1, "effective": 0, "proposed": 0, "refused": [], "undoable": 1}'},
+    ],
+)
+def test_a_form_that_cannot_be_read_decides_nothing(
+    sign_in: SignIn, reviewer: Person, held: Handoff, sent: dict[str, str]
+) -> None:
+    page = sign_in(reviewer).post(RUN, sent | {"decision": "decline"})
+    assert page.status_code == 400
+    assert states_of(held) == ["held"]

@@ -1,0 +1,154 @@
+"""A row's mode is switched in place, with what that would do beside the switch."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils.html import strip_tags
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.validation.config import Mode
+
+PAGE = "/t/acme/strictness/"
+HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
+
+
+@pytest.fixture
+def as_admin(admin: Person, tenant: Tenant) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+def put(tenant: Tenant, handoff_type: str, **changed: Any) -> int:
+    now = strictness.current(tenant)
+    row = now.row(handoff_type) or now.row("*")
+    assert row is not None
+    row = dataclasses.replace(row, handoff_type=handoff_type, **changed)
+    return strictness.upsert_row(tenant=tenant, base_version=now.version, row=row, actor="bob").version
+
+
+def mode(tenant: Tenant, handoff_type: str) -> Mode:
+    row = strictness.current(tenant).row(handoff_type)
+    assert row is not None
+    return row.mode
+
+
+def words(text: str) -> str:
+    return re.sub(r"\s+", " ", strip_tags(text))
+
+
+@pytest.fixture
+def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
+    """Of three messages two would be stopped; the version of the table."""
+    version = put(tenant, "message", mode=Mode.SHADOW)
+    submit()
+    submit(target_agent_id="planner")
+    submit(call_chain=["a", "b", "c", "d", "e", "planner"])
+    return version
+
+
+def test_a_row_in_shadow_tells_how_many_it_would_stop_and_links_to_them(
+    as_admin: Client, tenant: Tenant, in_shadow: int
+) -> None:
+    page = as_admin.get(PAGE).text
+    assert "would stop 2 of 3 (66.7 %)" in words(page)
+    (address,) = set(re.findall(r'href="([^"]*flag=shadowed[^"]*)"', page))
+    listed = as_admin.get(address.replace("&amp;", "&")).text
+    assert len(set(re.findall(r"/t/acme/handoffs/[0-9a-f-]{36}/", listed))) == 2
+
+
+def test_a_row_in_force_tells_how_many_it_stopped(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    put(tenant, "message")
+    submit()
+    submit(target_agent_id="planner")
+    page = as_admin.get(PAGE).text
+    assert "stopped 1 of 2 (50.0 %)" in words(page)
+    assert "would stop" not in words(page).partition("What the columns mean")[0]
+
+
+@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+def test_the_switch_says_what_would_be_stopped_and_why_before_it_is_made(
+    as_admin: Client, tenant: Tenant, in_shadow: int, headers: dict[str, str]
+) -> None:
+    asked = as_admin.get(PAGE, {"switch": "message"}, headers=headers).text
+    for told in (
+        "Enforce message?",
+        "2 of 3 (66.7 %) passed only in shadow: 1 would have been rejected, 1 held for a person.",
+        "planner 2",
+    ):
+        assert told in words(asked)
+    assert "code=chain.needs_approval" in asked
+    sent = {"row": "message", "to": "enforce", "base_version": in_shadow, "note": "a week was enough"}
+    done = as_admin.post(f"{PAGE}switch/", sent, headers=headers)
+    assert done.status_code == (200 if headers else 302)
+    after = done.text if headers else as_admin.get(done.url).text
+    assert "message is enforced from now on." in words(after)
+    now = strictness.current(tenant)
+    assert (now.version, now.changed_by, now.note) == (in_shadow + 1, "admin", "a week was enough")
+    assert mode(tenant, "message") is Mode.ENFORCE
+
+
+def test_only_the_mode_of_that_row_is_changed(as_admin: Client, tenant: Tenant) -> None:
+    version = put(tenant, "message", token_budget=777)
+    before = strictness.current(tenant).rows
+    as_admin.post(f"{PAGE}switch/", {"row": "message", "to": "shadow", "base_version": version})
+    (change,) = strictness.difference(before, strictness.current(tenant).rows)
+    assert (change.row, change.field, change.new) == ("message", "mode", "shadow")
+
+
+def test_a_switch_on_an_old_view_is_told_and_asked_again(as_admin: Client, tenant: Tenant) -> None:
+    version = put(tenant, "message", mode=Mode.SHADOW)
+    put(tenant, "message", mode=Mode.SHADOW, token_budget=5)
+    sent = {"row": "message", "to": "enforce", "base_version": version, "note": "kept"}
+    refused = as_admin.post(f"{PAGE}switch/", sent)
+    assert refused.status_code == 409
+    assert f"bob saved version {version + 1} meanwhile" in refused.text
+    assert 'value="kept"' in refused.text
+    assert f'name="base_version" value="{version + 1}"' in refused.text
+    assert mode(tenant, "message") is Mode.SHADOW
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"), [({"row": "nobody", "to": "enforce"}, 409), ({"row": "deal_data", "to": "off"}, 400)]
+)
+def test_what_cannot_be_switched_is_refused(
+    as_admin: Client, tenant: Tenant, sent: dict[str, str], status: int
+) -> None:
+    assert as_admin.post(f"{PAGE}switch/", sent | {"base_version": "0"}).status_code == status
+    assert strictness.current(tenant).version == 0
+
+
+def test_viewers_see_the_figures_and_no_switch(tenant: Tenant, viewer: Person, in_shadow: int) -> None:
+    client = Client()
+    client.force_login(viewer)
+    page = client.get(PAGE, {"switch": "message"}).text.partition("<main")[2].partition("</main>")[0]
+    assert "would stop 2 of 3" in words(page)
+    assert "switch=" not in page
+    assert "Enforce message?" not in page
+    assert client.post(f"{PAGE}switch/", {"row": "message", "to": "enforce"}).status_code == 403
+
+
+def test_a_row_can_be_linked_to(as_admin: Client, tenant: Tenant) -> None:
+    put(tenant, "odd type/1")
+    page = as_admin.get(PAGE).text
+    assert 'id="type-deal_data"' in page
+    assert 'id="type-odd%20type%2F1"' in page
+
+
+@pytest.mark.parametrize(("asked", "row"), [("deal_data", "deal_data"), ("unheard of", "%2A"), ("", "%2A")])
+def test_from_elsewhere_one_comes_to_the_row_that_a_type_follows(
+    tenant: Tenant, viewer: Person, asked: str, row: str
+) -> None:
+    client = Client()
+    client.force_login(viewer)
+    led = client.get(f"{PAGE}row/", {"type": asked})
+    assert (led.status_code, led.url) == (302, f"{PAGE}#type-{row}")
+    assert f'id="type-{row}"' in client.get(PAGE).text

@@ -1,0 +1,47 @@
+"""One visual language: colours, sizes of type and weights stand in tokens.css, and nowhere else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+CSS = Path(__file__).parents[2] / "static" / "css"
+TOKENS = CSS / "tokens.css"
+SHEETS = sorted(path for path in CSS.glob("*.css") if path != TOKENS)
+COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgba?|hsla?|oklch|oklab|lab|lch|light-dark)\(", re.IGNORECASE)
+NAMED = re.compile(r":\s*[^;]*\b(?:white|black|red|green|blue|gr[ae]y|orange|yellow)\b(?!-)", re.IGNORECASE)
+OF_TYPE = re.compile(r"(?:font-size|font-weight|font):[^;]*\d", re.IGNORECASE)
+
+
+def rules(path: Path) -> str:
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+
+
+def test_there_are_sheets() -> None:
+    assert len(SHEETS) > 10
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.name)
+def test_a_sheet_names_its_colours_sizes_and_weights_by_token(path: Path) -> None:
+    lines = rules(path).splitlines()
+    literal = [line.strip() for line in lines if COLOUR.search(line) or NAMED.search(line)]
+    of_type = [line.strip() for line in lines if OF_TYPE.search(line) and re.search(r"\d", _bare(line))]
+    assert literal == []
+    assert of_type == []
+
+
+def _bare(line: str) -> str:
+    """The line without its tokens and the line height beside a size."""
+    return re.sub(r"var\(--[a-z0-9-]+\)|/\s*[\d.]+", "", line)
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.name)
+def test_a_sheet_uses_only_tokens_that_there_are(path: Path) -> None:
+    known = set(re.findall(r"(--[a-z0-9-]+):", TOKENS.read_text() + rules(path)))
+    assert set(re.findall(r"var\((--[a-z0-9-]+)", rules(path))) <= known
+
+
+def test_each_token_is_used() -> None:
+    used = "".join(rules(path) for path in [TOKENS, *SHEETS])
+    names = re.findall(r"^\s+(--[a-z0-9-]+):", TOKENS.read_text(), flags=re.MULTILINE)
+    assert [name for name in dict.fromkeys(names) if f"var({name})" not in used] == []

@@ -1,0 +1,165 @@
+"""Traces as pages: the list, one in whole, and what is counted while it goes on."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.templatetags.trace import span
+from handoffaudit.dashboard.tracing.addresses import address_of
+from handoffaudit.handoffs.models import Handoff
+from tests.dashboard.log_lines import moment, take
+from tests.dashboard.log_lines import trace as log_line
+from tests.diagnostics.trace_support import handed, made_up
+
+SignIn = Callable[[Person], Client]
+LIST = "/t/acme/traces/"
+FRESH = {"HX-Request": "true", "X-Live": "1"}
+
+
+@pytest.fixture
+def browser(sign_in: SignIn, viewer: Person) -> Client:
+    return sign_in(viewer)
+
+
+def test_without_a_trace_the_list_says_what_one_is(browser: Client, tenant: Tenant) -> None:
+    page = browser.get(LIST)
+    assert page.status_code == 200
+    assert "No traces yet" in page.text
+    assert "trace_id" in page.text
+
+
+@pytest.mark.parametrize("trace", ["work/1", "a//b/", "émile & co?x#y%20", "new", "../x", "."])
+def test_the_list_leads_to_each_trace_whatever_its_id(trace: str, browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "writer", "It is done.", trace)
+    address = address_of("acme", trace)
+    assert address.replace("&", "&amp;") in browser.get(LIST).text
+    page = browser.get(address)
+    assert page.status_code == 200
+    assert "planner" in page.text
+
+
+def test_filters_are_kept_in_the_address_and_bad_ones_told(browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "writer", "It is done.")
+    assert "work/1" in browser.get(f"{LIST}?agent=planner").text
+    assert "No trace fits these filters" in browser.get(f"{LIST}?agent=nobody").text
+    tidied = browser.get(f"{LIST}?agent=&state=accepted&since=")
+    assert (tidied.status_code, tidied["Location"]) == (302, f"{LIST}?state=accepted")
+    assert browser.get(f"{LIST}?state=odd").status_code == 400
+    assert browser.get(f"{LIST}?cursor=odd").status_code == 400
+    part = browser.get(f"{LIST}?agent=planner", headers={"HX-Request": "true", "HX-Target": "results"})
+    assert "<html" not in part.text
+    assert part["HX-Push-Url"] == f"{LIST}?agent=planner"
+
+
+def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser: Client, tenant: Tenant) -> None:
+    handoffs = made_up(tenant)
+    page = browser.get(f"{LIST}work/1/")
+    assert "First ungrounded value at handoff 2, by solver: “999”, carried by 1 later handoff." in page.text
+    assert [one.value for one in page.context["origins"]] == ["999"]
+    (origin,) = page.context["origins"]
+    assert (origin.first.handoff, [one.handoff for one in origin.repeated]) == (handoffs[1], [handoffs[2]])
+    assert [(row.is_origin, row.carried) for row in page.context["rows"]] == [
+        (False, ()),
+        (True, ()),
+        (False, ("999",)),
+        (False, ()),
+    ]
+    assert [(one.traced.number, one.why) for one in page.context["suspects"]] == [
+        (2, "“999” came in here; a number or a date among them; carried on")
+    ]
+    for handoff in handoffs:
+        assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
+    assert 'class="lane-step is-origin"' in page.text
+
+
+def test_one_value_is_marked_at_a_time_or_all(browser: Client, tenant: Tenant) -> None:
+    made_up(tenant)
+    handed(tenant, "reader", "writer", "By Petrova, on the 7 May 2023.")
+    marked = browser.get(f"{LIST}work/1/?value=0").context["drawings"]["wide"].svg
+    assert marked.count("is-origin") == 1
+    both = browser.get(f"{LIST}work/1/?value=all").context["drawings"]["wide"].svg
+    assert both.count("is-origin") == 2
+    dates = browser.get(f"{LIST}work/1/?kind=grounding.date")
+    assert [one.codes for one in dates.context["origins"]] == [("grounding.date",)]
+    assert browser.get(f"{LIST}work/1/?value=99999&kind=odd&lanes=odd").status_code == 200
+
+
+def test_a_sound_trace_says_so(browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "writer", "The order 4711 costs 240 EUR.")
+    assert "Nothing was found wrong in this trace." in browser.get(f"{LIST}work/1/").text
+
+
+def test_a_sender_cannot_write_into_the_page(browser: Client, tenant: Tenant) -> None:
+    nasty = '<script>alert(1)</script>"\u202e'
+    handed(tenant, nasty, "writer", "It costs 999 EUR.", nasty)
+    page = browser.get(reverse("dashboard:trace", args=["acme", nasty]))
+    assert page.status_code == 200
+    assert "<script>alert" not in page.text
+    assert "\u202e" not in page.text
+
+
+def test_a_trace_that_is_not_there_is_not_found(browser: Client, tenant: Tenant) -> None:
+    assert browser.get(f"{LIST}nowhere/").status_code == 404
+
+
+def test_while_a_trace_goes_on_its_new_handoffs_are_counted(browser: Client, tenant: Tenant) -> None:
+    made_up(tenant)
+    page = browser.get(f"{LIST}work/1/")
+    address = page.context["live"]
+    assert f'data-live="{address}"' in page.text
+    assert browser.get(address, headers=FRESH).status_code == 204
+    handed(tenant, "reader", "planner", "Thanks.")
+    handed(tenant, "reader", "planner", "Thanks.", "work/2")
+    assert "1 new, show" in browser.get(address, headers=FRESH).text
+    assert browser.get(f"{LIST}work/1/?after=odd", headers=FRESH).status_code == 404
+
+
+def test_a_trace_that_has_ended_is_not_asked_for_again(browser: Client, tenant: Tenant) -> None:
+    made_up(tenant)
+    Handoff.objects.update(received_at=timezone.now() - timedelta(minutes=11))
+    assert "data-live=" not in browser.get(f"{LIST}work/1/").text
+    ended = browser.get(f"{LIST}work/1/?after={UUID(int=0)}", headers=FRESH)
+    assert ended.status_code == 410
+
+
+def test_the_middle_of_a_long_trace_is_opened_on_request(browser: Client, tenant: Tenant) -> None:
+    for number in range(32):
+        handed(tenant, "planner", f"agent-{number % 3}", f"Part {number}.")
+    folded = browser.get(f"{LIST}work/1/")
+    assert "lanes=full" in folded.text
+    assert folded.context["drawings"].keys() == {"wide", "narrow"}
+    whole = browser.get(f"{LIST}work/1/?lanes=full")
+    assert whole.context["drawings"]["wide"].svg.count('class="lane-step') == 32
+    assert "Fold the middle" in whole.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (None, "\u2013"),
+        (0.21, "0.2 s"),
+        (-3, "0.0 s"),
+        (250, "4 min 10 s"),
+        (11_100, "3 h 5 min"),
+        (187_200, "2 d 4 h"),
+    ],
+)
+def test_times_between_are_told_in_two_units(seconds: float | None, told: str) -> None:
+    assert span(seconds) == told
+
+
+def test_what_logs_say_of_a_trace_is_asked_for_later(browser: Client, tenant: Tenant) -> None:
+    handed(tenant, "planner", "writer", "Done.", "trace-9")
+    assert "trace-logs" not in browser.get(f"{LIST}trace-9/").text
+    take(tenant, log_line(moment()), log_line(moment(), "another"))
+    page = browser.get(f"{LIST}trace-9/")
+    assert 'href="/t/acme/diagnostics/logs/?trace=trace-9"' in page.text
+    part = browser.get(f"{LIST}trace-9/", headers={"HX-Request": "true", "HX-Target": "trace-logs"})
+    assert "<html" not in part.text
+    assert [row.number for row in part.context["rows"]] == [1]

@@ -1,0 +1,25 @@
+"""Reports of handoff files to send in, and short ways to do so."""
+
+from typing import Any
+
+import orjson
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.files.receiving import Received, receive
+from tests.handoffs.support import SENDER
+
+GOOD = {"status": "complete", "artifacts": ["plan.md"], "next": None, "summary": "The plan is written."}
+BLOCK = "Done.\n---HANDOFF---\nSTATUS: complete\nARTIFACTS: plan.md\nNEXT: none\nSUMMARY: The plan is written."
+AT = "2026-02-15T00:15:00Z"
+
+
+def report(content: Any = None, **changes: Any) -> dict[str, Any]:
+    """A report of a file with that content; of one that is missing, where there is none."""
+    file = {"exists": False} if content is None else {"exists": True, "content": content}
+    whole = {"run_id": "run-17", "agent": "planner", "phase": "plan", "expected_path": "run-17/planner/handoff.json"}
+    return {**whole, "file": file, **changes}
+
+
+def received(tenant: Tenant, document: Any, handoff_id: str = "") -> Received:
+    sent = document if isinstance(document, bytes) else orjson.dumps(document)
+    return receive(tenant, SENDER, sent, handoff_id)

@@ -1,0 +1,163 @@
+"""The list of groups: narrowed, in order, page by page, and quick to say what grows and what waits."""
+
+import hashlib
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.groups.figures import days_of, is_growing
+from handoffaudit.diagnostics.groups.listing import SORTS, GroupFilters, GroupPage, list_groups, regressed_number
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.reviewing import Decision
+from tests.diagnostics.groups.support import found, group
+from tests.diagnostics.support import RUI
+
+pytestmark = pytest.mark.django_db
+
+
+def made(
+    tenant: Tenant, name: str, number: int = 1, *, ago: timedelta = timedelta(days=9), **columns: object
+) -> FindingGroup:
+    at = timezone.now() - ago
+    defaults = {"path_shape": "data", "source_agent_id": "a", "target_agent_id": "b", "first_seen": at, "last_seen": at}
+    key = hashlib.sha256(name.encode()).hexdigest()
+    return FindingGroup.objects.create(tenant=tenant, code=name, key=key, number=number, **{**defaults, **columns})
+
+
+def on_days(group: FindingGroup, *numbers: int) -> None:
+    """So many on each of the last days, today's last."""
+    today = timezone.now().date()
+    for ago, number in enumerate(reversed(numbers)):
+        FindingGroupDay.objects.create(group=group, day=today - timedelta(days=ago), number=number)
+
+
+def codes(page: GroupPage) -> list[str]:
+    return [one.group.code for one in page.items]
+
+
+def listed(tenant: Tenant, **asked: str) -> list[str]:
+    return codes(list_groups(tenant, GroupFilters.from_query(asked)))
+
+
+def test_what_was_seen_last_stands_first_and_what_came_back_before_it(tenant: Tenant) -> None:
+    made(tenant, "old", ago=timedelta(days=3))
+    made(tenant, "last", ago=timedelta(hours=1))
+    made(tenant, "back", ago=timedelta(days=5), regressed_at=timezone.now())
+    assert listed(tenant) == ["back", "last", "old"]
+
+
+def test_the_largest_stand_first_where_asked(tenant: Tenant) -> None:
+    for name, number in (("two", 2), ("nine", 9), ("five", 5)):
+        made(tenant, name, number)
+    assert listed(tenant, sort="most") == ["nine", "five", "two"]
+
+
+def test_what_is_muted_or_empty_is_not_open(tenant: Tenant, other_tenant: Tenant) -> None:
+    made(tenant, "open")
+    made(tenant, "quiet", muted_at=timezone.now(), regressed_at=timezone.now())
+    made(tenant, "empty", 0)
+    made(tenant, "back", regressed_at=timezone.now())
+    made(other_tenant, "theirs")
+    assert listed(tenant) == ["back", "open"]
+    assert listed(tenant, status="muted") == ["quiet"]
+    assert listed(tenant, status="regressed") == ["back"]
+    assert sorted(listed(tenant, status="all")) == ["back", "open", "quiet"]
+    assert regressed_number(tenant) == 1
+
+
+def test_it_is_narrowed_to_a_code_and_to_an_agent_on_either_side(tenant: Tenant) -> None:
+    made(tenant, "one", source_agent_id="critic")
+    made(tenant, "two", target_agent_id="critic")
+    made(tenant, "three")
+    assert sorted(listed(tenant, agent="critic")) == ["one", "two"]
+    assert listed(tenant, code="three") == ["three"]
+    assert listed(tenant, code="three", agent="critic") == []
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_page_after_page_has_each_once(tenant: Tenant, sort: str) -> None:
+    found(tenant, 1)
+    at = timezone.now()
+    for number in range(7):
+        same = {"first_seen": at, "last_seen": at, "regressed_at": at if number < 3 else None}
+        on_days(made(tenant, f"code{number}", 5, **same), 1, 2)
+    filters, cursor, seen = GroupFilters(sort=sort), "", []
+    while True:
+        page = list_groups(tenant, filters, cursor=cursor, limit=2)
+        seen += codes(page)
+        if page.next is None:
+            break
+        cursor = page.next
+    assert len(seen) == len(set(seen)) == {"newest": 8, "most": 8, "growing": 8, "waiting": 1}[sort]
+    assert seen == codes(list_groups(tenant, filters, limit=50))
+
+
+def test_only_what_grew_is_listed_by_growth(tenant: Tenant) -> None:
+    today = timezone.now()
+    much, little, less = (
+        made(tenant, name, first_seen=today - timedelta(days=20)) for name in ("much", "little", "less")
+    )
+    on_days(much, *[1] * 7, *[5] * 7)
+    on_days(little, *[1] * 7, *[2] * 7)
+    on_days(less, *[5] * 7, *[1] * 7)
+    page = list_groups(tenant, GroupFilters(sort="growing"))
+    assert [(one.group.code, one.signs) for one in page.items] == [("much", ("growing",)), ("little", ("growing",))]
+
+
+@pytest.mark.parametrize(
+    ("before", "last", "grows"), [(0, 9, False), (0, 10, True), (10, 14, False), (10, 15, True), (20, 10, False)]
+)
+def test_a_few_more_are_no_growth(before: int, last: int, grows: bool) -> None:
+    assert is_growing([before, *[0] * 6, last, *[0] * 6]) is grows
+
+
+def test_what_waits_is_counted_until_it_is_decided(tenant: Tenant) -> None:
+    first, _ = found(tenant, 2)
+    assert [one.waiting for one in list_groups(tenant, GroupFilters(sort="waiting")).items] == [2]
+    about = {"tenant": tenant, "actor": RUI, "seen_version": None}
+    reviewing.decide(reference=str(first.pk), decision=Decision.DECLINE, note="no", **about)
+    assert [one.waiting for one in list_groups(tenant, GroupFilters()).items] == [1]
+
+
+def test_a_group_is_new_for_a_day(tenant: Tenant) -> None:
+    made(tenant, "new", ago=timedelta(hours=23))
+    made(tenant, "old", ago=timedelta(hours=25))
+    assert [one.signs for one in list_groups(tenant, GroupFilters()).items] == [("new",), ()]
+
+
+def test_days_of_a_clock_that_is_ahead_count_as_today(tenant: Tenant) -> None:
+    one = made(tenant, "one")
+    FindingGroupDay.objects.create(group=one, day=timezone.now().date() + timedelta(days=3), number=4)
+    on_days(one, 2, 1)
+    assert days_of([one])[one.pk][-2:] == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "cursor", ["x", "others:1", "others:a:1", "open:1:1", "others:-1:1", f"others:{'9' * 17}:1", "others:²:1"]
+)
+def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
+    with pytest.raises(BadFilter):
+        list_groups(tenant, GroupFilters(), cursor=cursor)
+
+
+def test_the_greatest_cursor_is_read(tenant: Tenant) -> None:
+    made(tenant, "one")
+    for sort in ("newest", "most"):
+        assert codes(list_groups(tenant, GroupFilters(sort=sort), cursor=f"others:{'9' * 16}:{'9' * 16}")) == ["one"]
+
+
+def test_filters_are_written_as_they_are_read() -> None:
+    asked = {"status": "muted", "sort": "most", "code": "chain.circular", "agent": "a b"}
+    assert GroupFilters.from_query(asked).to_query() == "status=muted&sort=most&code=chain.circular&agent=a+b"
+    assert GroupFilters.from_query({}).to_query() == ""
+    assert GroupFilters.from_query(asked).to_query(status="open") == "sort=most&code=chain.circular&agent=a+b"
+
+
+def test_one_that_is_gone_over_is_listed_with_its_group(tenant: Tenant) -> None:
+    found(tenant, 3)
+    (one,) = list_groups(tenant, GroupFilters()).items
+    assert (one.group, one.days[-1] + one.days[-2], one.signs) == (group(tenant), 3, ("new",))

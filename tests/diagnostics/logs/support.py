@@ -1,0 +1,59 @@
+"""Logs and what is counted of them."""
+
+from collections import Counter
+from typing import Any
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs import reading, storing
+from handoffaudit.diagnostics.logs.packing import text_of
+from handoffaudit.diagnostics.models import HealthCount, LogBlock, LogCount, LogImport
+
+GATE = "[2026-02-15T{:02}:{:02}:{:02}Z] [INFO] [gate] line {}"
+
+
+def gate_lines(first: int, last: int) -> bytes:
+    """Lines of these numbers, a second apart."""
+    return b"".join(
+        GATE.format(n // 3600 % 24, n // 60 % 60, n % 60, n).encode() + b"\n" for n in range(first, last + 1)
+    )
+
+
+def health_line(n: int, reason: str = "file_missing", agent: str = "planner") -> bytes:
+    second = f"2026-02-15T{n // 3600:02}:{n // 60 % 60:02}:{n % 60:02}Z"
+    return f"agent={agent} phase=plan source=text_fallback reason={reason} timestamp={second} run=r{n}\n".encode()
+
+
+def send(tenant: Tenant, data: bytes, source: str = "app.log", *, here: bool = True, piece: int = 65_536) -> LogImport:
+    """Imports it, and has it read."""
+    stream = [data[at : at + piece] for at in range(0, len(data), piece)]
+    made = storing.take(tenant, source, "a test", stream, read_here=here)
+    if not here:
+        reading.drain()
+    made.refresh_from_db()
+    return made
+
+
+def counted(tenant: Tenant) -> Counter[str]:
+    """How many lines of each kind the counts have."""
+    kinds: Counter[str] = Counter()
+    for row in LogCount.objects.filter(tenant=tenant):
+        assert row.number >= 0
+        kinds[row.kind] += row.number
+    return +kinds
+
+
+def health(tenant: Tenant) -> dict[str, int]:
+    kinds: Counter[str] = Counter()
+    for row in HealthCount.objects.filter(tenant=tenant):
+        kinds[row.reason] += row.number
+    return dict(+kinds)
+
+
+def stored(tenant: Tenant, source: str = "app.log") -> bytes:
+    """All lines that are kept of a source, in their order."""
+    blocks = LogBlock.objects.filter(tenant=tenant, source=source).order_by("first_line", "occurrence")
+    return b"".join(text_of(block.pk) for block in blocks)
+
+
+def told(made: LogImport) -> dict[str, Any]:
+    return {"lines": made.lines, "known": made.known, "read": made.read, "bad": made.bad}

@@ -1,0 +1,156 @@
+"""Lines found again: newest first, all of them over pages, with work that is bounded."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs import searching
+from handoffaudit.diagnostics.logs.queries import Query
+from handoffaudit.diagnostics.logs.searching import Page, search
+from handoffaudit.diagnostics.models import LogBlock
+from handoffaudit.handoffs.filters import BadFilter
+from tests.diagnostics.logs.support import gate_lines, health_line, send
+
+DAY = datetime(2026, 2, 15, tzinfo=UTC)
+
+
+def pages(tenant: Tenant, query: Query, limit: int = 50) -> list[Page]:
+    found = [search(tenant, query, limit=limit)]
+    while found[-1].next:
+        found.append(search(tenant, query, found[-1].next, limit))
+        assert len(found) < 10_000
+    return found
+
+
+def numbers(found: list[Page]) -> list[tuple[str, int]]:
+    return [(line.source, line.number) for page in found for line in page.items]
+
+
+def test_every_line_is_found_once_newest_first(tenant: Tenant) -> None:
+    send(tenant, gate_lines(1, 9_000))
+    found = pages(tenant, Query(), 200)
+    assert numbers(found) == [("app.log", n) for n in range(9_000, 0, -1)]
+    assert not any(page.crowded for page in found)
+
+
+def test_logs_of_the_same_time_are_merged(tenant: Tenant) -> None:
+    send(tenant, b"".join(gate_lines(n, n) for n in range(1, 6_000, 2)), "odd.log")
+    send(tenant, b"".join(gate_lines(n, n) for n in range(2, 6_000, 2)), "even.log")
+    send(tenant, gate_lines(1, 1) + gate_lines(5_999, 5_999), "quiet.log")
+    lines = [line for page in pages(tenant, Query(), 170) for line in page.items]
+    times = [line.at for line in lines]
+    assert times == sorted(times, reverse=True)  # type: ignore[type-var]
+    assert len({(line.source, line.number) for line in lines}) == len(lines) == 6_001
+
+
+def test_the_same_moment_in_many_lines_is_paged_too(tenant: Tenant) -> None:
+    send(tenant, gate_lines(7, 7) * 5_000, "same.log")
+    send(tenant, gate_lines(7, 7) * 3_000, "other.log")
+    assert len(set(numbers(pages(tenant, Query(), 111)))) == 8_000
+
+
+def test_a_search_says_how_far_it_came_and_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MOST_BLOCKS", 1)
+    send(tenant, gate_lines(1, 20_000) + health_line(20_001))
+    found = pages(tenant, Query(text="LINE 17"))
+    assert len(found) > 3
+    assert [page.reached for page in found if not page.items]
+    expected = [n for n in range(20_000, 0, -1) if str(n).startswith("17")]
+    assert [number for _, number in numbers(found)] == expected
+
+
+def test_blocks_without_what_is_asked_for_are_passed_over(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(tenant, health_line(1) + gate_lines(2, 20_000))
+    monkeypatch.setattr(searching, "MOST_BLOCKS", 2)
+    [page] = pages(tenant, Query(agent="planner"))
+    assert [line.number for line in page.items] == [1]
+    [nothing] = pages(tenant, Query(agent="nobody"))
+    assert nothing.items == []
+
+
+def test_bad_lines_stand_where_they_came(tenant: Tenant) -> None:
+    made = send(tenant, b"first\n" + gate_lines(1, 2) + b"second\n\xff\n" + gate_lines(3, 4))
+    assert [number for _, number in numbers(pages(tenant, Query()))] == [7, 6, 5, 4, 3, 2, 1]
+    page = search(tenant, Query(kind="bad"))
+    assert [(line.number, line.at) for line in page.items] == [(5, None), (4, None), (1, None)]
+    assert "UTF-8" in page.items[0].why
+    listed = searching.bad_lines(made, limit=2)
+    assert [line.number for line in listed.items] == [1, 4]
+    assert listed.next
+    assert [line.number for line in searching.bad_lines(made, listed.next).items] == [5]
+
+
+def test_bad_lines_belong_to_the_import_that_had_them_first(tenant: Tenant) -> None:
+    send(tenant, b"one\n" + gate_lines(1, 1))
+    made = send(tenant, b"one\n" + gate_lines(1, 1) + b"two\n")
+    assert [line.number for line in searching.bad_lines(made).items] == [3]
+
+
+def test_a_log_of_bad_lines_alone_is_found(tenant: Tenant) -> None:
+    send(tenant, b"one\ntwo\n")
+    assert [line.number for line in search(tenant, Query()).items] == [2, 1]
+
+
+def test_lines_around_a_handoff(tenant: Tenant) -> None:
+    send(tenant, b"".join(health_line(n, agent="writer" if n // 60 % 2 else "planner") for n in range(60, 3_600, 60)))
+    page = searching.around(tenant, "r1740", ["writer"], DAY.replace(minute=30), minutes=2)
+    assert [line.number for line in page.items] == [31, 29]
+    assert [line.number for line in searching.around(tenant, "r1800", [], DAY.replace(minute=30)).items] == [30]
+    assert searching.around(tenant, "", ["nobody"], DAY.replace(minute=30)).items == []
+
+
+def test_nobody_finds_the_lines_of_others(tenant: Tenant, other_tenant: Tenant) -> None:
+    send(tenant, gate_lines(1, 5))
+    assert search(other_tenant, Query()).items == []
+    assert searching.imports(other_tenant) == ([], None)
+    assert searching.sources(other_tenant) == []
+
+
+def test_imports_are_paged(tenant: Tenant) -> None:
+    made = [send(tenant, gate_lines(n, n), f"{n}.log").pk for n in range(1, 6)]
+    first, following = searching.imports(tenant, limit=3)
+    assert following
+    second, end = searching.imports(tenant, following, 3)
+    assert [one.pk for one in (*first, *second)] == made[::-1]
+    assert end is None
+    assert searching.sources(tenant) == [f"{n}.log" for n in range(1, 6)]
+
+
+@pytest.mark.parametrize("cursor", ["x", "1.2", "g.0.0", "f" * 60 + ".0.0", "1.2.3.4"])
+def test_a_cursor_that_is_none_is_refused(tenant: Tenant, cursor: str) -> None:
+    with pytest.raises(BadFilter):
+        search(tenant, Query(), cursor)
+
+
+def test_a_search_gets_past_a_minute_with_too_many_blocks(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MOST_BLOCKS", 2)
+    monkeypatch.setattr(searching, "MOST_AT_ONCE", 3)
+    for n in range(9):
+        send(tenant, gate_lines(600 + n, 600 + n), f"{n}.log")
+    send(tenant, gate_lines(60, 60), "early.log")
+    found = pages(tenant, Query(text="line 60"))
+    assert any(page.crowded for page in found)
+    assert ("early.log", 1) in numbers(found)
+    assert len(numbers(found)) == len(set(numbers(found))) >= 6
+
+
+@pytest.mark.parametrize("query", [Query(text="nowhere"), Query(trace="t-9")])
+def test_lines_of_a_block_without_the_words_are_not_read(
+    tenant: Tenant, query: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(tenant, b"".join(health_line(n) for n in range(300)))
+    LogBlock.objects.update(facets="")
+    monkeypatch.setattr(searching, "read_bytes", lambda _: pytest.fail("a line was read"))
+    assert not search(tenant, query).items
+
+
+@pytest.mark.parametrize(
+    "query", [Query(agent="planner"), Query(phase="plan"), Query(trace="run-1"), Query(text="PL\\U0061NNER")]
+)
+def test_values_in_escapes_are_found(tenant: Tenant, query: Query) -> None:
+    line = (
+        rb'agent="pl\u0061nner" phase="pl\u0061n" source=handoff_json timestamp=2026-02-15T00:15:00Z run="r\u0075n-1"'
+    )
+    send(tenant, line + b"\n")
+    assert len(search(tenant, query).items) == 1

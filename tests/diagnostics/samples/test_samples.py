@@ -1,0 +1,176 @@
+"""Sample data: a tenant of its own, filled whatever happens meanwhile, and removed without a trace of it elsewhere."""
+
+from datetime import timedelta
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.utils import timezone
+
+from handoffaudit.accounts import audit, keys, people
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.models import FileReport, LogBlock
+from handoffaudit.diagnostics.samples import bundled, filling, removing
+from handoffaudit.handoffs import judging
+from handoffaudit.handoffs.models import Handoff
+from tests.access.support import everything
+
+# Rows of the whole product, which belong to no tenant.
+OF_NO_TENANT = {"Tenant", "Person", "ModelBreaker", "Gathering", "Watermark"}
+LATER = timedelta(days=1)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the sample, some of each: the whole takes long to judge."""
+    handoffs, reports = list(bundled.submissions("sample"))[40:60], list(bundled.reports(timezone.now()))[:6]
+    monkeypatch.setattr(bundled, "submissions", lambda _: iter(handoffs))
+    monkeypatch.setattr(bundled, "reports", lambda _: iter(reports))
+    monkeypatch.setattr(bundled, "total", lambda: 26)
+
+
+@pytest.fixture
+def sample(admin: Person, tenant: Tenant, few: None) -> Tenant:
+    made = filling.make(person=admin, origin=tenant)
+    filling.fill(made)
+    judging.drain()
+    return made
+
+
+def test_it_is_a_tenant_of_its_own_that_the_person_administers(admin: Person, tenant: Tenant) -> None:
+    made = filling.make(person=admin, origin=tenant)
+    assert (made.slug, made.is_sample) == ("sample", True)
+    assert Membership.objects.get(tenant=made).role == Role.ADMIN
+    assert filling.make(person=admin, origin=tenant) == made
+    assert AuditEntry.objects.filter(tenant=tenant, action="sample.create", target="sample").count() == 1
+    with pytest.raises(Refused):
+        filling.make(person=admin, origin=made)
+
+
+def test_another_persons_is_another_one(admin: Person, tenant: Tenant, other_tenant: Tenant) -> None:
+    first = filling.make(person=admin, origin=tenant)
+    second = filling.make(person=Person.objects.create_user("ada"), origin=other_tenant)
+    assert (first.slug, second.slug) == ("sample", "sample-2")
+
+
+def test_it_holds_handoffs_files_and_logs_and_says_how_far_it_is(sample: Tenant) -> None:
+    reading.drain(60)
+    assert FileReport.objects.filter(tenant=sample).count() == 6
+    lines = LogBlock.objects.filter(tenant=sample).aggregate(sum=models.Sum("lines"))["sum"]
+    assert lines == bundled.log(sample.created_at).count(b"\n") > 100
+    found = filling.progress(sample)
+    assert (found.number, found.judged, found.filled, found.done) == (26, 26, True, True)
+    assert list(filling.unfilled()) == []
+
+
+def test_filling_it_again_adds_nothing(sample: Tenant) -> None:
+    before = Handoff.objects.count(), FileReport.objects.count(), LogBlock.objects.count()
+    filling.fill(sample)
+    assert (Handoff.objects.count(), FileReport.objects.count(), LogBlock.objects.count()) == before
+
+
+def test_nothing_of_it_names_the_wrong_tenant(sample: Tenant) -> None:
+    """A document that names another tenant is refused."""
+    assert Handoff.objects.filter(tenant=sample).exclude(state="rejected").exists()
+    assert {sent.envelope.handoff_id for sent in bundled.submissions("sample") if not sent.document} == set()
+
+
+def test_times_lead_up_to_now() -> None:
+    now = timezone.now().replace(microsecond=0)
+    log = bundled.log(now).decode()
+    assert "2026-02-14" not in log or now.year == 2026
+    newest = max(report for _, report in bundled.reports(now))
+    assert newest
+
+
+def test_removed_it_leaves_no_row_and_touches_nobody_elses(
+    admin: Person, tenant: Tenant, other_tenant: Tenant, few: None
+) -> None:
+    before = everything()
+    made = filling.make(person=admin, origin=tenant)
+    filling.fill(made)
+    judging.drain()
+    attributing.run()
+    reading.drain(60)
+    _, secret = keys.create(tenant=made, name="try", scopes=["read"], expires_at=None, actor="ada")
+    assert keys.authenticate(secret) is not None
+    assert removing.remove(tenant=made, person=admin) == tenant
+    assert keys.authenticate(secret) is None
+    assert not Membership.objects.filter(tenant=made).exists()
+    assert removing.clear(made) is False
+    assert not Handoff.objects.filter(tenant=made).exists()
+    assert removing.clear(made, timezone.now() + LATER) is True
+    after = everything()
+    told = {"accounts.AuditEntry", "accounts.Tenant", "diagnostics.Watermark"}
+    assert {name for name in after if after[name] != before[name]} <= told
+    assert not Tenant.objects.filter(is_sample=True).exists()
+    actions = list(AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("action", flat=True))
+    assert actions[-2:] == ["sample.create", "sample.remove"]
+    assert audit.verify(Tenant.objects.get(pk=tenant.pk)) is None
+
+
+def test_what_comes_late_goes_with_the_last_pass(sample: Tenant, admin: Person) -> None:
+    removing.remove(tenant=sample, person=admin)
+    removing.clear(sample)
+    filling.ingest.accept_many(sample, filling.SYSTEM, list(bundled.submissions(sample.slug))[:2])
+    assert removing.clear(sample, timezone.now() + LATER) is True
+    assert not Handoff.objects.filter(tenant_id=sample.pk).exists()
+
+
+def test_a_removed_one_is_not_filled_on(admin: Person, tenant: Tenant, few: None) -> None:
+    made = filling.make(person=admin, origin=tenant)
+    removing.remove(tenant=made, person=admin)
+    assert list(filling.unfilled()) == []
+    filling.fill(made)
+    assert not Handoff.objects.filter(tenant=made).exists()
+
+
+def test_a_tenant_that_is_no_sample_is_never_removed(admin: Person, tenant: Tenant) -> None:
+    with pytest.raises(Refused):
+        removing.remove(tenant=tenant, person=admin)
+    with pytest.raises(Refused):
+        removing.clear(tenant)
+    Membership.objects.filter(tenant=tenant).delete()
+    with pytest.raises(Refused):
+        removing.clear(tenant)
+    assert Tenant.objects.filter(pk=tenant.pk).exists()
+
+
+def test_who_looks_at_a_sample_can_still_be_given_a_new_link(admin: Person, tenant: Tenant) -> None:
+    filling.make(person=admin, origin=tenant)
+    assert people.new_link(tenant=tenant, person=admin, actor="another").path
+
+
+def test_who_is_removed_from_the_last_tenant_keeps_no_sample_and_no_key_of_it(admin: Person, tenant: Tenant) -> None:
+    ada = people.invite(tenant=tenant, name="ada", role=Role.ADMIN, actor="root").person
+    made = filling.make(person=ada, origin=tenant)
+    _, secret = keys.create(tenant=made, name="k", scopes=["read"], expires_at=None, actor="ada")
+    people.remove(tenant=tenant, person=ada, actor="root")
+    assert keys.authenticate(secret) is None
+    assert list(removing.removed()) == [made]
+    assert not removing.clear(made), "a process may still know the key"
+    assert removing.clear(made, now=timezone.now() + LATER)
+    assert people.invite(tenant=tenant, name="ada", role=Role.VIEWER, actor="root").person == ada
+
+
+def test_who_belongs_to_another_tenant_keeps_the_sample(admin: Person, tenant: Tenant, other_tenant: Tenant) -> None:
+    ada = people.invite(tenant=tenant, name="ada", role=Role.ADMIN, actor="root").person
+    Membership.objects.create(tenant=other_tenant, person=ada, role=Role.VIEWER)
+    made = filling.make(person=ada, origin=tenant)
+    people.remove(tenant=tenant, person=ada, actor="root")
+    assert Membership.objects.filter(tenant=made, person=ada).exists()
+
+
+def test_every_model_is_removed_or_belongs_to_no_tenant() -> None:
+    """A new model whose rows would stay behind fails here."""
+    parts = {part for group in removing.parts_of().values() for part, _ in group}
+    reached = {*removing.owned(), *parts, AuditEntry}
+    rest = {model for model in _all_models() if model not in reached}
+    assert {model.__name__ for model in rest} == OF_NO_TENANT
+
+
+def _all_models() -> list[type[models.Model]]:
+    return [model for name in removing.APPS for model in apps.get_app_config(name).get_models()]

@@ -1,0 +1,59 @@
+"""Counts of handoff files, and decisions, for tests of reports."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics.windows import HOUR, Window
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import ActorKind, Handoff
+from handoffaudit.handoffs.reviewing import Decision
+
+# A Saturday.
+NOW = datetime(2026, 2, 14, 15, 20, tzinfo=UTC)
+RUI = Actor(ActorKind.PERSON, "rui")
+
+
+def counted(
+    tenant: Tenant,
+    agent: str,
+    number: int,
+    reason: str = "",
+    *,
+    phase: str = "plan",
+    runtime: str = "claude",
+    fallback: str = "",
+    ago: timedelta = HOUR,
+    now: datetime = NOW,
+) -> HealthCount:
+    """So many files of an hour; used where no reason is given."""
+    hour = (now - ago).replace(minute=0, second=0, microsecond=0)
+    source = "text_fallback" if reason or fallback else "handoff_json"
+    return HealthCount.objects.create(
+        tenant=tenant,
+        hour=hour,
+        agent=agent,
+        phase=phase,
+        runtime=runtime,
+        source=source,
+        reason=reason,
+        fallback=fallback,
+        number=number,
+    )
+
+
+def decided(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "so it is") -> Handoff:
+    return reviewing.decide(
+        tenant=tenant, reference=str(handoff.pk), decision=decision, note=note, actor=RUI, seen_version=None
+    )
+
+
+def today() -> Window:
+    """A day before and a day after now, by the clock that handoffs are received by: modules ask for it once, and their
+    tests may run in a later hour."""
+    now = timezone.now().replace(minute=0, second=0, microsecond=0)
+    since, until = now - timedelta(days=1), now + timedelta(days=1)
+    return Window(since, until, since - timedelta(days=2), since)

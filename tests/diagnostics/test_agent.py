@@ -1,0 +1,111 @@
+"""One agent: what it caused, what it passed on and from whom."""
+
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import agent as agent_module
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.agent import AgentReport, Findings, is_known, near_names, report
+from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.policy import kinds
+from handoffaudit.policy.declared_edges import parse_text
+from tests.diagnostics.test_attributing import RIGHT, WRONG, step
+from tests.handoffs.support import judged
+
+pytestmark = pytest.mark.django_db
+
+
+def told(tenant: Tenant, name: str, **asked: str) -> AgentReport:
+    return report(tenant, name, window_of(asked, timezone.now()))
+
+
+@pytest.fixture
+def crew(tenant: Tenant) -> Tenant:
+    """The analyst makes a number up, the writer and the editor repeat it."""
+    for source, target in [("analyst", "writer"), ("writer", "editor"), ("editor", "archive"), ("writer", "editor")]:
+        judged(tenant, step(source, target, WRONG), trace_id="t", context=RIGHT)
+    attributing.run()
+    return tenant
+
+
+def grounding(found: AgentReport) -> dict[str, Any]:
+    return {one.code: one.findings for one in found.codes if one.code.startswith("grounding.")}
+
+
+def test_who_made_it_up_caused_it_and_who_repeats_it_passed_it_on(crew: Tenant) -> None:
+    analyst, writer = told(crew, "analyst"), told(crew, "writer")
+    assert {one.passed_on for one in grounding(analyst).values()} == {0}
+    assert {one.caused for one in grounding(writer).values()} == {0}
+    assert sum(one.passed_on for one in grounding(writer).values()) == 2
+    assert analyst.origins == ()
+    assert writer.origins[0][0] == "analyst"
+    assert sum(number for _, number in writer.origins) == writer.findings.passed_on
+    assert writer.findings == Findings(writer.agent.told.caused, writer.agent.told.passed_on)
+
+
+def test_it_stands_in_its_stretch_of_the_period(crew: Tenant) -> None:
+    for period in ("24h", "7d", "30d"):
+        found = told(crew, "writer", period=period)
+        assert sum(one.findings.total for one in found.over_time) == found.findings.total > 0
+        now = timezone.now()
+        assert [one.since <= now < one.until for one in found.over_time if one.findings.total] == [True]
+
+
+def test_with_whom_it_works_and_when(crew: Tenant) -> None:
+    found = told(crew, "writer")
+    assert [(edge.target, edge.number) for edge in found.hands_to] == [("editor", 2)]
+    assert [(edge.source, edge.number) for edge in found.gets_from] == [("analyst", 1)]
+    assert (found.agent.handed_on, found.agent.received) == (2, 1)
+    assert sum(found.hours) == 2
+    assert [row.source_agent_id for row in found.newest] == ["writer", "writer", "analyst"]
+
+
+def test_its_handoff_files_by_phase(tenant: Tenant) -> None:
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    for agent, phase, reason, number in [
+        ("writer", "plan", "", 3),
+        ("writer", "plan", "file_missing", 1),
+        ("x", "", "", 9),
+    ]:
+        HealthCount.objects.create(
+            tenant=tenant,
+            hour=hour,
+            agent=agent,
+            phase=phase,
+            source="text_fallback" if reason else "handoff_json",
+            reason=reason,
+            number=number,
+        )
+    found = told(tenant, "writer")
+    assert [(pair.phase, str(pair.tally.share)) for pair in found.files] == [("plan", "3/4 (75.0%)")]
+    assert found.files_overall.file_missing == 1
+    assert is_known(tenant, "writer")
+
+
+def test_of_many_findings_the_newest_are_read(crew: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(crew, "writer").sampled is False
+    monkeypatch.setattr(agent_module, "MOST_FINDINGS", 1)
+    found = told(crew, "writer")
+    assert (found.sampled, found.findings.total) == (True, 1)
+
+
+def test_another_tenants_agents_are_not_known(crew: Tenant, other_tenant: Tenant) -> None:
+    assert is_known(crew, "archive")
+    assert not is_known(other_tenant, "archive")
+    assert told(other_tenant, "writer").findings.total == 0
+
+
+def test_an_agent_is_known_by_its_declaration_too(tenant: Tenant) -> None:
+    assert not is_known(tenant, "critic")
+    kinds.agents.save(tenant=tenant, base_version=0, rows=parse_text("planner -> critic"), actor="ada")
+    assert is_known(tenant, "critic")
+    assert not is_known(tenant, "")
+    assert not is_known(tenant, "a\x00b")
+
+
+def test_names_that_look_like_it() -> None:
+    assert near_names("writter", ["editor", "writer"]) == ["writer"]

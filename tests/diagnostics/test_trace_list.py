@@ -1,0 +1,83 @@
+"""The list of traces, walked from the newest handoff."""
+
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import trace_list
+from handoffaudit.diagnostics.trace_list import TracePage, list_traces
+from handoffaudit.handoffs.filters import BadFilter, Filters
+from tests.handoffs.support import circular, judged, payload
+
+pytestmark = pytest.mark.django_db
+ALL = Filters()
+
+
+def ids(page: TracePage) -> list[str]:
+    return [line.trace_id for line in page.items]
+
+
+@pytest.fixture
+def three(tenant: Tenant) -> None:
+    judged(tenant, payload(), trace_id="a")
+    judged(tenant, payload(source_agent_id="planner", target_agent_id="critic", call_chain=["planner"]), trace_id="b")
+    judged(tenant, payload(), trace_id="c/1 é")
+    judged(tenant, payload())
+    judged(tenant, circular(), trace_id="a")
+
+
+@pytest.mark.usefixtures("three")
+def test_the_trace_with_the_newest_handoff_comes_first_and_each_once(tenant: Tenant, other_tenant: Tenant) -> None:
+    page = list_traces(tenant, ALL)
+    assert (ids(page), page.next) == (["a", "c/1 é", "b"], None)
+    assert ids(list_traces(other_tenant, ALL)) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_line_tells_of_the_whole_trace(tenant: Tenant) -> None:
+    line = list_traces(tenant, ALL).items[0]
+    assert (line.handoffs, line.worst, line.is_longer) == (2, "rejected", False)
+    assert line.agents == ("researcher", "writer", "planner")
+    assert line.findings >= 1
+    assert line.started_at < line.newest_at
+
+
+@pytest.mark.usefixtures("three")
+def test_pages_show_each_trace_once(tenant: Tenant) -> None:
+    found, cursor = [], ""
+    for _ in range(5):
+        page = list_traces(tenant, ALL, cursor=cursor, limit=1)
+        found += ids(page)
+        cursor = page.next or ""
+        if not cursor:
+            break
+    assert found == ["a", "c/1 é", "b"]
+
+
+@pytest.mark.usefixtures("three")
+def test_filters_take_traces_with_a_handoff_that_fits(tenant: Tenant) -> None:
+    assert ids(list_traces(tenant, Filters(state=("rejected",)))) == ["a"]
+    assert ids(list_traces(tenant, ALL, agent="critic")) == ["b"]
+    assert ids(list_traces(tenant, ALL, agent="researcher")) == ["a", "c/1 é"]
+    assert ids(list_traces(tenant, Filters(state=("accepted",)), agent="planner")) == ["b"]
+    assert ids(list_traces(tenant, ALL, agent="nobody")) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_page_walks_so_far_and_the_next_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_list, "MOST_WALKED", 1)
+    first = list_traces(tenant, ALL)
+    assert ids(first) == ["a"]
+    assert first.next
+    assert ids(list_traces(tenant, ALL, cursor=first.next)) == ["c/1 é"]
+
+
+@pytest.mark.usefixtures("three")
+def test_a_long_trace_is_counted_up_to_a_bound(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_list, "MOST_COUNTED", 1)
+    line = list_traces(tenant, ALL).items[0]
+    assert (line.handoffs, line.is_longer) == (1, True)
+
+
+def test_a_cursor_that_is_none_is_told(tenant: Tenant) -> None:
+    with pytest.raises(BadFilter):
+        list_traces(tenant, ALL, cursor="x")

@@ -1,0 +1,134 @@
+"""The map of agents: readable with few and with many, the same each time, and said in words beside."""
+
+import re
+from itertools import combinations, pairwise
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
+from handoffaudit.drawing.agent_map_layout import NODE_HEIGHT, Layout, Place, lay_out
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = [f"agent-{number:02}" for number in range(16)]
+
+
+def crew(number: int) -> dict[tuple[str, str], int]:
+    """Each to the next, all back to the first, and one to itself."""
+    names = NAMES[:number]
+    there = {pair: 10 + place for place, pair in enumerate(pairwise(names))}
+    back = {(name, names[0]): 3 for name in names[1:]}
+    return there | back | {(names[-1], names[-1]): 1}
+
+
+def drawn(weights: dict[tuple[str, str], int], *, across: bool = True, width: int = 960) -> ElementTree.Element:
+    names = sorted({name for pair in weights for name in pair})
+    edges = [MapEdge(source, target, number, 0.9) for (source, target), number in weights.items()]
+    return ElementTree.fromstring(  # noqa: S314 -- our own
+        agent_map([MapAgent(name, 1, f"/a/{name}") for name in names], edges, across=across, width=width).svg
+    )
+
+
+def apart(one: Place, other: Place) -> bool:
+    return one.right <= other.x or other.right <= one.x or one.bottom <= other.y or other.bottom <= one.y
+
+
+def stands_well(layout: Layout) -> bool:
+    places = layout.places.values()
+    inside = all(
+        place.x >= 0 and place.right <= layout.width and place.y >= 0 and place.bottom <= layout.height
+        for place in places
+    )
+    return inside and all(apart(*pair) for pair in combinations(places, 2))
+
+
+PAIRS = st.dictionaries(
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(NAMES)), st.integers(1, 10_000), min_size=1, max_size=40
+)
+
+
+@settings(max_examples=50)
+@given(PAIRS, st.booleans())
+def test_no_box_stands_on_another_or_outside(weights: dict[tuple[str, str], int], across: bool) -> None:
+    names = sorted({name for pair in weights for name in pair})
+    layout = lay_out(names, weights, 960 if across else 340, across=across)
+    assert set(layout.places) == set(names)
+    assert stands_well(layout)
+    assert all(place.height >= NODE_HEIGHT for place in layout.places.values())
+
+
+@pytest.mark.parametrize("number", [2, 8, 15])
+@pytest.mark.parametrize("across", [True, False])
+def test_it_is_the_same_whatever_order_edges_come_in(number: int, across: bool) -> None:
+    weights = crew(number)
+    backwards = dict(reversed(weights.items()))
+    assert lay_out(NAMES[:number], weights, 960, across=across) == lay_out(
+        NAMES[:number], backwards, 960, across=across
+    )
+
+
+def test_work_goes_from_left_to_right() -> None:
+    weights = {("planner", "writer"): 9, ("writer", "editor"): 9, ("editor", "writer"): 2}
+    layout = lay_out(["editor", "planner", "writer"], weights, 960, across=True)
+    assert layout.places["planner"].x < layout.places["writer"].x < layout.places["editor"].x
+
+
+def test_a_hub_has_room_for_all_its_lines() -> None:
+    weights = {("hub", f"tool-{number}"): 1 for number in range(14)}
+    layout = lay_out(sorted({name for pair in weights for name in pair}), weights, 960, across=True)
+    assert layout.places["hub"].height > 14 * 8
+    assert layout.places["tool-1"].height == NODE_HEIGHT
+
+
+@pytest.mark.parametrize("across", [True, False])
+def test_every_agent_and_every_edge_is_there_and_is_a_link(across: bool) -> None:
+    weights = crew(9)
+    svg = drawn(weights, across=across, width=960 if across else 340)
+    links = svg.findall(f"{SVG}a[@class='map-agent']")
+    assert {link.get("href") for link in links} == {f"/a/{name}" for name in NAMES[:9]}
+    edges = [group for group in svg.iter(f"{SVG}g") if group.get("class") == "map-edge"]
+    assert len(edges) == len(weights)
+
+
+def test_a_line_is_wider_the_more_handoffs_there_are() -> None:
+    svg = drawn({("a", "b"): 1, ("b", "c"): 100})
+    widths = {}
+    for group in svg.iter(f"{SVG}g"):
+        if group.get("class") == "map-edge":
+            line = group.find(f"{SVG}path[@class='map-line']")
+            assert line is not None
+            widths[group.findtext(f"{SVG}title")] = float(line.get("stroke-width", "0"))
+    few, many = (width for _, width in sorted(widths.items()))
+    assert few < many / 2
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(None, "none judged"), (0, "0.0 %"), (0.0001, "0.1 %"), (0.9999, "99.9 %"), (1, "100.0 %")]
+)
+def test_a_share_is_all_or_nothing_only_where_it_is(share: float | None, told: str) -> None:
+    assert MapEdge("a", "b", 1, share).share_told == told
+
+
+def test_few_accepted_is_marked_without_colour() -> None:
+    edges = [MapEdge("a", "b", 5, 0.5, "3 s", "/x"), MapEdge("b", "a", 5, 0.8), MapEdge("a", "a", 1, None)]
+    drawing = agent_map([MapAgent("a", 11), MapAgent("b", 10)], edges)
+    low = re.findall(r'class="map-edge is-low".*?</a>', drawing.svg)
+    assert len(low) == 1
+    assert "stroke-dasharray" in low[0]
+    assert "map-mark" in low[0]
+    assert drawing.svg.count("map-mark") == 1
+    assert "Dashed, with a cross: 1 with less than 80 % accepted." in drawing.text[0]
+    assert drawing.rows == (
+        ("a", "b", "5", "50.0 %", "3 s"),
+        ("b", "a", "5", "80.0 %", "unknown"),
+        ("a", "a", "1", "none judged", "unknown"),
+    )
+
+
+def test_names_are_escaped_and_cut() -> None:
+    name = "<script>" + "x" * 300
+    drawing = agent_map([MapAgent(name, 1), MapAgent("b", 1)], [MapEdge(name, "b", 1, 1.0)])
+    assert "<script>" not in drawing.svg
+    assert ElementTree.fromstring(drawing.svg) is not None  # noqa: S314 -- our own

@@ -1,0 +1,106 @@
+"""What a verdict and phase results come to."""
+
+from typing import Any
+
+import pytest
+
+from handoffaudit.handoffs.gate.answers import DENY, LONGEST, Ruling, answer
+from handoffaudit.handoffs.gate.events import Name
+from handoffaudit.handoffs.gate.statuses import Checked, Phase, Status, checked, combined, findings, phase_of
+from tests.handoffs.gate.support import rules
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    layer = {"name": "semantic", "status": "passed", "why": "PASSED with confidence 0.90: Well.", "duration_ms": 1.0}
+    return {"pending": [], "validator_model": "m", "issues": [], "layers": [layer], **changes}
+
+
+def issue(code: str, **changes: Any) -> dict[str, Any]:
+    return {"code": code, "severity": "error", "message": "It is so.", "hint": "Mend it.", "metadata": {}, **changes}
+
+
+NOT_MET = issue("semantic.objective_not_met", metadata={"status": "FAILED", "confidence": 0.8})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (verdict(), Status.PASSED),
+        (verdict(issues=[NOT_MET]), Status.FAILED),
+        (verdict(issues=[issue("tokens.over_budget")]), Status.PASSED),
+        (verdict(issues=[issue("semantic.unavailable", severity="warning")]), Status.NOT_APPLICABLE),
+        (verdict(layers=[{"name": "semantic", "status": "skipped", "why": "lenient"}]), Status.NOT_APPLICABLE),
+        (verdict(layers=[{"name": "semantic", "status": "error", "why": "broken"}]), Status.NOT_APPLICABLE),
+        (verdict(layers=[]), Status.NOT_APPLICABLE),
+        # Nobody was asked, so nobody found it met.
+        (verdict(validator_model=None), Status.NOT_APPLICABLE),
+        (verdict(pending=["semantic"]), Status.UNKNOWN),
+        (None, Status.UNKNOWN),
+    ],
+)
+def test_what_a_verdict_says_of_the_objective(given: dict[str, Any] | None, expected: Status) -> None:
+    found = checked(given, final=True)
+    assert found.status == expected
+    assert found.message
+
+
+def test_a_verdict_that_is_not_the_last_says_nothing() -> None:
+    assert checked(verdict(), final=False).status == Status.UNKNOWN
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+@pytest.mark.parametrize("phase", ["passed", "failed", "none", "open"])
+@pytest.mark.parametrize("check", list(Status))
+def test_failed_wins_and_nothing_is_passed_that_nobody_checked(check: Status, phase: str, *, hybrid: bool) -> None:
+    mode = "hybrid" if hybrid else "fallback"
+    sent = {
+        "none": Phase(hybrid=hybrid),
+        "open": phase_of(rules("passed", mode) | {"results": []}),
+    }.get(phase) or phase_of(rules(phase, mode))
+    status = combined(Checked(check, "x"), sent)
+    counts = hybrid or check is Status.NOT_APPLICABLE
+    if check is Status.FAILED or (counts and phase == "failed"):
+        assert status is Status.FAILED
+    elif check is Status.UNKNOWN or (counts and phase == "open"):
+        assert status is Status.UNKNOWN
+    elif check is Status.PASSED or (counts and phase == "passed"):
+        assert status is Status.PASSED
+    else:
+        assert status is Status.NOT_APPLICABLE
+
+
+def test_findings_are_what_stands_in_the_way() -> None:
+    given = verdict(
+        issues=[
+            issue("chain.circular"),
+            NOT_MET,
+            issue("semantic.unavailable", severity="warning"),
+            issue("semantic.awaiting_check", severity="warning", hint=""),
+        ]
+    )
+    found = findings(given, besides=(NOT_MET["code"],))
+    assert found == ["chain.circular: It is so. Mend it.", "semantic.awaiting_check: It is so."]
+
+
+@pytest.mark.parametrize("name", [None, *Name])
+def test_a_host_reads_no_word_where_nothing_is_decided(name: Name | None) -> None:
+    told = answer(name, Ruling(Status.PASSED, "Well."))
+    assert set(told) == {"status", "blocked", "exit_code", "reason", "handoff_id", "validation_state"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (Name.HANDED_BACK, {"decision"}),
+        (Name.STOPPED, {"decision"}),
+        (Name.HANDING_OUT, {"hookSpecificOutput"}),
+        (Name.STARTED, set()),
+        (Name.CALL, set()),
+        (None, set()),
+    ],
+)
+def test_what_blocks_is_said_as_the_event_has_it(name: Name | None, expected: set[str]) -> None:
+    permission = DENY if name is Name.HANDING_OUT else ""
+    told = answer(name, Ruling(Status.FAILED, "x" * 20_000, blocked=True, permission=permission))
+    assert set(told) & {"decision", "hookSpecificOutput"} == expected
+    assert (told["exit_code"], len(told["reason"])) == (1, LONGEST)

@@ -1,0 +1,52 @@
+"""Short ways through what reviewers do, in the name of a person."""
+
+from typing import Any
+
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.reviewing import Decision, Result
+
+
+def colleague(tenant: Tenant, name: str, role: Role = Role.REVIEWER) -> Person:
+    person = Person.objects.create_user(username=name)
+    Membership.objects.create(tenant=tenant, person=person, role=role)
+    return person
+
+
+def decide(handoff: Handoff, person: Person, decision: str = "approve", note: str = "seen", **more: Any) -> Handoff:
+    return reviewing.decide(**_about(handoff, person, note, **more), decision=Decision(decision))
+
+
+def reopen(handoff: Handoff, person: Person, note: str = "again", **more: Any) -> Handoff:
+    return reviewing.reopen(**_about(handoff, person, note, **more))
+
+
+def pass_on(handoff: Handoff, person: Person, to: Person | None = None, note: str = "yours", **more: Any) -> Handoff:
+    return reviewing.pass_on(**_about(handoff, person, note, **more), to=to)
+
+
+def take_back(handoff: Handoff, person: Person) -> Handoff:
+    return reviewing.take_back(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
+
+
+def undo(person: Person, *handoffs: Handoff) -> list[Result]:
+    references = [(str(one.pk), one.version) for one in handoffs]
+    return reviewing.undo(tenant=handoffs[0].tenant, references=references, actor=Actor.person(person))
+
+
+def now(handoff: Handoff) -> Handoff:
+    """As it is stored."""
+    return queries.get(handoff.tenant, str(handoff.pk))
+
+
+def told(handoff: Handoff) -> list[tuple[str, str, str, str]]:
+    """Its history after judging: who, from which state to which, why."""
+    events = [one for one in queries.events(handoff) if one.actor_kind != "system"][1:]
+    return [(one.actor, one.from_state, one.to_state, one.reason) for one in events]
+
+
+def _about(handoff: Handoff, person: Person, note: str, *, seen: int | None = None) -> dict[str, Any]:
+    about = {"tenant": handoff.tenant, "reference": str(handoff.pk), "note": note, "actor": Actor.person(person)}
+    return about | {"seen_version": seen}

@@ -1,0 +1,140 @@
+"""Passing on: out of the queue without judging, and into it again."""
+
+import pytest
+
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.handoffs import judging, reviewing
+from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
+from handoffaudit.handoffs.reviewing import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
+from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, take_back, told
+from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def seen(tenant: Tenant, person: Person | None, view: str = "all") -> list[str]:
+    return [one.handoff_id for one in reviewing.queue(tenant, person, view=view).items]
+
+
+@pytest.mark.parametrize("document", [circular, held])
+def test_it_leaves_the_queue_and_is_with_who_it_went_to(
+    tenant: Tenant, reviewer: Person, admin: Person, document
+) -> None:
+    handoff = judged(tenant, document(handoff_id="h"))
+    counted = list(HourlyCount.objects.order_by("pk").values())
+    passed = pass_on(handoff, reviewer, to=admin, note=" you know them ", seen=handoff.version)
+    assert (passed.state, passed.version) == (handoff.state, handoff.version + 1)
+    assert now(handoff).review_due_at == handoff.review_due_at
+    assert told(handoff) == [("reviewer", handoff.state, handoff.state, "passed on to admin: you know them")]
+    assert seen(tenant, reviewer) == seen(tenant, reviewer, "mine") == []
+    assert seen(tenant, admin, "mine") == seen(tenant, reviewer, "passed_on") == ["h"]
+    assert list(HourlyCount.objects.order_by("pk").values()) == counted
+
+
+def test_it_can_go_to_nobody_in_particular(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, note="not urgent")
+    assert told(handoff)[-1][-1] == "passed on: not urgent"
+    assert seen(tenant, admin) == seen(tenant, admin, "mine") == []
+    assert seen(tenant, admin, "passed_on") == ["h"]
+
+
+def test_it_can_be_passed_further(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, to=admin)
+    pass_on(handoff, admin, to=reviewer)
+    assert (seen(tenant, admin, "mine"), seen(tenant, reviewer, "mine")) == ([], ["h"])
+
+
+def test_it_is_taken_back_into_the_queue(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, to=admin)
+    take_back(handoff, admin)
+    assert seen(tenant, reviewer) == ["h"]
+    assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []
+    assert told(handoff)[-1] == ("admin", "held", "held", "put back into the queue")
+    with pytest.raises(NotPassedOn):
+        take_back(handoff, admin)
+
+
+@pytest.mark.parametrize("note", ["", "  \n", "\0"])
+def test_a_note_is_needed(tenant: Tenant, reviewer: Person, note: str) -> None:
+    handoff = judged(tenant, held())
+    with pytest.raises(NoteRequired, match="next person"):
+        pass_on(handoff, reviewer, note=note)
+    assert told(handoff) == []
+
+
+def test_only_who_may_decide_here_can_get_it(
+    tenant: Tenant, reviewer: Person, viewer: Person, stranger: Person
+) -> None:
+    handoff = judged(tenant, held())
+    for person in (viewer, stranger):
+        with pytest.raises(NoReviewer, match=person.username):
+            pass_on(handoff, reviewer, to=person)
+    assert told(handoff) == []
+    assert [person.username for person in reviewing.reviewers(tenant)] == ["reviewer"]
+
+
+def test_only_what_waits_can_be_passed_on(tenant: Tenant, reviewer: Person) -> None:
+    for handoff in (judged(tenant, payload()), decide(judged(tenant, held()), reviewer)):
+        with pytest.raises(NotReviewable):
+            pass_on(handoff, reviewer)
+
+
+def test_an_old_view_is_told(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, note="yours")
+    with pytest.raises(Stale, match="reviewer: “passed on: yours”"):
+        pass_on(handoff, admin, seen=handoff.version)
+
+
+def test_a_decision_ends_it(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    decide(handoff, admin)
+    assert reviewing.passed_on_of(now(handoff)) is None
+    assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []
+    assert_counts_are_right()
+
+
+def test_a_retry_and_a_new_verdict_end_it(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    first, second = judged(tenant, held(handoff_id="first")), judged(tenant, held(handoff_id="second"))
+    for handoff in (first, second):
+        pass_on(handoff, reviewer, to=admin)
+    submit(tenant, held(handoff_id="third"), retry_of="first")
+    judging.drain()
+    # As every new verdict leaves it.
+    Handoff.objects.filter(pk=second.pk).update(version=now(second).version + 1)
+    assert now(first).state == State.SUPERSEDED
+    assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []
+    assert seen(tenant, admin) == ["second", "third"]
+
+
+def test_who_left_leaves_it_to_the_others(tenant: Tenant, reviewer: Person) -> None:
+    ben = colleague(tenant, "ben")
+    handoff = judged(tenant, held(handoff_id="h"))
+    pass_on(handoff, reviewer, to=ben)
+    Membership.objects.filter(person=ben).delete()
+    ben.delete()
+    assert seen(tenant, reviewer, "passed_on") == ["h"]
+    found = reviewing.passed_on_of(now(handoff))
+    assert found is not None
+    assert found.to is None
+
+
+def test_tenants_see_their_own(tenant: Tenant, other_tenant: Tenant, reviewer: Person, stranger: Person) -> None:
+    theirs = judged(other_tenant, held(tenant_id="globex"))
+    pass_on(theirs, stranger, to=stranger)
+    for view in reviewing.VIEWS:
+        assert seen(tenant, reviewer, view) == []
+    theirs.tenant = tenant
+    with pytest.raises(Handoff.DoesNotExist):
+        take_back(theirs, reviewer)
+
+
+def test_a_role_that_may_decide_is_enough(tenant: Tenant, reviewer: Person) -> None:
+    ben = colleague(tenant, "ben", Role.ADMIN)
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=ben)
+    assert Event.objects.filter(handoff=handoff, reason__contains="to ben").exists()

@@ -1,0 +1,213 @@
+"""Deciding again: decisions are taken back, and the history stays whole."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
+from tests.handoffs.reviewing.support import decide, now, pass_on, reopen, take_back, told, undo
+from tests.handoffs.support import (
+    NOT_JSON,
+    assert_counts_are_right,
+    circular,
+    held,
+    judged,
+    payload,
+    set_policy,
+    submit,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.mark.parametrize("document", [circular, held])
+@pytest.mark.parametrize("decision", ["approve", "decline"])
+def test_a_decided_one_waits_again_as_it_did_before(
+    tenant: Tenant, reviewer: Person, admin: Person, document, decision: str
+) -> None:
+    before = judged(tenant, document())
+    decided = decide(before, reviewer, decision)
+    again = reopen(decided, admin, "  another order was found ", seen=decided.version)
+    assert (again.state, again.version, again.user_approved) == (before.state, decided.version + 1, False)
+    assert now(before).review_due_at == before.review_due_at
+    assert told(before) == [
+        ("reviewer", before.state, decided.state, "seen"),
+        ("admin", decided.state, before.state, "another order was found"),
+    ]
+    assert before.pk in [one.pk for one in reviewing.queue(tenant, admin).items]
+    assert_counts_are_right()
+
+
+def test_it_can_be_decided_otherwise_and_opened_once_more(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, held())
+    decide(handoff, reviewer, "approve")
+    reopen(handoff, reviewer)
+    assert decide(handoff, reviewer, "decline").state == State.DECLINED
+    assert reopen(handoff, reviewer).state == State.HELD
+    assert [to for _, _, to, _ in told(handoff)] == ["approved", "held", "declined", "held"]
+    assert_counts_are_right()
+
+
+def test_what_the_sender_says_of_approval_stays(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, circular(user_approved=True))
+    assert handoff.user_approved
+    decide(handoff, reviewer, "approve")
+    reopen(handoff, reviewer)
+    assert now(handoff).user_approved
+
+
+def test_what_cannot_be_read_is_opened_again(tenant: Tenant, reviewer: Person) -> None:
+    handoff = queries.get(tenant, submit(tenant, NOT_JSON).id)
+    decide(handoff, reviewer, "decline")
+    assert reopen(handoff, reviewer).state == State.REJECTED
+    assert_counts_are_right()
+
+
+def test_a_held_one_whose_time_was_taken_has_its_types_again(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, held())
+    decide(handoff, reviewer)
+    # As the model's later check of an approved one leaves it.
+    Handoff.objects.filter(pk=handoff.pk).update(review_due_at=None)
+    reopen(handoff, reviewer)
+    due = now(handoff).review_due_at
+    assert due is not None
+    assert due > timezone.now()
+
+
+@pytest.mark.parametrize("note", ["", " \n", "\0"])
+def test_reopening_needs_a_note(tenant: Tenant, reviewer: Person, note: str) -> None:
+    handoff = decide(judged(tenant, held()), reviewer)
+    with pytest.raises(NoteRequired, match="decided again"):
+        reopen(handoff, reviewer, note)
+    with pytest.raises(NoteTooLong):
+        reopen(handoff, reviewer, "x" * 5001)
+    assert now(handoff).state == State.APPROVED
+
+
+def test_only_decided_ones_can_be_opened(tenant: Tenant, reviewer: Person) -> None:
+    first = judged(tenant, held(handoff_id="first"))
+    done = judged(tenant, payload())
+    for handoff in (first, done):
+        with pytest.raises(NotReopenable, match=str(handoff.state)):
+            reopen(handoff, reviewer)
+    decide(first, reviewer, "decline")
+    judged(tenant, held(), retry_of="first")
+    with pytest.raises(NotReopenable, match="superseded"):
+        reopen(first, reviewer)
+
+
+def test_an_old_view_is_told(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    decided = decide(judged(tenant, held()), reviewer)
+    reopen(decided, admin, "no")
+    with pytest.raises(Stale, match=r"admin made it held.*no"):
+        reopen(decided, reviewer, seen=decided.version)
+
+
+def test_another_tenants_is_not_there(other_tenant: Tenant, tenant: Tenant, reviewer: Person, stranger: Person) -> None:
+    theirs = decide(judged(other_tenant, held(tenant_id="globex")), stranger)
+    theirs.tenant = tenant
+    with pytest.raises(Handoff.DoesNotExist):
+        reopen(theirs, reviewer)
+    (result,) = undo(reviewer, theirs)
+    assert result.handoff is None
+    assert Handoff.objects.get().state == State.APPROVED
+
+
+@pytest.mark.parametrize("document", [circular, held])
+@pytest.mark.parametrize("decision", ["approve", "decline"])
+def test_ones_own_decision_is_undone_without_a_note(tenant: Tenant, reviewer: Person, document, decision: str) -> None:
+    before = judged(tenant, document())
+    (result,) = undo(reviewer, decide(before, reviewer, decision))
+    assert result.error is None
+    assert (now(before).state, now(before).user_approved) == (before.state, False)
+    assert told(before)[-1][-1] == "undone"
+    assert_counts_are_right()
+
+
+def test_nobody_undoes_what_another_did(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    decided = decide(judged(tenant, held()), reviewer)
+    (result,) = undo(admin, decided)
+    assert isinstance(result.error, NothingToUndo)
+    assert "somebody else" in result.error.message
+    assert now(decided).state == State.APPROVED
+
+
+def test_what_is_long_ago_is_opened_with_a_note_instead(tenant: Tenant, reviewer: Person) -> None:
+    decided = decide(judged(tenant, held()), reviewer)
+    Event.objects.filter(to_state=State.APPROVED).update(at=timezone.now() - timedelta(minutes=11))
+    (result,) = undo(reviewer, decided)
+    assert "more than 10 minutes ago" in str(result.error)
+    assert now(decided).state == State.APPROVED
+
+
+def test_what_changed_since_is_not_undone(tenant: Tenant, reviewer: Person) -> None:
+    decided = decide(judged(tenant, held()), reviewer)
+    reopen(decided, reviewer)
+    decide(decided, reviewer, "decline")
+    (result,) = undo(reviewer, decided)
+    assert isinstance(result.error, Stale)
+    assert now(decided).state == State.DECLINED
+
+
+def test_several_are_undone_each_by_itself(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    mine, theirs = decide(judged(tenant, held()), reviewer), decide(judged(tenant, held()), admin)
+    results = undo(reviewer, mine, theirs)
+    assert [result.error is None for result in results] == [True, False]
+    assert (now(mine).state, now(theirs).state) == (State.HELD, State.APPROVED)
+
+
+def test_an_own_proposal_is_taken_back(tenant: Tenant, reviewer: Person) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    proposed = decide(judged(tenant, held()), reviewer)
+    (result,) = undo(reviewer, proposed)
+    assert result.error is None
+    assert reviewing.proposal_of(now(proposed)) is None
+    assert told(proposed)[-1] == ("reviewer", "held", "held", "approval no longer proposed")
+    (result,) = undo(reviewer, now(proposed))
+    assert isinstance(result.error, NothingToUndo)
+
+
+def test_undoing_the_second_decision_leaves_the_proposal(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    handoff = judged(tenant, held())
+    decide(handoff, reviewer, "approve", "one")
+    undo(admin, decide(handoff, admin, "approve", "two"))
+    proposal = reviewing.proposal_of(now(handoff))
+    assert proposal is not None
+    assert (proposal.actor, proposal.note) == ("reviewer", "one")
+    assert decide(handoff, admin, "approve").state == State.APPROVED
+
+
+def test_reopening_asks_for_two_people_again(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    set_policy(tenant, "research_result", four_eyes=True)
+    handoff = judged(tenant, held())
+    decide(handoff, reviewer)
+    decide(handoff, admin)
+    reopen(handoff, admin)
+    assert reviewing.proposal_of(now(handoff)) is None
+    assert decide(handoff, admin).state == State.HELD
+
+
+def test_an_own_passing_on_is_undone(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    passed = pass_on(judged(tenant, held()), reviewer, to=admin)
+    (refused,) = undo(admin, passed)
+    assert isinstance(refused.error, NothingToUndo)
+    (result,) = undo(reviewer, passed)
+    assert result.error is None
+    assert reviewing.passed_on_of(now(passed)) is None
+
+
+def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    handoff = judged(tenant, held())
+    pass_on(handoff, reviewer, to=admin)
+    undo(admin, decide(handoff, admin))
+    assert [one.pk for one in reviewing.queue(tenant, admin, view="mine").items] == [handoff.pk]
+    take_back(handoff, admin)
+    (result,) = undo(admin, now(handoff))
+    assert isinstance(result.error, NothingToUndo)

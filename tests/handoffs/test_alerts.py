@@ -1,0 +1,168 @@
+"""Alerts are counted up while they are open, and closed once, by a person or by the model answering again."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs import alerts, outages
+from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
+from tests.handoffs.support import at_once, judged, payload
+
+REJECTED = Kind.WOULD_HAVE_REJECTED
+
+
+def called(tenant: Tenant, outcome: str, ago: float = 0, **changes: Any) -> ModelCall:
+    at = timezone.now() - timedelta(seconds=ago)
+    values = {"use": "grounding", "model": "m", "prompt": "grounding@1", "tries": 1} | changes
+    return ModelCall.objects.create(tenant=tenant, at=at, outcome=outcome, **values)
+
+
+def unverified(tenant: Tenant) -> Handoff:
+    handoff = judged(tenant, payload(tenant_id=tenant.slug))
+    Handoff.objects.filter(pk=handoff.pk).update(unverified=True)
+    return handoff
+
+
+def outage(tenant: Tenant) -> Alert | None:
+    """What stands open after a look."""
+    outages.look(tenant.pk)
+    return next((one for one in alerts.open_of(tenant) if one.kind == Kind.MODEL_UNAVAILABLE), None)
+
+
+@pytest.mark.django_db
+def test_one_of_a_kind_is_open_and_counts_up(tenant: Tenant, other_tenant: Tenant) -> None:
+    alerts.raise_alert(tenant.pk, REJECTED, 2)
+    alerts.raise_alert(tenant.pk, REJECTED, 3)
+    alerts.raise_alert(tenant.pk, Kind.MODEL_UNAVAILABLE, 1)
+    assert {one.kind: one.number for one in alerts.open_of(tenant)} == {REJECTED: 5, Kind.MODEL_UNAVAILABLE: 1}
+    assert alerts.open_of(other_tenant) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_raised_by_many_at_once_none_is_lost(tenant: Tenant) -> None:
+    outcomes = at_once(*[lambda: alerts.raise_alert(tenant.pk, REJECTED, 1)] * 12)
+    assert outcomes == [None] * 12
+    [one] = alerts.open_of(tenant)
+    assert one.number == 12
+
+
+@pytest.mark.django_db(transaction=True)
+def test_raised_while_somebody_acknowledges_none_is_lost(tenant: Tenant) -> None:
+    alerts.raise_alert(tenant.pk, REJECTED, 1)
+    [first] = alerts.open_of(tenant)
+    raising = [lambda: alerts.raise_alert(tenant.pk, REJECTED, 1)] * 8
+    acknowledging = [lambda: alerts.acknowledge(tenant=tenant, alert=first.pk, actor="rui")] * 2
+    outcomes = at_once(*raising, *acknowledging)
+    assert [one for one in outcomes if isinstance(one, Exception)] == []
+    assert sum(Alert.objects.values_list("number", flat=True)) == 9
+    assert AuditEntry.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_acknowledging_is_in_the_audit_log_and_done_once(tenant: Tenant) -> None:
+    alerts.raise_alert(tenant.pk, REJECTED, 4)
+    [one] = alerts.open_of(tenant)
+    for _ in range(2):
+        closed = alerts.acknowledge(tenant=tenant, alert=one.pk, actor="rui")
+    assert closed.acknowledged_by == "rui"
+    assert alerts.open_of(tenant) == []
+    [entry] = AuditEntry.objects.filter(tenant=tenant)
+    assert (entry.action, entry.actor, entry.target) == ("alert.acknowledge", "rui", REJECTED)
+    assert entry.detail["number"] == 4
+    alerts.raise_alert(tenant.pk, REJECTED, 1)
+    assert [again.number for again in alerts.open_of(tenant)] == [1]
+
+
+@pytest.mark.django_db
+def test_another_tenants_alert_is_not_there(tenant: Tenant, other_tenant: Tenant) -> None:
+    alerts.raise_alert(tenant.pk, REJECTED, 1)
+    [one] = alerts.open_of(tenant)
+    with pytest.raises(Refused):
+        alerts.acknowledge(tenant=other_tenant, alert=one.pk, actor="stranger")
+    assert len(alerts.open_of(tenant)) == 1
+
+
+@pytest.mark.django_db
+def test_an_outage_is_told_with_what_waits_for_the_model(tenant: Tenant) -> None:
+    assert outage(tenant) is None
+    called(tenant, "overloaded")
+    assert outage(tenant) is None, "nothing passed unchecked"
+    unverified(tenant)
+    assert outage(tenant).number == 1
+    unverified(tenant)
+    called(tenant, "breaker_open", tries=0)
+    assert outage(tenant).number == 2
+    assert Alert.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_an_outage_ends_when_the_model_answers(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "overloaded")
+    assert outage(tenant)
+    called(tenant, "ok", cached=True, tries=0)
+    assert outage(tenant), "a kept answer says nothing of the model"
+    called(tenant, "ok")
+    assert outage(tenant) is None
+    assert Alert.objects.get().acknowledged_by == "handoffaudit"
+    assert not AuditEntry.objects.exists()
+    called(tenant, "timeout")
+    assert outage(tenant), "it is down again"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("outcome", ["malformed_answer", "too_dear"])
+def test_what_is_wrong_with_one_question_is_no_outage(outcome: str, tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, outcome)
+    assert outage(tenant) is None
+
+
+@pytest.mark.django_db
+def test_a_failure_of_yesterday_is_no_outage(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "overloaded", ago=86_400)
+    assert outage(tenant) is None
+
+
+@pytest.mark.django_db
+def test_who_acknowledged_an_outage_is_told_again_after_the_next_answer_only(tenant: Tenant) -> None:
+    unverified(tenant)
+    called(tenant, "overloaded")
+    alerts.acknowledge(tenant=tenant, alert=outage(tenant).pk, actor="rui")
+    called(tenant, "overloaded")
+    assert outage(tenant) is None
+    called(tenant, "ok")
+    called(tenant, "overloaded")
+    assert outage(tenant)
+
+
+@pytest.mark.django_db
+def test_each_tenant_has_its_own_outage(tenant: Tenant, other_tenant: Tenant) -> None:
+    for one in (tenant, other_tenant):
+        unverified(one)
+    called(tenant, "budget", tries=0)
+    called(other_tenant, "ok")
+    assert outage(tenant)
+    assert outage(other_tenant) is None
+
+
+@pytest.mark.django_db
+def test_the_watch_goes_over_every_tenant_now_and_then(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(outages, "_looked_at", 0.0)
+    for one in (tenant, other_tenant):
+        unverified(one)
+        called(one, "overloaded")
+    outages.watch()
+    assert Alert.objects.filter(acknowledged_at=None).count() == 2
+    called(tenant, "ok")
+    outages.watch()
+    assert Alert.objects.filter(acknowledged_at=None).count() == 2, "it looked a moment ago"
+    monkeypatch.setattr(outages, "_looked_at", 1e-9)
+    outages.watch()
+    assert alerts.open_of(tenant) == []

@@ -1,0 +1,161 @@
+"""The queue of checks by the model: who takes what, what is given back, and what is given up."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import checks, judging, parking, queries, semantics, sweeping
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
+from handoffaudit.validation import pipeline
+from tests.handoffs.support import assert_counts_are_right, checks_run_out, due, judged, payload
+from tests.messages_api.server import MessagesServer
+
+pytestmark = pytest.mark.django_db
+ADA = Actor(ActorKind.PERSON, "ada")
+
+
+def broken(*_: object, **__: object) -> None:
+    raise ZeroDivisionError("our bug")
+
+
+def test_the_oldest_is_taken_first_and_first_checks_before_those_made_again(
+    tenant: Tenant, model: MessagesServer
+) -> None:
+    again, *firsts = (judged(tenant, payload()) for _ in range(3))
+    ModelCheck.objects.filter(pk=again.pk).update(kind=CheckKind.RECHECK)
+    taken = [checks.take() for _ in range(4)]
+    assert [one and (one.handoff.pk, one.kind) for one in taken] == [
+        *((handoff.pk, CheckKind.FIRST) for handoff in firsts),
+        (again.pk, CheckKind.RECHECK),
+        None,
+    ]
+
+
+def test_a_claim_lasts_as_long_as_its_calls_may_take(tenant: Tenant, model: MessagesServer, settings) -> None:
+    settings.MODEL_SECONDS, settings.CLAIM_SECONDS = 100, 50
+    due(judged(tenant, payload()))
+    left = ModelCheck.objects.get().claim_expires_at - timezone.now()
+    assert timedelta(seconds=505) < left <= timedelta(seconds=550)
+    assert checks.waiting(10) == 0
+
+
+def test_claims_of_a_process_that_is_gone_can_be_ended(tenant: Tenant, model: MessagesServer) -> None:
+    first, bad = judged(tenant, payload()), judged(tenant, payload(data={"summary": "bad"}))
+    lost = due(first)
+    checks.release(due(bad))
+    # it comes again after two seconds, and this may take longer
+    later = timezone.now() + timedelta(minutes=5)
+    assert ModelCheck.objects.filter(handoff=bad.pk, claim=None).update(claim_expires_at=later) == 1
+    checks.end_claims()
+    assert due(first).token != lost.token
+    assert not semantics.check(lost)
+    # What was given back for later waits on.
+    assert checks.take() is None
+
+
+def test_one_that_breaks_takes_no_other_along_and_comes_again_later(
+    tenant: Tenant, model: MessagesServer, monkeypatch
+) -> None:
+    first, bad, last = (judged(tenant, payload(data={"summary": name})) for name in ("first", "bad", "last"))
+    run = pipeline.run
+
+    def poisoned(subject, **given):
+        return broken() if subject.record.data == {"summary": "bad"} else run(subject, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "run", poisoned)
+        assert semantics.drain() == 2
+    states = [queries.get(tenant, str(one.pk)).state for one in (first, bad, last)]
+    assert states == [State.ACCEPTED, State.VALIDATING, State.ACCEPTED]
+    row = ModelCheck.objects.get()
+    assert (row.claim, row.tries, row.claim_expires_at > timezone.now()) == (None, 1, True)
+    checks_run_out()
+    assert semantics.drain() == 1
+    assert_counts_are_right()
+
+
+@pytest.fixture
+def parked(tenant: Tenant, model: MessagesServer, monkeypatch) -> Handoff:
+    handoff = judged(tenant, payload(handoff_id="h"))
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "run", broken)
+        for _ in range(3):
+            checks_run_out()
+            assert semantics.drain() == 0
+    checks_run_out()
+    sweeping.sweep_checks()
+    return queries.get(tenant, str(handoff.pk))
+
+
+def test_after_as_many_tries_as_allowed_it_is_parked(parked: Handoff, model: MessagesServer) -> None:
+    assert (parked.parked, parked.state, ModelCheck.objects.count()) == (True, State.VALIDATING, 0)
+    assert queries.events(parked)[-1].reason == "parked: 3 tries to have the model check it failed"
+    assert (judging.drain(), semantics.drain(), model.requests) == (0, 0, [])
+
+
+def test_another_try_judges_it_anew_and_asks_the_model_again(
+    tenant: Tenant, parked: Handoff, model: MessagesServer
+) -> None:
+    parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    assert judging.drain() == 1
+    assert queries.current_verdict(queries.get(tenant, "h"))["pending"] == ["semantic"]
+    assert semantics.drain() == 1
+    handoff = queries.get(tenant, "h")
+    assert (handoff.state, handoff.parked, len(model.requests)) == (State.ACCEPTED, False, 1)
+    assert Verdict.objects.filter(handoff=handoff.pk).count() == 3
+    assert_counts_are_right()
+
+
+def test_one_that_ends_after_all_is_not_parked(tenant: Tenant, model: MessagesServer) -> None:
+    """A sweep found it spent; before the sweep parks it, its slow worker stores the verdict."""
+    handoff = judged(tenant, payload())
+    slow = due(handoff)
+    ModelCheck.objects.update(tries=3)
+    checks_run_out()
+    spent = ModelCheck.objects.get()
+    assert semantics.check(slow)
+    assert checks._park(spent) is False
+    found = queries.get(tenant, str(handoff.pk))
+    assert (found.state, found.parked) == (State.ACCEPTED, False)
+
+
+def test_a_recheck_that_can_not_be_made_parks_nothing(tenant: Tenant, model: MessagesServer) -> None:
+    model.outage = 529
+    handoff = judged(tenant, payload())
+    semantics.drain()
+    ModelCheck.objects.create(
+        handoff=handoff,
+        tenant=tenant,
+        kind=CheckKind.RECHECK,
+        since=timezone.now(),
+        tries=3,
+        claim_expires_at=timezone.now() - timedelta(seconds=1),
+    )
+    assert checks.park_exhausted() == 0
+    assert not ModelCheck.objects.exists()
+    found = queries.get(tenant, str(handoff.pk))
+    assert (found.state, found.parked) == (State.ACCEPTED, False)
+
+
+@pytest.mark.parametrize(
+    ("waited", "again"),
+    [
+        (timedelta(0), timedelta(minutes=1)),
+        (timedelta(hours=3), timedelta(hours=3)),
+        (timedelta(days=3), timedelta(days=1)),
+    ],
+)
+def test_what_is_put_off_comes_again_ever_later(
+    tenant: Tenant, model: MessagesServer, waited: timedelta, again: timedelta
+) -> None:
+    handoff = judged(tenant, payload())
+    ModelCheck.objects.update(since=timezone.now() - waited)
+    taken = due(handoff)
+    checks.put_off(taken)
+    row = ModelCheck.objects.get()
+    assert (row.claim, row.tries) == (None, 0)
+    assert abs(row.claim_expires_at - timezone.now() - again) < timedelta(seconds=5)
+    assert (checks.take(), checks.waiting(9), checks.under_way(CheckKind.FIRST)) == (None, 0, 0)

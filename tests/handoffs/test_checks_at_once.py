@@ -1,0 +1,190 @@
+"""Senders, workers of both queues, sweeps and reviewers at the same time, each with a connection of its own."""
+
+import random
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import checks, judging, rechecking, reviewing, semantics, sweeping
+from handoffaudit.handoffs.models import Event, Handoff, ModelBreaker, ModelCall, ModelCheck, State, Verdict
+from handoffaudit.handoffs.reviewing import Decision, ReviewError
+from handoffaudit.validation.config import FailMode
+from tests.handoffs.support import (
+    SENDER,
+    assert_counts_are_right,
+    at_once,
+    checks_run_out,
+    doubts,
+    judged,
+    payload,
+    set_policy,
+    submit,
+)
+from tests.messages_api.requests import Request
+from tests.messages_api.scripted import Scripted, says
+from tests.messages_api.server import MessagesServer
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def about(number: int, **changes: object) -> dict[str, object]:
+    return payload(data={"summary": f"Number {number}."}, **changes)
+
+
+def errors(results: list[object]) -> list[object]:
+    return [one for one in results if isinstance(one, Exception)]
+
+
+def some_doubted(request: Request) -> Scripted:
+    """Slow enough that others overtake it; every third is made up."""
+    doubted = any(f"Number {number}." in request.content for number in range(0, 1000, 3))
+    wait = random.random() / 50  # noqa: S311 -- no secret
+    return doubts() if doubted else says({"valid": True, "issues": []}, delay=wait)
+
+
+def test_two_workers_never_make_the_same_check(tenant: Tenant, model: MessagesServer) -> None:
+    for number in range(12):
+        judged(tenant, about(number))
+    model.respond = some_doubted
+    drained = at_once(*[semantics.drain] * 4)
+    assert sum(drained) == 12
+    assert (Verdict.objects.count(), len(model.requests), ModelCheck.objects.count()) == (24, 12, 0)
+    assert_counts_are_right()
+
+
+def test_of_two_workers_with_one_check_one_stores_and_one_pays(tenant: Tenant, model: MessagesServer) -> None:
+    handoff = judged(tenant, about(1))
+    model.respond = lambda _: says({"valid": True, "issues": []}, delay=0.3)
+    first = checks.take()
+    assert first is not None
+    checks_run_out()
+    second = checks.take()
+    assert second is not None
+    stored = at_once(lambda: semantics.check(first), lambda: semantics.check(second))
+    assert stored == [False, True]
+    assert Verdict.objects.filter(handoff=handoff.pk).count() == 2
+    assert ModelCall.objects.filter(cached=False).count() == len(model.requests) == 1
+    assert_counts_are_right()
+
+
+def test_sweeps_at_once_queue_each_once(tenant: Tenant, model: MessagesServer) -> None:
+    model.outage = 529
+    for number in range(10):
+        judged(tenant, about(number))
+    semantics.drain()
+    model.outage = 0
+    ModelBreaker.objects.all().delete()
+    assert errors(at_once(*[sweeping.sweep_checks] * 4)) == []
+    assert ModelCheck.objects.count() == 10
+    assert errors(at_once(*[semantics.drain] * 4, sweeping.sweep_checks)) == []
+    while semantics.drain() or rechecking.queue_waiting():
+        pass
+    assert Event.objects.filter(reason__startswith="checked later").count() == 10
+    assert not Handoff.objects.filter(unverified=True).exists()
+    assert_counts_are_right()
+
+
+def retries_of(tenant: Tenant, lineages: list[int], attempt: int) -> Callable[[], None]:
+    def send() -> None:
+        for lineage in lineages:
+            submit(tenant, about(attempt * 100 + lineage, handoff_id=f"{lineage}-{attempt}"), retry_of=f"{lineage}-1")
+            time.sleep(0.002)
+
+    return send
+
+
+def again_and_again(drain: Callable[[], int]) -> int:
+    """As long as others send."""
+    end, stored = time.monotonic() + 0.5, 0
+    while time.monotonic() < end:
+        stored += drain()
+    return stored
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_attempts_of_one_lineage_in_both_queues_do_not_lock_each_other_out(
+    tenant: Tenant, model: MessagesServer, settings, seed: int
+) -> None:
+    """Structural verdicts on later attempts, final ones on earlier, retries and repairs, all at the same moment."""
+    settings.CLAIM_SIZE = 5
+    model.respond = some_doubted
+    chance = random.Random(seed)  # noqa: S311 -- repeatable on purpose
+    lineages = list(range(12))
+    for lineage in lineages:
+        submit(tenant, about(100 + lineage, handoff_id=f"{lineage}-1"))
+    judging.drain()
+    for attempt in (2, 3, 4):
+        chance.shuffle(lineages)
+        results = at_once(
+            retries_of(tenant, list(lineages), attempt),
+            retries_of(tenant, lineages[::-1], attempt + 5),
+            *[lambda: again_and_again(judging.drain)] * 2,
+            *[lambda: again_and_again(semantics.drain)] * 3,
+        )
+        assert errors(results) == []
+    while judging.drain() or semantics.drain():
+        pass
+    assert not ModelCheck.objects.exists()
+    assert not Handoff.objects.filter(state__in=("received", "validating")).exists()
+    for lineage in range(12):
+        standing = Handoff.objects.filter(handoff_id__startswith=f"{lineage}-").exclude(state=State.SUPERSEDED)
+        assert standing.count() == 1
+    assert_counts_are_right()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
+    tenant: Tenant, model: MessagesServer, seed: int
+) -> None:
+    set_policy(tenant, "research_result", fail_mode=FailMode.CLOSED)
+    model.outage = 529
+    chance = random.Random(seed)  # noqa: S311 -- repeatable on purpose
+    for number in range(24):
+        submit(tenant, about(number, handoff_id=f"{number}-1", handoff_type=chance.choice(["research_result", "x"])))
+    judging.drain()
+    semantics.drain()
+    model.outage = 0
+    ModelBreaker.objects.all().delete()
+    model.respond = some_doubted
+
+    def review() -> list[str]:
+        decided = []
+        for handoff in Handoff.objects.filter(state=State.HELD).order_by("-id"):
+            decision = Decision.APPROVE if handoff.handoff_id[0] in "13579" else Decision.DECLINE
+            try:
+                reviewing.decide(
+                    tenant=tenant,
+                    reference=str(handoff.pk),
+                    decision=decision,
+                    note="seen",
+                    actor=SENDER,
+                    seen_version=handoff.version,
+                )
+            except ReviewError:
+                continue
+            decided.append(handoff.handoff_id)
+        return decided
+
+    retried = chance.sample(range(24), 6)
+    sweeping.sweep_checks()
+    results = at_once(
+        review,
+        retries_of(tenant, retried, 2),
+        semantics.drain,
+        semantics.drain,
+        sweeping.sweep_checks,
+        lambda: again_and_again(judging.drain),
+    )
+    assert errors(results) == []
+    while judging.drain() or semantics.drain() or rechecking.queue_waiting():
+        pass
+    decided = Handoff.objects.filter(handoff_id__in=results[0]).exclude(state=State.SUPERSEDED)
+    assert set(decided.values_list("state", flat=True)) <= {State.APPROVED, State.DECLINED}
+    assert not Handoff.objects.filter(unverified=True, state__in=("accepted", "held", "approved")).exists()
+    for way in {event.handoff_id for event in Event.objects.all()}:
+        steps = list(Event.objects.filter(handoff=way).order_by("id").values_list("from_state", "to_state"))
+        assert all(before[1] == after[0] for before, after in pairwise(steps)), steps
+    assert_counts_are_right()

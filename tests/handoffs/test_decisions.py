@@ -1,0 +1,57 @@
+"""What people decided is found by indexes that hold nothing else."""
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import decisions
+from handoffaudit.handoffs.queries import of_tenant
+from handoffaudit.handoffs.reviewing.queueing import in_order
+from tests.handoffs.reviewing.support import decide, reopen
+from tests.handoffs.support import circular, held, judged, payload
+
+pytestmark = pytest.mark.django_db
+
+
+def test_only_what_is_decided_now_is_a_decided_handoff(tenant: Tenant, reviewer: Person, other_tenant: Tenant) -> None:
+    for document in (payload(), held(), circular()):
+        judged(tenant, document)
+    one, two, three = (judged(tenant, held()) for _ in range(3))
+    decide(one, reviewer, "approve")
+    decide(two, reviewer, "decline")
+    reopen(decide(three, reviewer), reviewer)
+    assert {row.pk for row in decisions.decided(tenant.pk)} == {one.pk, two.pk}
+    assert not decisions.decided(other_tenant.pk).exists()
+
+
+def test_of_all_decisions_those_stand_that_nobody_took_back(tenant: Tenant, reviewer: Person) -> None:
+    handoff = judged(tenant, held())
+    decide(handoff, reviewer, "approve", "first")
+    reopen(handoff, reviewer)
+    decide(handoff, reviewer, "approve", "second")
+    rows = decisions.decisions(tenant)
+    assert sorted(rows.values_list("reason", flat=True)) == ["first", "second"]
+    assert list(decisions.standing(rows).values_list("reason", flat=True)) == ["second"]
+
+
+@pytest.mark.parametrize(
+    ("index", "rows"),
+    [
+        ("event_decision", lambda tenant: decisions.decisions(tenant).filter(at__gte=timezone.now())),
+        ("handoff_decided_type", lambda tenant: decisions.decided(tenant.pk).filter(handoff_type="x").order_by("-id")),
+        (
+            "handoff_decided_pair",
+            lambda tenant: (
+                decisions.decided(tenant.pk).filter(source_agent_id="a", target_agent_id="b").order_by("-id")
+            ),
+        ),
+        ("handoff_escalated", lambda tenant: in_order(of_tenant(tenant), "escalated")),
+        ("handoff_by_state", lambda tenant: in_order(of_tenant(tenant), "held")),
+        ("handoff_by_state", lambda tenant: in_order(of_tenant(tenant), "rejected")),
+    ],
+)
+def test_sqlite_takes_the_index_that_was_made_for_it(tenant: Tenant, index: str, rows) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("PostgreSQL reads small tables whole")
+    assert index in rows(tenant)[:51].explain()

@@ -1,0 +1,56 @@
+"""What agents wrote cannot instruct the judge: what the real SDK sends of each attempt, byte by byte."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from handoffaudit.llm.calling import Caller
+from handoffaudit.llm.configured import caller_from, client_from
+from handoffaudit.validation.asking.question import Use
+from tests.messages_api.scripted import says
+from tests.messages_api.server import MessagesServer, running
+from tests.validation.asking.injections import ATTEMPTS, HARMLESS, PADDED, questions
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[MessagesServer]:
+    with running() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def caller(server: MessagesServer) -> Caller:
+    client = client_from("anthropic", "sk-of-the-tests", server.url)
+    assert client is not None
+    return caller_from(client, fast="claude-haiku-5-5", careful="claude-sonnet-5", tries=1)
+
+
+# a place of each use, and those that a sender names things by
+PLACES = ("data", "the name of a field", "context", "evidence", "objective", "deliverable", "output", "document")
+
+
+@pytest.mark.parametrize("attempt", [*ATTEMPTS, *PADDED], ids=lambda text: ascii(text)[:40])
+def test_only_the_data_of_a_request_changes(attempt: str, server: MessagesServer, caller: Caller) -> None:
+    attempts, harmless = questions(attempt), questions(HARMLESS)
+    for place in PLACES:
+        server.reset()
+        # a document that is cut cannot come back: what is answered is not what is looked at here
+        server.respond = lambda request: says("{}") if request.use is Use.REPAIR else None
+        for question in (harmless[place], attempts[place]):
+            call = caller.call(question)
+            assert call.error is None, (place, call.error)
+        usual, sent = (request.json for request in server.requests)
+        assert sent["system"] == attempts[place].instructions == harmless[place].instructions
+        assert sent["messages"] == [{"role": "user", "content": attempts[place].content}]
+        assert {**sent, "messages": None} == {**usual, "messages": None}
+        # the bytes are those of the usual request with this one text in the place of the other
+        body = server.requests[1].body
+        assert body.count(_as_sent(attempts[place].content)) == 1
+        assert body.replace(_as_sent(attempts[place].content), b"#") == server.requests[0].body.replace(
+            _as_sent(harmless[place].content), b"#"
+        )
+
+
+def _as_sent(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode()

@@ -1,0 +1,85 @@
+"""What each row of the strictness table stopped, and what it let pass only since it is in shadow."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import stopping
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.validation.config import Mode
+from tests.handoffs.support import circular, held, judged, payload, to_itself
+
+pytestmark = pytest.mark.django_db
+ROWS = ("research_result", "*")
+
+
+def put(tenant: Tenant, handoff_type: str, mode: Mode) -> None:
+    now = strictness.current(tenant)
+    row = now.row(handoff_type)
+    assert row is not None
+    row = dataclasses.replace(row, mode=mode)
+    strictness.upsert_row(tenant=tenant, base_version=now.version, row=row, actor="ada")
+
+
+def test_a_row_in_shadow_counts_what_it_would_stop_and_one_in_force_what_it_stopped(tenant: Tenant) -> None:
+    judged(tenant, circular())
+    put(tenant, "research_result", Mode.SHADOW)
+    for document in (payload(), circular(), to_itself(), held()):
+        judged(tenant, document)
+    found = stopping.by_row(tenant, ROWS, stopping.since_when(tenant))["research_result"]
+    assert (found.total, found.stopped) == (5, 1)
+    assert (found.would_reject, found.would_hold, found.would_stop) == (2, 1, 3)
+
+
+def test_types_without_a_row_count_to_the_last_one(tenant: Tenant) -> None:
+    put(tenant, "*", Mode.SHADOW)
+    judged(tenant, circular(handoff_type="note"))
+    judged(tenant, circular(handoff_type="memo"))
+    judged(tenant, circular())
+    since = stopping.since_when(tenant)
+    found = stopping.by_row(tenant, ROWS, since)
+    assert (found["*"].total, found["*"].would_stop) == (2, 2)
+    assert (found["research_result"].total, found["research_result"].would_stop) == (1, 0)
+    assert set(stopping.reasons(tenant, "*", ROWS, since).types) == {("note", 1), ("memo", 1)}
+
+
+def test_what_would_be_stopped_is_told_by_the_codes_that_decide_and_by_sender(tenant: Tenant) -> None:
+    put(tenant, "research_result", Mode.SHADOW)
+    for document in (circular(), circular(confidence=0.1), held(), circular(handoff_type="note")):
+        judged(tenant, document)
+    found = stopping.reasons(tenant, "research_result", ROWS, stopping.since_when(tenant))
+    assert found.explained == 3
+    assert dict(found.codes) == {"chain.circular": 2, "chain.needs_approval": 1}
+    assert found.sources == [("researcher", 3)]
+
+
+def test_nothing_of_another_tenant_is_counted(tenant: Tenant, other_tenant: Tenant) -> None:
+    put(other_tenant, "research_result", Mode.SHADOW)
+    judged(other_tenant, circular(tenant_id=other_tenant.slug))
+    since = stopping.since_when(tenant)
+    assert stopping.by_row(tenant, ROWS, since)["research_result"] == stopping.Stopping(since)
+    assert stopping.reasons(tenant, "research_result", ROWS, since).explained == 0
+    assert stopping.by_row(other_tenant, ROWS, since)["research_result"].would_stop == 1
+
+
+def test_a_week_is_counted_in_whole_hours(tenant: Tenant) -> None:
+    since = stopping.since_when(tenant, timezone.now())
+    assert (since.minute, since.second, since.microsecond) == (0, 0, 0)
+    assert timedelta(days=7) <= timezone.now() - since < timedelta(days=7, hours=2)
+
+
+@pytest.mark.parametrize("bound", ["MOST_READ", "MOST_COUNTED"])
+def test_where_more_came_than_is_read_a_shorter_time_is_counted(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    put(tenant, "research_result", Mode.SHADOW)
+    for _ in range(3):
+        judged(tenant, circular())
+    now = timezone.now() + timedelta(hours=3)
+    assert stopping.since_when(tenant, now) < now - timedelta(days=6)
+    monkeypatch.setattr(stopping, bound, 2)
+    since = stopping.since_when(tenant, now)
+    assert timedelta(hours=1) < now - since <= timedelta(hours=3)

@@ -1,0 +1,52 @@
+"""A receiver, subscribers that it stands for, and what they are told."""
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+
+import pytest
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.env import PrivateTargets
+from handoffaudit.handoffs.models import Delivery, Subscriber
+from handoffaudit.handoffs.webhooks import delivering, gathering, registering
+from handoffaudit.handoffs.webhooks.registering import Wanted
+from tests.handoffs.webhooks.receiver import Receiver, running
+
+Subscribe = Callable[..., Subscriber]
+
+
+@pytest.fixture
+def local(settings) -> None:
+    """Servers on this machine may be sent to."""
+    settings.WEBHOOK_PRIVATE = PrivateTargets(networks=(ip_network("127.0.0.0/8"),))
+
+
+@pytest.fixture
+def receiver(local: None) -> Iterator[Receiver]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def subscribe(tenant: Tenant, receiver: Receiver) -> Subscribe:
+    """A subscriber of `tenant` behind the receiver, to all events unless it is said otherwise."""
+
+    def subscribe(**changes: object) -> Subscriber:
+        of = changes.pop("tenant", tenant)
+        kind = changes.pop("kind", "webhook")
+        wanted = {"name": "CI", "address": receiver.url, "events": ["verdict", "decision", "alert"], **changes}
+        return registering.create(tenant=of, kind=kind, wanted=Wanted(**wanted), actor="ada")
+
+    return subscribe
+
+
+@pytest.fixture
+def tell(db: None) -> Callable[[], list[Delivery]]:
+    """One pass of a worker: what happened is gathered, what is due is sent; all deliveries afterwards, in order."""
+
+    def tell() -> list[Delivery]:
+        gathering.gather()
+        delivering.drain()
+        return list(Delivery.objects.order_by("id"))
+
+    return tell

@@ -1,0 +1,156 @@
+"""Mails: plain, one event each, to nobody else than who is meant."""
+
+import socket
+from collections.abc import Callable
+
+import pytest
+from django.core import mail
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import alerts, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Handoff, Subscriber
+from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.webhooks import log
+from tests.handoffs.support import held, judged
+from tests.handoffs.webhooks.conftest import Subscribe
+from tests.handoffs.webhooks.receiver import raw
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def team(subscribe: Subscribe, settings) -> Subscriber:
+    settings.EMAIL_SET_UP = True
+    settings.PUBLIC_URL = "https://audit.example.com"
+    return subscribe(kind="email", name="Team", address="team@example.com", events=["alert", "decision"])
+
+
+def subjects() -> list[str]:
+    return [one.subject for one in mail.outbox]
+
+
+def decline(tenant: Tenant, handoff: Handoff, note: str) -> None:
+    ada = Actor(ActorKind.PERSON, "ada")
+    reviewing.decide(
+        tenant=tenant, reference=str(handoff.pk), decision=Decision.DECLINE, note=note, actor=ada, seen_version=None
+    )
+
+
+def test_an_alert_is_mailed_with_what_to_do_and_where(tenant: Tenant, team: Subscriber, tell) -> None:
+    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)
+    tell()
+    (sent,) = mail.outbox
+    assert sent.to == ["team@example.com"]
+    assert sent.subject == "[handoffaudit acme] Alert: The model would have rejected 2 handoffs that passed without it"
+    assert "look at each" in sent.body
+    assert "https://audit.example.com/t/acme/handoffs/?flag=flagged" in sent.body
+    assert sent.extra_headers["Auto-Submitted"] == "auto-generated"
+
+
+def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber, tell) -> None:
+    handoff = judged(tenant, held())
+    ada = Actor(ActorKind.PERSON, "ada")
+    reviewing.decide(
+        tenant=tenant,
+        reference=str(handoff.pk),
+        decision=Decision.DECLINE,
+        note="Too long.",
+        actor=ada,
+        seen_version=None,
+    )
+    tell()
+    (sent,) = mail.outbox
+    assert sent.subject == "[handoffaudit acme] Declined: research_result, researcher to writer"
+    assert "By ada." in sent.body
+    assert "Note: Too long." in sent.body
+
+
+def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) -> None:
+    handoff = judged(tenant, held(handoff_type="x\r\nBcc: all@example.com"))
+    ada = Actor(ActorKind.PERSON, "ada")
+    reviewing.decide(
+        tenant=tenant,
+        reference=str(handoff.pk),
+        decision=Decision.DECLINE,
+        note="\r\n.\r\n",
+        actor=ada,
+        seen_version=None,
+    )
+    tell()
+    (sent,) = mail.outbox
+    assert sent.recipients() == ["team@example.com"]
+    assert "\n" not in sent.subject
+    assert "Bcc" not in sent.message()
+
+
+def test_a_mail_server_that_is_away_is_tried_again(
+    tenant: Tenant, team: Subscriber, tell, settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
+    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    (delivery,) = tell()
+    assert (delivery.tries, delivery.delivered_at) == (1, None)
+    assert "mail server did not take it" in delivery.last_error
+
+
+def _mail_server(took: list[bytes]) -> Callable[[socket.socket], None]:
+    def behave(connection: socket.socket) -> None:
+        connection.sendall(b"220 mail.example.com\r\n")
+        with connection.makefile("rb") as lines:
+            for line in lines:
+                if line[:4].upper() == b"QUIT":
+                    connection.sendall(b"221 bye\r\n")
+                    return
+                connection.sendall(b"354 go on\r\n" if line[:4].upper() == b"DATA" else b"250 ok\r\n")
+                if line[:4].upper() == b"DATA":
+                    took.extend(iter(lines.readline, b".\r\n"))
+                    connection.sendall(b"250 ok\r\n")
+
+    return behave
+
+
+def test_a_real_mail_server_takes_it(tenant: Tenant, team: Subscriber, tell, settings) -> None:
+    took: list[bytes] = []
+    with raw(_mail_server(took)) as address:
+        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", int(address.rstrip("/").rpartition(":")[2])
+        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+        (delivery,) = tell()
+    assert delivery.delivered_at
+    assert b"To: team@example.com\r\n" in took
+    assert b"Auto-Submitted: auto-generated\r\n" in took
+
+
+def test_without_a_mail_server_it_says_what_to_set(team: Subscriber, settings) -> None:
+    settings.EMAIL_SET_UP = False
+    assert "HANDOFFAUDIT_EMAIL_URL" in log.test(team).error
+    assert mail.outbox == []
+
+
+def test_what_flaps_fills_no_mailbox(tenant: Tenant, team: Subscriber, tell) -> None:
+    for number in range(5):
+        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, number + 1)
+        tell()
+        alerts.acknowledge(tenant=tenant, alert=Alert.objects.latest("pk").pk, actor="ada")
+        tell()
+    assert len(mail.outbox) == 2
+    waiting = Delivery.objects.filter(delivered_at=None).order_by("id")
+    assert len(waiting) == 8
+    Delivery.objects.filter(due_at__isnull=False).update(due_at=waiting[0].created_at)
+    tell()
+    assert len(mail.outbox) == 3
+    assert subjects()[-1].startswith("[handoffaudit acme] Over: The model would have rejected 5")
+    assert not Delivery.objects.filter(delivered_at=None).exists()
+
+
+def test_what_gets_worse_is_mailed_at_once(tenant: Tenant, team: Subscriber, tell) -> None:
+    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    Alert.objects.update(level="warning")
+    tell()
+    alert = Alert.objects.get()
+    alert.level, alert.notified_at = "alert", alert.opened_at + alert.opened_at.resolution * 1_000_000
+    alert.save()
+    tell()
+    assert [subject.split("] ")[1].split(":")[0] for subject in subjects()] == ["Warning", "Alert"]

@@ -1,0 +1,140 @@
+"""Subscribers: made, changed, switched, deleted."""
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.handoffs.models import Delivery, Subscriber
+from handoffaudit.handoffs.webhooks import registering
+from handoffaudit.handoffs.webhooks.registering import Wanted
+from tests.handoffs.support import judged, payload
+from tests.handoffs.webhooks.conftest import Subscribe
+from tests.handoffs.webhooks.receiver import Receiver
+
+pytestmark = pytest.mark.django_db
+
+
+def test_each_has_a_secret_of_its_own(subscribe: Subscribe) -> None:
+    one, other = subscribe(), subscribe()
+    assert len(one.secret) == 64
+    assert one.secret != other.secret
+
+
+def test_a_new_secret_takes_the_place_of_the_old_one(tenant: Tenant, subscribe: Subscribe) -> None:
+    before = subscribe()
+    after = registering.rotate(tenant=tenant, pk=before.pk, actor="ada")
+    assert after.secret not in ("", before.secret)
+    assert registering.get(tenant, before.pk).secret == after.secret
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("name", {"name": " "}),
+        ("name", {"name": "x" * 101}),
+        ("name", {"name": "a\nb"}),
+        ("events", {"events": []}),
+        ("events", {"events": ["deploy"]}),
+        ("states", {"states": ["superseded"]}),
+        ("address", {"address": "https://10.0.0.1/"}),
+        ("address", {"address": "ftp://hooks.example/"}),
+        ("kind", {"kind": "pigeon"}),
+        ("kind", {"kind": "email", "address": "team@example.com", "events": ["alert"]}),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field(subscribe: Subscribe, field: str, changes: dict) -> None:
+    with pytest.raises(Refused) as refused:
+        subscribe(**changes)
+    assert refused.value.field == field
+    assert not Subscriber.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "address", ["team", "a@b@c", "team@example.com\nBcc: all@example.com", "team@example.com, x@y.z"]
+)
+def test_a_mail_goes_to_one_address(subscribe: Subscribe, settings, address: str) -> None:
+    settings.EMAIL_SET_UP = True
+    with pytest.raises(Refused, match="no e-mail address"):
+        subscribe(kind="email", address=address, events=["alert"])
+
+
+def test_mails_tell_of_alerts_and_decisions_only(subscribe: Subscribe, settings) -> None:
+    settings.EMAIL_SET_UP = True
+    with pytest.raises(Refused, match="no event here"):
+        subscribe(kind="email", address="team@example.com", events=["verdict"])
+
+
+def test_there_are_so_many_and_no_more(subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "MOST", 2)
+    subscribe(), subscribe()
+    with pytest.raises(Refused, match="2 subscribers already"):
+        subscribe()
+
+
+def test_a_change_keeps_the_secret(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
+    before = subscribe()
+    wanted = Wanted("Pager", receiver.url, ["alert"], ["held"])
+    after = registering.change(tenant=tenant, pk=before.pk, wanted=wanted, actor="ada")
+    assert (after.name, after.events, after.states, after.secret) == ("Pager", ["alert"], ["held"], before.secret)
+
+
+def test_all_of_it_is_in_the_audit_log_but_no_secret(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
+    one = subscribe()
+    registering.change(tenant=tenant, pk=one.pk, wanted=Wanted("CI", receiver.url, ["alert"]), actor="ada")
+    changed = registering.rotate(tenant=tenant, pk=one.pk, actor="ada")
+    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    registering.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
+    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
+    entries = list(AuditEntry.objects.order_by("number"))
+    actions = ["create", "change", "rotate", "pause", "resume", "delete"]
+    assert [entry.action for entry in entries] == [f"subscriber.{action}" for action in actions]
+    assert entries[1].detail == {"events": ["alert"]}
+    assert all(secret not in str(entry.detail) for entry in entries for secret in (one.secret, changed.secret))
+
+
+def test_other_tenants_have_no_hand_in_it(other_tenant: Tenant, subscribe: Subscribe) -> None:
+    one = subscribe()
+    for call in (registering.rotate, registering.delete):
+        with pytest.raises(Subscriber.DoesNotExist):
+            call(tenant=other_tenant, pk=one.pk, actor="eve")
+    with pytest.raises(Subscriber.DoesNotExist):
+        registering.switch(tenant=other_tenant, pk=one.pk, on=False, actor="eve")
+    assert registering.listing(other_tenant) == []
+
+
+def test_who_is_deleted_takes_the_log_along(tenant: Tenant, subscribe: Subscribe, tell) -> None:
+    one = subscribe()
+    judged(tenant, payload())
+    assert len(tell()) == 1
+    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
+    assert not Delivery.objects.exists()
+
+
+def test_what_waits_when_it_is_switched_off_is_sent_when_it_is_switched_on(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell
+) -> None:
+    one = subscribe()
+    receiver.says(500, 200)
+    judged(tenant, payload())
+    tell()
+    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    judged(tenant, payload())
+    tell()
+    assert len(receiver.requests) == 1
+    registering.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
+    (delivery,) = tell()
+    assert delivery.delivered_at
+    assert len(receiver.requests) == 2
+
+
+def test_that_somebody_hears_is_known_at_once_where_it_was_changed(tenant: Tenant, subscribe: Subscribe) -> None:
+    registering._forget()
+    assert not registering.someone_hears()
+    one = subscribe()
+    assert registering.someone_hears()
+    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
+    registering._forget()
+    assert not registering.someone_hears()
+    assert one.created_at <= timezone.now()

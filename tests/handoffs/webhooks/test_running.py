@@ -1,0 +1,92 @@
+"""The threads of a worker that tell subscribers."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import listening, waking
+from handoffaudit.handoffs.models import Delivery
+from handoffaudit.handoffs.webhooks import registering, running
+from tests.handoffs.support import judged, payload
+from tests.handoffs.webhooks.conftest import Subscribe
+from tests.handoffs.webhooks.receiver import Receiver, raw
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def teller(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[running._Teller]:
+    settings.SWEEP_SECONDS = 3600
+    teller = running._Teller()
+    monkeypatch.setattr(running, "_teller", teller)
+    yield teller
+    teller.stop()
+    for thread in (teller._thread, *teller._senders):
+        if thread is not None:
+            thread.join(60)
+    connections.close_all()
+
+
+def eventually(condition: Callable[[], object], act: Callable[[], None] = lambda: None) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        act()
+        time.sleep(0.02)
+
+
+def test_what_happens_is_told_at_once(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+) -> None:
+    subscribe(events=["verdict"])
+    teller.wake()
+    judged(tenant, payload())
+    eventually(lambda: receiver.requests)
+
+
+def test_what_failed_is_tried_again_by_the_same_worker(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+) -> None:
+    subscribe(events=["verdict"])
+    receiver.says(500, 200)
+    judged(tenant, payload())
+    teller.wake()
+    eventually(lambda: Delivery.objects.filter(tries=1, claim=None).exists())
+    Delivery.objects.update(due_at=timezone.now())
+    eventually(lambda: Delivery.objects.filter(tries=2).exclude(delivered_at=None).exists(), teller.wake)
+
+
+def test_one_that_hangs_keeps_no_other_waiting(
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+) -> None:
+    over = threading.Event()
+    with raw(lambda _: over.wait(60) and None) as address:
+        subscribe(name="Hangs", address=address, events=["verdict"])
+        subscribe(name="There", events=["verdict"])
+        judged(tenant, payload())
+        teller.wake()
+        eventually(lambda: receiver.requests)
+        assert not Delivery.objects.filter(subscriber__name="Hangs", tries__gt=0).exists()
+        over.set()
+
+
+def test_where_nobody_hears_no_worker_is_woken(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(waking, "wake_teller", lambda: woken.append(1))
+    registering._forget()
+    handoff = judged(tenant, payload())
+    assert woken == []
+    monkeypatch.setattr(registering, "_believed", (time.monotonic() + 60, True))
+    listening.announce([handoff.pk])
+    assert woken == [1]
+
+
+def test_the_message_names_the_task_that_workers_know() -> None:
+    from handoffaudit.handoffs.tasks import tell_subscribers
+
+    assert tell_subscribers.name == waking.TELLING

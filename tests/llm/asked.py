@@ -1,0 +1,13 @@
+"""Questions that tests ask."""
+
+from dataclasses import replace
+from typing import Any
+
+from handoffaudit.validation.asking import grounding
+from handoffaudit.validation.asking.question import Question
+
+VALID = {"valid": True, "issues": []}
+
+
+def question(**more: Any) -> Question:
+    return replace(grounding.question({"revenue": "9 million"}, {"revenue": "7 million"}, None), **more)

@@ -1,0 +1,53 @@
+"""What the settings ask for."""
+
+import subprocess
+import sys
+
+import pytest
+
+from handoffaudit.llm.configured import caller_from, client_from, prices_here
+from handoffaudit.validation.asking.pricing import SHIPPED, Price
+from handoffaudit.validation.asking.question import Role
+
+
+@pytest.mark.parametrize("key", ["", "  ", "\n"])
+def test_without_a_key_there_is_no_client(key):
+    assert client_from("anthropic", key) is None
+
+
+@pytest.mark.parametrize("provider", ["bedrock", "vertex"])
+def test_other_providers_need_none(provider):
+    assert client_from(provider) is not None
+
+
+def test_equal_settings_share_one_client():
+    assert client_from("anthropic", "a-key") is client_from("anthropic", "a-key")
+    assert client_from("anthropic", "a-key") is not client_from("anthropic", "another")
+
+
+def test_the_caller_has_a_model_for_each_role():
+    caller = caller_from(client_from("anthropic", "a-key"), fast="quick", careful="slow")
+    assert [caller.model_of(role) for role in (Role.FAST, Role.CAREFUL)] == ["quick", "slow"]
+
+
+def test_prices_are_those_of_the_environment(monkeypatch):
+    monkeypatch.delenv("HANDOFFAUDIT_MODEL_PRICES", raising=False)
+    assert prices_here() == SHIPPED
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", '{"haiku-5-5": {"input": 1, "output": 2}}')
+    assert prices_here()["haiku-5-5"] == Price(1, 2, 1)
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
+    with pytest.raises(ValueError, match="HANDOFFAUDIT_MODEL_PRICES: the prices are not a JSON object"):
+        prices_here()
+
+
+def test_the_sdk_is_not_loaded_before_a_call():
+    program = """
+import sys
+from handoffaudit.llm import ClaudeService, claude_critic
+from handoffaudit.llm.configured import caller_from, client_from
+caller_from(client_from("anthropic", "a-key"), fast="a", careful="b")
+ClaudeService(), claude_critic()
+print(sorted({"anthropic", "httpx2", "django"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,93 @@
+"""Settings that are wrong stop the start, in a line that names them."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from handoffaudit import env
+from handoffaudit.env import amount, checked_prices, web_address
+
+
+@pytest.mark.parametrize("value", ["localhost", "gateway.example.com:8080", "ftp://example.com"])
+def test_an_address_without_its_scheme_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
+    with pytest.raises(ImproperlyConfigured, match=r"ANTHROPIC_BASE_URL is .*: write it with its scheme"):
+        web_address("ANTHROPIC_BASE_URL")
+
+
+@pytest.mark.parametrize("value", ["", "http://127.0.0.1:8099", "https://gateway.example.com/v1"])
+def test_an_address_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", value)
+    assert web_address("ANTHROPIC_BASE_URL") == value
+
+
+@pytest.mark.parametrize("value", ["-1", "-0.01"])
+def test_an_amount_is_a_number_of_0_or_more(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_DAILY_USD", value)
+    with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_DAILY_USD is"):
+        amount("HANDOFFAUDIT_MODEL_DAILY_USD", 10.0)
+
+
+def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
+    with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_PRICES"):
+        checked_prices()
+
+
+def test_private_targets_are_all_none_or_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, everything in (("", False), ("false", False), ("true", True), ("1", True)):
+        monkeypatch.setenv("PRIVATE", given)
+        assert env.private_targets("PRIVATE") == env.PrivateTargets(everything=everything)
+    monkeypatch.setenv("PRIVATE", "Hooks.internal, 10.1.0.0/16,::1")
+    found = env.private_targets("PRIVATE")
+    assert (found.everything, found.hosts) == (False, {"hooks.internal"})
+    assert [str(one) for one in found.networks] == ["10.1.0.0/16", "::1/128"]
+
+
+@pytest.mark.parametrize("given", ["10.1.0.1/16", "true,10.0.0.0/8", "https://hooks.internal", "a b"])
+def test_private_targets_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("PRIVATE", given)
+    with pytest.raises(ImproperlyConfigured, match="PRIVATE has"):
+        env.private_targets("PRIVATE")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("smtp://mail", ("mail", 25, "", "", False, False)),
+        ("smtp://ada:p%40ss@mail:2525/?tls=true", ("mail", 2525, "ada", "p@ss", False, True)),
+        ("smtp://mail/?tls=true", ("mail", 587, "", "", False, True)),
+        ("smtps://ada:x@mail/", ("mail", 465, "ada", "x", True, False)),
+    ],
+)
+def test_the_mail_server_is_read_from_its_address(monkeypatch: pytest.MonkeyPatch, given: str, expected: tuple) -> None:
+    monkeypatch.setenv("MAIL", given)
+    names = ("HOST", "PORT", "HOST_USER", "HOST_PASSWORD", "USE_SSL", "USE_TLS")
+    assert env.mail_server("MAIL") == {f"EMAIL_{name}": value for name, value in zip(names, expected, strict=True)}
+
+
+@pytest.mark.parametrize(
+    "given", ["mail:25", "http://mail", "smtp://", "smtp://mail/?tls=1", "smtp://mail:x", "smtp://m/?a"]
+)
+def test_a_mail_server_that_cannot_be_read_is_refused_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("MAIL", given.replace("://", "://ada:secret@"))
+    with pytest.raises(ImproperlyConfigured, match="MAIL") as refused:
+        env.mail_server("MAIL")
+    assert "secret" not in str(refused.value)
+
+
+def test_without_a_mail_server_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MAIL", raising=False)
+    assert env.mail_server("MAIL") == {}
+
+
+def test_who_mails_come_from_is_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SENDER", "Audit <audit@example.com>")
+    assert env.mail_sender("SENDER", "x@y.z") == "Audit <audit@example.com>"
+    monkeypatch.delenv("SENDER")
+    assert env.mail_sender("SENDER", "x@y.z") == "x@y.z"
+    for given in ("audit", "a@b.c\nBcc: all@example.com"):
+        monkeypatch.setenv("SENDER", given)
+        with pytest.raises(ImproperlyConfigured, match="SENDER is"):
+            env.mail_sender("SENDER", "x@y.z")

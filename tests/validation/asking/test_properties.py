@@ -1,0 +1,113 @@
+"""Whatever is handed over, and whatever a model answers."""
+
+import contextlib
+import json
+import re
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handoffaudit.validation.asking import critique, grounding, objective, repair
+from handoffaudit.validation.asking.fencing import as_text, fenced
+from handoffaudit.validation.asking.masking import masked
+from handoffaudit.validation.asking.question import MalformedAnswer
+from handoffaudit.validation.asking.relevance import relevant
+from handoffaudit.validation.quoting import place_of, span_of
+
+from .injections import ATTEMPTS
+from .secret_corpus import IN_TEXTS, LOOKS
+
+NAMES = st.sampled_from(["password", "token", "name", "value", "api_key", "text", "valid", "status", "issues"])
+PIECES = st.sampled_from(
+    [
+        *ATTEMPTS,
+        *LOOKS.values(),
+        *(text for text, _ in IN_TEXTS),
+        "password=",
+        "token: ",
+        "://",
+        "@",
+        "[masked]",
+        '"',
+        "=",
+    ]
+)
+TEXTS = st.text(max_size=20) | st.lists(PIECES | st.text(max_size=3), max_size=4).map("".join)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES | TEXTS, inner, max_size=4),
+    max_leaves=10,
+)
+ANSWERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "valid": st.booleans() | VALUES,
+        "issues": st.lists(
+            VALUES
+            | st.dictionaries(
+                st.sampled_from(["field", "kind", "quote", "reason", "code", "message", "severity"]), VALUES
+            )
+        ),
+        "status": st.sampled_from(["PASSED", "failed"]) | VALUES,
+        "confidence": st.floats(0, 1) | VALUES,
+        "overall_score": st.floats(0, 1) | VALUES,
+        "reasoning": VALUES,
+    },
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=VALUES, limit=st.integers(20, 400))
+def test_no_value_closes_its_fence(value: Any, limit: int) -> None:
+    for text in (as_text(value, limit), relevant(value, value, limit), as_text(value)):
+        found = re.fullmatch(r"<data>\n([^<\n]*)\n</data>", fenced("data", text))
+        assert found
+        found[1].encode()
+    assert len(as_text(value, limit)) <= limit
+    assert len(relevant(value, {}, limit)) <= limit
+
+
+@settings(max_examples=200, deadline=None)
+@given(value=VALUES)
+def test_what_is_between_the_tags_is_the_masked_value(value: Any) -> None:
+    inner = fenced("data", as_text(value, 10**6)).removeprefix("<data>\n").removesuffix("\n</data>")
+    assert json.loads(inner) == json.loads(json.dumps(masked(value)).encode("utf-8", "replace"))
+
+
+@settings(max_examples=300, deadline=None)
+@given(value=VALUES)
+def test_what_is_masked_stays_as_it_is(value: Any) -> None:
+    once = masked(value)
+    assert masked(once) == once
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    before=st.text("xyz .,\n", max_size=8),
+    secret=st.sampled_from(list(LOOKS.values())),
+    after=st.text(" .,\n", max_size=8),
+)
+def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: str) -> None:
+    assert secret not in masked(f"{before} {secret}{after}")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    text=st.text(max_size=200) | ANSWERS.map(json.dumps) | ANSWERS.map(lambda told: f"```json\n{json.dumps(told)}\n```")
+)
+def test_an_answer_is_read_or_malformed(text: str) -> None:
+    for read in (grounding.read, objective.read, critique.read, repair.question({}, []).read):
+        with contextlib.suppress(MalformedAnswer):
+            assert read(text) is not None
+
+
+@settings(max_examples=200, deadline=None)
+@given(field=TEXTS, quote=TEXTS, data=VALUES)
+def test_a_place_is_always_in_the_data(field: str, quote: str, data: Any) -> None:
+    value = data
+    location = place_of(field, quote, data)
+    for step in location:
+        value = value[step]
+    span = span_of(quote, location, data)
+    assert span is None or 0 <= span[0] < span[1] <= len(value)

@@ -1,0 +1,177 @@
+"""What is sent for each use, and how its answer is read."""
+
+import json
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.asking import critique, grounding, objective, repair
+from handoffaudit.validation.asking.answers import answered_object
+from handoffaudit.validation.asking.grounding import Doubt, Doubted, Grounding
+from handoffaudit.validation.asking.objective import Objective
+from handoffaudit.validation.asking.prompting import Prompt, instructions, shipped
+from handoffaudit.validation.asking.question import MalformedAnswer, Role, Use
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Severity
+
+CUT = "[truncated]"
+
+
+def between(content: str, tag: str) -> str:
+    return content.split(f"<{tag}>\n")[1].split(f"\n</{tag}>", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize("use", Use)
+def test_shipped_prompts_have_a_version_and_ask_for_json(use: Use) -> None:
+    prompt = shipped(use)
+    assert prompt.name == f"{use}-1"
+    told = instructions(use, prompt)
+    assert told.startswith(prompt.text)
+    assert "one JSON object and nothing else" in told
+
+
+@pytest.mark.parametrize(
+    ("length", "is_cut"), [(9_998, False), (9_999, True), (50_000, True)], ids=["fits", "one too many", "far too many"]
+)
+def test_objective_and_deliverable_are_cut_at_10000_characters_each(length: int, is_cut: bool) -> None:
+    content = objective.question("a" * length, "b" * length).content
+    for tag in ("objective", "deliverable"):
+        sent = between(content, tag)
+        assert len(sent) == 10_000
+        assert sent.endswith(CUT) is is_cut
+
+
+def test_context_evidence_data_and_output_are_cut_alike() -> None:
+    long = {"text": "word " * 10_000}
+    asked = grounding.question(long, long, [long])
+    opinion = critique.question(long, long, [long])
+    for content, tags in ((asked.content, ("context", "evidence", "data")), (opinion.content, ("output", "evidence"))):
+        for tag in tags:
+            sent = between(content, tag)
+            assert 9_000 < len(sent) <= 10_000
+            assert sent.endswith(CUT)
+
+
+def test_what_there_is_not_is_not_sent() -> None:
+    assert grounding.question({"a": 1}, {}, []).content == 'No context is given.\n\n<data>\n{"a":1}\n</data>'
+    assert critique.question({"a": 1}, {}, []).content == '<output>\n{"a":1}\n</output>'
+
+
+def test_a_document_to_repair_goes_with_its_findings() -> None:
+    issue = make("structure.empty", location=("data", "text"), message="It is empty.")
+    asked = repair.question({"data": {"text": "", "password": "hunter2"}}, [issue])
+    assert between(asked.content, "document") == '{"data":{"text":"","password":"[masked]"}}'
+    (finding,) = json.loads(between(asked.content, "findings"))
+    assert (finding["field"], finding["code"], finding["message"]) == ("data.text", "structure.empty", "It is empty.")
+    assert asked.read('{"data": 1}') == {"data": 1}
+    assert asked.max_tokens > critique.question({}, {}, []).max_tokens
+
+
+def test_a_role_and_a_prompt_of_ones_own() -> None:
+    own = Prompt("own-3", "Look closely.")
+    for asked in (
+        grounding.question({}, {}, [], own, role=Role.CAREFUL),
+        objective.question("", "", own, role=Role.CAREFUL),
+        critique.question({}, {}, [], own, role=Role.CAREFUL),
+        repair.question({}, [], own, role=Role.CAREFUL),
+    ):
+        assert (asked.prompt, asked.role) == ("own-3", Role.CAREFUL)
+        assert asked.instructions.startswith("Look closely.\n\n")
+
+
+def test_the_schemas_of_answers_are_what_structured_output_takes() -> None:
+    def objects(schema: Any) -> list[dict[str, Any]]:
+        inner = [one for value in schema.values() if isinstance(value, dict) for one in objects(value)]
+        return [schema, *inner] if schema.get("type") == "object" else inner
+
+    for asked in (grounding.question({}, {}, []), objective.question("", ""), critique.question({}, {}, [])):
+        for one in objects(dict(asked.schema)):
+            assert one["additionalProperties"] is False
+            assert one["required"] == list(one["properties"])
+
+
+WELL = '{"a": [1, "é"]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        WELL,
+        f"\n  {WELL}\n",
+        f"```json\n{WELL}\n```",
+        f"```\n{WELL}\n```",
+        f"  ```JSON  \n{WELL}\n```\n\n",
+        f"```json\n\n{WELL}```",
+        f"```json\r\n{WELL}\r\n```",
+        "\ufeff" + WELL,
+    ],
+)
+def test_bare_or_in_a_fence(text: str) -> None:
+    assert answered_object(text) == {"a": [1, "é"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "   ",
+        "```json\n```",
+        "```",
+        f"Here you are: {WELL}",
+        f"{WELL} I hope that helps.",
+        f"```json\n{WELL}",
+        f"{WELL}\n```",
+        f"```json\n{WELL}\n```\n```json\n{WELL}\n```",
+        f"``` some words\n{WELL}\n```",
+        f"~~~\n{WELL}\n~~~",
+        "{'a': 1}",
+        '{"a": 1,}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1} // done',
+        "[]",
+        '"text"',
+        "true",
+        None,
+        b"{}",
+        {"a": 1},
+        "{" * 1_000_000,
+        '{"a": "' + "x" * 200_000 + '"}',
+        "```json\n" + " " * 190_000 + "x",
+        "```json\n" + "`" * 190_000,
+        "```json\n" + "\n" * 190_000 + "```x",
+    ],
+    ids=lambda text: ascii(text)[:40],
+)
+def test_anything_else_is_malformed(text: Any) -> None:
+    with pytest.raises(MalformedAnswer) as raised:
+        answered_object(text)
+    assert str(raised.value).endswith((".", "…"))
+    assert len(str(raised.value)) < 1000
+
+
+def test_what_a_grounding_answer_says() -> None:
+    issues = [{"field": "a.b", "kind": "Fabricated", "quote": "q", "reason": "r"}, "A sentence.", 7]
+    assert grounding.read(json.dumps({"valid": False, "issues": issues})) == Grounding(
+        False,
+        (
+            Doubted(Doubt.FABRICATED, "a.b", "q", "r"),
+            Doubted(Doubt.UNSUPPORTED, "", "", "A sentence."),
+            Doubted(Doubt.UNSUPPORTED, "", "", "7"),
+        ),
+    )
+    assert grounding.read('{"valid": true}') == Grounding(True)
+    assert grounding.read('{"valid": true, "issues": null}') == Grounding(True)
+
+
+@pytest.mark.parametrize("status", ["PASSED", "passed", " Passed "])
+def test_status_words_in_any_case(status: str) -> None:
+    told = {"status": status, "reasoning": "R.", "confidence": 1}
+    assert objective.read(json.dumps(told)) == Objective(True, "R.", 1.0)
+    assert objective.read(json.dumps({**told, "status": "failed", "reasoning": 7})) == Objective(False, "", 1.0)
+
+
+def test_what_a_critique_says() -> None:
+    opinion = critique.read('{"overall_score": 1, "issues": [{"severity": "ERROR", "message": "m"}], "reasoning": "r"}')
+    assert (opinion.score, opinion.reasoning) == (1.0, "r")
+    assert [(one.code, one.message, one.severity) for one in opinion.remarks] == [("issue", "m", Severity.ERROR)]

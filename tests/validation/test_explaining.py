@@ -1,0 +1,69 @@
+"""Every code is explained, and its example is real: the document before has the finding, the one after has not."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+from handoffaudit.validation.explaining import Explanation, explanation_of, text_of
+from handoffaudit.validation.formats import payload
+from handoffaudit.validation.formats.shape import Shape
+
+from .test_goldens import outcome_of, written
+
+CODES = sorted([*CATALOGUE, *FAMILIES])
+
+
+def judged(
+    explained: Explanation, document: Any, beside: Mapping[str, Any], under: Mapping[str, Any], tmp_path: Path
+) -> tuple[str, list[str]]:
+    golden = {"raw": text_of(document), "format": explained.format or None, **under}
+    if beside:
+        golden["envelope"] = dict(beside)
+    found = outcome_of(golden)
+    issues = found["issues"] + (written(golden, tmp_path) if "written_under" in golden else [])
+    return found["outcome"], [issue["code"] for issue in issues]
+
+
+def has(codes: list[str], code: str) -> bool:
+    return any(found == code or (code in FAMILIES and found.startswith(f"{code}.")) for found in codes)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_document_before_has_the_code(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explained = explanation_of(code)
+    assert explained is not None
+    if explained.judged.get("without_schema"):
+        monkeypatch.setattr(payload, "_SHAPE", Shape("payload", payload._BASICS, tmp_path))
+    _, codes = judged(explained, explained.before, explained.beside, explained.judged, tmp_path)
+    assert has(codes, code)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_document_after_has_not_and_is_not_rejected(code: str, tmp_path: Path) -> None:
+    explained = explanation_of(code)
+    assert explained is not None
+    outcome, codes = judged(explained, explained.after, explained.beside_after, explained.judged_after, tmp_path)
+    assert not has(codes, code)
+    assert outcome != "rejected"
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_two_differ_in_something_that_the_page_shows(code: str) -> None:
+    explained = explanation_of(code)
+    assert explained is not None
+    assert (explained.before, explained.beside) != (explained.after, explained.beside_after) or explained.note
+    assert explained.why.endswith((".", "!"))
+
+
+def test_a_code_of_a_family_is_explained_by_the_family() -> None:
+    found = explanation_of("schema.maximum")
+    assert found is not None
+    assert found.code == "schema"
+
+
+@pytest.mark.parametrize("code", ["mine.own", "../secret", "", "no_such_family"])
+def test_a_code_of_somebodys_own_is_not(code: str) -> None:
+    assert explanation_of(code) is None

@@ -8,22 +8,22 @@ from handoffaudit.dashboard import (
     first_run,
     gallery,
     groups,
-    handoff,
     handoffs,
     live,
     overview,
-    prompts,
     reviewing,
-    rules,
     samples,
-    schemas,
     settings,
-    strictness,
     theme,
     tracing,
-    trials,
 )
+from handoffaudit.dashboard.handoff import page as handoff
 from handoffaudit.dashboard.help import pages as help_pages
+from handoffaudit.dashboard.policies.prompts import page as prompts
+from handoffaudit.dashboard.policies.rules import page as rules
+from handoffaudit.dashboard.policies.schemas import page as schemas
+from handoffaudit.dashboard.policies.strictness import page as strictness
+from handoffaudit.dashboard.policies.trials import page as trials
 from handoffaudit.dashboard.saved import changing as saved_views
 
 app_name = "dashboard"

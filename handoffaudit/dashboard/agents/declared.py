@@ -13,11 +13,11 @@ from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import LONGEST_NAME, lines
-from handoffaudit.dashboard.policy_drafts import Draft, sent, text_of
-from handoffaudit.dashboard.policy_fields import Field
-from handoffaudit.dashboard.policy_pages import PolicyPage
-from handoffaudit.dashboard.policy_views import Editing
-from handoffaudit.dashboard.policy_words import MOST_OF_A_VERSION
+from handoffaudit.dashboard.policies.drafts import Draft, sent, text_of
+from handoffaudit.dashboard.policies.fields import Field
+from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.policies.views import Editing
+from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.diagnostics.edges import pairs_seen
 from handoffaudit.diagnostics.windows import window_of

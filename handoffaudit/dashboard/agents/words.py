@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from handoffaudit.dashboard.policy_words import Line, place, shown, shown_or_none
+from handoffaudit.dashboard.policies.words import Line, place, shown, shown_or_none
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy.difference import WHOLE_ROW, Change
 

@@ -12,7 +12,7 @@ from handoffaudit.dashboard import alerts as shown
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.alerts import Told
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.policy_drafts import number
+from handoffaudit.dashboard.policies.drafts import number
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.alert_texts import span

@@ -13,12 +13,12 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import policy_history
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.file_report import report_page
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.dashboard.policy_pages import PolicyPage
-from handoffaudit.dashboard.policy_words import Line, shown
+from handoffaudit.dashboard.policies import history
+from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.policies.words import Line, shown
 from handoffaudit.diagnostics import file_counts
 from handoffaudit.diagnostics.files import policy, queries
 from handoffaudit.diagnostics.files.queries import FileFilters
@@ -195,6 +195,6 @@ urlpatterns = [
     path("diagnostics/files/", reports, name="file_reports"),
     path("diagnostics/files/policy/", save_policy, name="file_policy_save"),
     path("diagnostics/files/policy/shown/", policy_page, name=PAGE.name),
-    *policy_history.urls(PAGE),
+    *history.urls(PAGE),
     path("diagnostics/files/<uuid:pk>/", report_page, name="file_report"),
 ]

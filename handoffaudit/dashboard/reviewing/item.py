@@ -6,11 +6,11 @@ from typing import Any
 from django.urls import reverse
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import handoff_parts as parts
 from handoffaudit.dashboard.access import Who
-from handoffaudit.dashboard.claims import claims_of
-from handoffaudit.dashboard.places import Found
-from handoffaudit.dashboard.shown_document import shown_document
+from handoffaudit.dashboard.handoff import parts
+from handoffaudit.dashboard.handoff.claims import claims_of
+from handoffaudit.dashboard.handoff.places import Found
+from handoffaudit.dashboard.handoff.shown_document import shown_document
 from handoffaudit.handoffs import comparing, holding, queries, reviewing
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.states import REVIEWABLE

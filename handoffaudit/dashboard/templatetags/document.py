@@ -5,7 +5,7 @@ from typing import Any
 
 from django.template import Library
 
-from handoffaudit.dashboard.nodes import steps
+from handoffaudit.dashboard.handoff.nodes import steps
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.readable import readable as shown_readable
 

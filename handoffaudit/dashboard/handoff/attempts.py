@@ -1,0 +1,153 @@
+"""The attempts at a handoff, what was asked of its sender, and the page that repairs a rejected one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.handoff.parts import handoff_or_404
+from handoffaudit.handoffs import comparing, queries, remedies, repairing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.comparing import Attempt
+from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.validation.remediation import RemediationLog
+from handoffaudit.validation.repair import RepairStatus
+from handoffaudit.validation.text import counted
+
+ACTIONS = {
+    "retry": "Mend it and send it again",
+    "re_retrieve": "Fetch the sources again, then send it again",
+    "escalate": "A person must look",
+    "insufficient_evidence": "There is not enough evidence: nothing more is asked of the sender",
+    "accept_with_warnings": "Nothing: it passed",
+}
+REASONS = {
+    "critical_severity": "a critical issue",
+    "remediation_exhausted": "no more tries are due",
+    "repair_failed": "three tries to repair it did not pass",
+}
+STATUS_WORDS = {
+    RepairStatus.NOT_NEEDED: "There is nothing to repair.",
+    RepairStatus.NOT_POSSIBLE: "It can't be repaired by rule.",
+    RepairStatus.REPAIRED: "It can be repaired.",
+    RepairStatus.ESCALATED: "No repair came to a document without errors.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    words: str
+    at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked of a lineage's sender so far."""
+
+    state: str
+    actions: tuple[Taken, ...]
+
+
+def asked_of(log: RemediationLog | None) -> Asked | None:
+    """The latest action last; None where nothing was asked."""
+    if log is None or not log.actions_taken:
+        return None
+    return Asked(log.state, tuple(_taken(taken) for taken in log.actions_taken))
+
+
+def _taken(taken: Mapping[str, Any]) -> Taken:
+    note = f"try {taken['attempt']}" if "attempt" in taken else REASONS.get(str(taken.get("reason")), "")
+    action = str(taken["action"])
+    return Taken(ACTIONS.get(action, action), parse_datetime(str(taken["timestamp"])), note)
+
+
+def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
+    """What is due next, for one that was rejected and whose place nobody took."""
+    action = (content or {}).get("recommended_action")
+    if handoff.state != State.REJECTED or action is None:
+        return ""
+    log = (content or {}).get("remediation") or {}
+    left = log.get("max_retries", 0) - log.get("retry_count", 0)
+    more = f" After that, {counted(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
+    return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two attempts, of the reader's choice; `is_chosen`: somebody chose them."""
+
+    before: Handoff
+    after: Handoff
+    result: Attempt
+    is_chosen: bool
+
+
+def lineage_context(request: HttpRequest, who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
+    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
+    lineage = comparing.attempts(shown)
+    asked = asked_of(remedies.of(shown))
+    advice = advice_of(shown, verdict)
+    can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
+    return {
+        "lineage": lineage,
+        "compared": _compared(request, lineage),
+        "attempts": [one.handoff for one in reversed(lineage) if one.handoff.attempt < shown.attempt],
+        "later": queries.later_attempt(shown),
+        "asked": asked,
+        "advice": advice,
+        "can_repair": can_repair,
+        "has_lineage": bool(len(lineage) > 1 or asked or advice or can_repair),
+    }
+
+
+def _compared(request: HttpRequest, lineage: Sequence[Attempt]) -> Compared | None:
+    """The two attempts that the address names; else the first and the last one, to choose from."""
+    known = {str(one.handoff.pk): one.handoff for one in lineage}
+    before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
+    if before and after:
+        return Compared(before, after, comparing.between(before, after), is_chosen=True)
+    if len(lineage) < 2:
+        return None
+    first, last = lineage[0].handoff, lineage[-1].handoff
+    return Compared(first, last, Attempt(last), is_chosen=False)
+
+
+@page_for(Role.REVIEWER)
+@require_http_methods(["GET", "HEAD", "POST"])
+def repair(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
+    """What repair would come to; posted, it is stored as new attempts."""
+    shown = handoff_or_404(who, pk)
+    if shown.state != State.REJECTED:
+        messages.info(request, f"It is {shown.state}: only rejected handoffs can be repaired.")
+        return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+    if request.method == "POST":
+        return _store(request, who, shown)
+    result = repairing.candidates(repairing.case_of_stored(shown))
+    context = {"handoff": shown, "result": result, "words": STATUS_WORDS[result.status]}
+    return render(request, "dashboard/handoff/repair.html", context)
+
+
+def _store(request: HttpRequest, who: Who, shown: Handoff) -> HttpResponse:
+    try:
+        result = repairing.repair_stored(handoff=shown, actor=Actor.person(who.person))
+    except repairing.NotRepairable as error:
+        messages.error(request, str(error))
+    else:
+        tell = messages.success if result.repaired else messages.warning
+        tell(request, f"{STATUS_WORDS[result.status]} {result.why}".strip())
+    later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))
+    return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
+
+
+urlpatterns = [path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair")]

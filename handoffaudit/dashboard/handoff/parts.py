@@ -1,0 +1,125 @@
+"""What the page of a handoff is made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.http import Http404
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.handoff.document import Bounds, tree
+from handoffaudit.dashboard.handoff.nodes import Node
+from handoffaudit.dashboard.handoff.places import Found, spots_of
+from handoffaudit.drawing.chain import Chain, chain, folds
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.tokens import Section, token_sections
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs.rows import envelope_of
+from handoffaudit.validation import formats
+from handoffaudit.validation.reading import parse_json
+
+WIDE = 800
+NARROW = 336
+ASIDE = Bounds(nodes=40, weight=6_000)
+
+
+def parsed(body: HandoffBody, of: str = "") -> Any:
+    """The document, or what was sent beside it (`context`, `evidence`); None where it can't be read or is not there."""
+    if not of:
+        return parse_json(bytes(body.original))[0]
+    raw = body.context if of == "context" else body.evidence
+    return None if raw is None else orjson.loads(bytes(raw))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the claims may cite, wherever the format keeps it; `searched` names that, and the context's fields."""
+
+    evidence: Sequence[Any] = ()
+    searched: Sequence[str] = ()
+
+
+def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sources:
+    """`arrived`: the document, where it is parsed already."""
+    if arrived is None:
+        record = queries.record_of(handoff, body)
+    else:
+        record = formats.read(arrived, handoff.format or None, envelope_of(handoff, body)).record
+    if record is None:
+        return Sources()
+    fields = [f"context.{key}" for key, value in record.context.items() if value not in (None, "", [], {})]
+    named = [item["source"] for item in record.evidence if isinstance(item, dict) and "source" in item]
+    return Sources(record.evidence, [*fields, *(name for name in named if isinstance(name, str))])
+
+
+def evidence_of(handoff: Handoff, body: HandoffBody) -> Sequence[Any]:
+    return sources_of(handoff, body).evidence
+
+
+def document_tree(value: Any, found: Sequence[Found]) -> Node:
+    return tree(value, spots_of(found))
+
+
+def aside_trees(body: HandoffBody) -> dict[str, Node]:
+    """What was given beside the document."""
+    given = {name: parsed(body, name) for name in ("context", "evidence")}
+    return {name: tree(value, bounds=ASIDE) for name, value in given.items() if value}
+
+
+def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool) -> dict[str, Drawing]:
+    """Wide, and narrow for small screens; a chain opened in whole is drawn wide only."""
+    if not facts or not (facts["shown"] or facts["declared"]):
+        return {}
+    shown = Chain.of_verdict(facts)
+    wide = chain(shown, is_folded=not is_full, href=href, width=WIDE, prefix="chain-wide")
+    if is_full and folds(shown.agents):
+        return {"wide": wide}
+    return {"wide": wide, "narrow": chain(shown, is_folded=not is_full, href=href, width=NARROW, prefix="chain-narrow")}
+
+
+def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:
+    if not counts:
+        return {}
+    sections = [Section(each["name"], each["count"], each["target"]) for each in counts["sections"]]
+    total, budget = counts["total"], counts["budget"]
+    return {
+        "wide": token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
+        "narrow": token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """The handoffs of the same piece of work right before and right after one."""
+
+    before: Handoff | None
+    after: Handoff | None
+
+
+def around_in_trace(tenant: Tenant, handoff: Handoff) -> Around | None:
+    if not handoff.trace_id:
+        return None
+    rows = queries.of_tenant(tenant).filter(trace_id=handoff.trace_id)
+    before = rows.filter(id__lt=handoff.pk).order_by("-id").first()
+    after = rows.filter(id__gt=handoff.pk).order_by("id").first()
+    return Around(before, after) if before or after else None
+
+
+def handoff_or_404(who: Who, pk: UUID) -> Handoff:
+    try:
+        return queries.get(who.tenant, str(pk))
+    except Handoff.DoesNotExist as error:
+        raise Http404("There is no such handoff.") from error
+
+
+def parent_of(handoff: Handoff) -> Handoff | None:
+    if not handoff.parent_handoff_id:
+        return None
+    try:
+        return queries.get(handoff.tenant, handoff.parent_handoff_id)
+    except Handoff.DoesNotExist:
+        return None

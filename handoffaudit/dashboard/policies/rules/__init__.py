@@ -1,0 +1,1 @@
+"""Business rules and their sets."""

@@ -1,0 +1,168 @@
+"""The editor of one rule; and which editor of the rules page a form came from."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import QueryDict
+
+from handoffaudit.dashboard.policies.drafts import line_of, lines_of, read_json, sent, text_of
+from handoffaudit.dashboard.policies.fields import Field, menu
+from handoffaudit.dashboard.policies.rules.sets import JsonEditor, RulesDraft, SetEditor, Sets
+from handoffaudit.dashboard.policies.rules.words import HELP, NAMES, OPERATORS, SEVERITIES, TYPES
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.rule_sets import to_plain
+from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
+
+MENUS = {"rule_type": menu(TYPES), "operator": menu(OPERATORS), "severity": menu(SEVERITIES)}
+TEXTS = ("rule_id", "name", "field", "compare_field", "rule_type", "operator", "severity", "threshold")
+GROUPS = {
+    "What must hold": ("field", "rule_type", "operator", "threshold", "compare_field"),
+    "For which, and how grave": ("severity", "output_types", "enabled"),
+    "For people": ("name", "rule_id", "description"),
+}
+REQUIRED = ("rule_id", "name", "field")
+_MINE = re.compile(r"rules\[(\d+)\]\.([a-z_]+)(.*)", re.DOTALL)
+_LOOKS_LIKE_JSON = re.compile(r"[\[{\"]")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Inputs that belong together."""
+
+    title: str
+    fields: list[Field]
+
+
+@dataclass(kw_only=True)
+class RuleEditor(RulesDraft):
+    """`rule_id`: of the rule edited, empty for a new one. `values`: what stands in the fields, as text."""
+
+    noun = "rule"
+    offers_types = True
+    rule_id: str
+    values: dict[str, Any]
+    place: int = field(default=-1, init=False)
+
+    @property
+    def is_new(self) -> bool:
+        return not self.rule_id
+
+    @property
+    def may_delete(self) -> bool:
+        return bool(self.rule_id) and not self.gone
+
+    @property
+    def gone_text(self) -> str:
+        return f"The rule {self.rule_id} was deleted. Saving yours brings it back."
+
+    @property
+    def groups(self) -> list[Group]:
+        return [Group(title, [self._field(name) for name in names]) for title, names in GROUPS.items()]
+
+    def plain(self, now: Sets) -> list[dict[str, Any]]:
+        sets = [to_plain(one) for one in now.rows]
+        mine = next((one for one in sets if one["set_id"] == self.set_id), None)
+        if mine is None:
+            remedy = "Add the set again, or cancel."
+            raise InvalidPolicy(
+                [PolicyError(self.set_id, "", None, f"There is no set {self.set_id} any more.", remedy)]
+            )
+        places = [index for index, rule in enumerate(mine["rules"]) if rule["rule_id"] == self.rule_id]
+        self.gone = bool(self.rule_id) and not places
+        self.place = places[0] if places else len(mine["rules"])
+        kept = mine["rules"][self.place]["metadata"] if places else {}
+        mine["rules"][self.place : self.place + 1] = [self._read() | {"metadata": kept}]
+        return sets
+
+    def refuse(self, invalid: InvalidPolicy) -> None:
+        for error in invalid.errors:
+            inside = _MINE.fullmatch(error.field)
+            mine = inside and error.row == self.set_id and int(inside[1]) == self.place
+            if inside and mine and inside[2] in NAMES:
+                self.keep(inside[2], error, inside[3])
+            else:
+                self.keep(error.field if error.field in NAMES else "", error)
+
+    def _read(self) -> dict[str, Any]:
+        given = self.values
+        types = lines_of(given["output_types"])
+        rule = {name: given[name] for name in ("rule_id", "name", "field", "rule_type", "severity", "description")}
+        rule |= {"enabled": given["enabled"], "output_types": types or None}
+        rule["operator"] = given["operator"] or None
+        rule["compare_field"] = given["compare_field"] or None
+        if given["threshold"]:
+            rule["threshold"] = self._threshold(given["threshold"])
+        return rule
+
+    def _threshold(self, text: str) -> Any:
+        try:
+            return read_json(text)
+        except ValueError as error:
+            if not _LOOKS_LIKE_JSON.match(text):
+                return text
+            remedy = "Write JSON, or a text without the signs of JSON at its beginning."
+            raise InvalidPolicy([PolicyError(self.set_id, "threshold", text, str(error), remedy)]) from error
+
+    def _field(self, name: str) -> Field:
+        return Field(
+            name=name,
+            label=NAMES[name],
+            help=HELP[name],
+            value=self.values[name],
+            error=self.errors.get(name, ""),
+            choices=MENUS.get(name),
+            is_switch=name == "enabled",
+            is_code=name in ("rule_id", "field", "compare_field", "threshold", "output_types"),
+            height=2 if name == "output_types" else 0,
+            required=name in REQUIRED,
+        )
+
+
+Editor = RuleEditor | SetEditor | JsonEditor
+
+
+def new_rule(now: Sets, set_id: str) -> RuleEditor:
+    empty = dict.fromkeys((*TEXTS, "description", "output_types"), "")
+    usual = {"rule_type": BusinessRuleType.RANGE.value, "operator": Operator.LE.value, "severity": "error"}
+    return RuleEditor(base_version=now.version, set_id=set_id, rule_id="", values={**empty, **usual, "enabled": True})
+
+
+def rule_editor(now: Sets, set_id: str, rule: BusinessRule) -> RuleEditor:
+    plain = rule.model_dump(mode="json")
+    values = {name: plain[name] or "" for name in (*TEXTS, "description")}
+    values["threshold"] = threshold_text(plain["threshold"])
+    values |= {"output_types": "\n".join(plain["output_types"] or ()), "enabled": plain["enabled"]}
+    return RuleEditor(base_version=now.version, set_id=set_id, rule_id=rule.rule_id, values=values)
+
+
+def editor_from(given: QueryDict) -> Editor:
+    """What a person sent; the field `editor` says from which one."""
+    kind = given.get("editor", "")
+    if kind == "json":
+        return JsonEditor(text=text_of(given, "text"), **sent(given))
+    set_id = line_of(given, "set")
+    if kind == "set":
+        return SetEditor(
+            set_id=set_id, new_id=line_of(given, "set_id").strip(), name=line_of(given, "name"), **sent(given)
+        )
+    values: dict[str, Any] = {name: line_of(given, name).strip() for name in TEXTS}
+    values["threshold"] = text_of(given, "threshold").strip()
+    values |= {"description": line_of(given, "description"), "output_types": text_of(given, "output_types")}
+    values["enabled"] = "enabled" in given
+    return RuleEditor(set_id=set_id, rule_id=line_of(given, "rule"), values=values, **sent(given))
+
+
+def threshold_text(value: Any) -> str:
+    """A threshold as it is typed: a text plainly, where it would not be read as something else."""
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) or value != value.strip() or not value or _LOOKS_LIKE_JSON.match(value):
+        return text
+    try:
+        read_json(value)
+    except ValueError:
+        return value
+    return text

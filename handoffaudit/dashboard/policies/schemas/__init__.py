@@ -1,0 +1,1 @@
+"""Schemas by type, and which fields are claims."""

@@ -1,0 +1,100 @@
+"""What each row of the table stopped, or would have stopped without shadow mode, with links to the handoffs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.policies.words import share_of
+from handoffaudit.handoffs import stopping
+from handoffaudit.handoffs.stopping import Stopping
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.text import counted
+from handoffaudit.validation.times import utc_text
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One of a list: a code, a sender or a type, how many handoffs, and where they are listed (empty: nowhere)."""
+
+    name: str
+    number: int
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a row does to handoffs. Addresses are empty where no list shows just those."""
+
+    stopping: Stopping
+    would_address: str = ""
+    stopped_address: str = ""
+
+    @property
+    def would_share(self) -> str:
+        return share_of(self.stopping.would_stop, self.stopping.total)
+
+    @property
+    def stopped_share(self) -> str:
+        return share_of(self.stopping.stopped, self.stopping.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why handoffs of a row would be stopped; `explained`: of how many of them the codes are told."""
+
+    explained: int
+    codes: Sequence[Named]
+    sources: Sequence[Named]
+    types: Sequence[Named]
+
+
+def effects(tenant: Tenant, rows: Sequence[str]) -> tuple[datetime, Mapping[str, Effect]]:
+    """From when on is counted, and for each row by its name what it does."""
+    since = stopping.since_when(tenant)
+    found = stopping.by_row(tenant, rows, since)
+    return since, {row: _effect(tenant, row, figures) for row, figures in found.items()}
+
+
+def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
+    """Of the row for any other type also of which types."""
+    found = stopping.reasons(tenant, row, rows, since)
+    own = "" if row == ANY_OTHER_TYPE else row
+    return Why(
+        explained=found.explained,
+        codes=[Named(code, number, _shadowed(tenant, since, own, code=code)) for code, number in found.codes],
+        sources=[Named(name, number, _shadowed(tenant, since, own, source=name)) for name, number in found.sources],
+        types=[Named(name, number, _shadowed(tenant, since, name)) for name, number in found.types] if not own else [],
+    )
+
+
+def since_words(since: datetime) -> str:
+    """Whole hours, as they are counted: "in the last 7 days"."""
+    if since <= timezone.now() - stopping.PERIOD:
+        return f"in the last {stopping.PERIOD.days} days"
+    hours = max(1, -((since - timezone.now()) // timedelta(hours=1)))
+    return f"in the last {counted(hours, 'hour')}"
+
+
+def _effect(tenant: Tenant, row: str, figures: Stopping) -> Effect:
+    if row == ANY_OTHER_TYPE:
+        return Effect(figures)
+    stopped = ",".join(stopping.STOPPED)
+    return Effect(
+        figures,
+        _shadowed(tenant, figures.since, row) if figures.would_stop else "",
+        _handoffs(tenant, state=stopped, type=row, since=utc_text(figures.since)) if figures.stopped else "",
+    )
+
+
+def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
+    return _handoffs(tenant, flag="shadowed", type=handoff_type, since=utc_text(since), **more)
+
+
+def _handoffs(tenant: Tenant, **query: str) -> str:
+    given = {name: value for name, value in query.items() if value}
+    return f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{urlencode(given)}"

@@ -1,0 +1,177 @@
+"""A trial of a draft: how far it is, what it found, and the draft saved or taken back to its editor."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.policies.prompts import page as prompts
+from handoffaudit.dashboard.policies.rules import page as rules
+from handoffaudit.dashboard.policies.schemas import page as schemas
+from handoffaudit.dashboard.policies.strictness import page as strictness
+from handoffaudit.dashboard.policies.trials import words
+from handoffaudit.dashboard.policies.words import Lines
+from handoffaudit.handoffs import queries, trials
+from handoffaudit.handoffs.models import WAITING_STATES, Trial
+from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
+from handoffaudit.policy.models import Kind
+from handoffaudit.policy.versions import Stale, Table
+
+TEMPLATE = "dashboard/trials/page.html"
+PART = "trial"
+PAGES: dict[str, PolicyPage[Any]] = {
+    page.name: page for page in (strictness.PAGE, rules.PAGE, schemas.PAGE, prompts.PAGE)
+}
+MOST_LINES = 10
+# A worker that is there begins within a second.
+LONG = timedelta(seconds=15)
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def trial(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    return _page(request, who, _trial(who, pk))
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def save(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    """The draft as a new version, on the version that it was tried against."""
+    tried = _trial(who, pk)
+    page, draft = PAGES[tried.kind], orjson.loads(tried.draft)
+    try:
+        saved = page.versions.save(
+            tenant=who.tenant,
+            base_version=tried.base_version,
+            rows=page.versions.from_plain(draft),
+            actor=who.person.username,
+            note=str(draft.get("note", "")),
+        )
+    except Stale:
+        # The page says who saved what.
+        return _page(request, who, tried, status=409)
+    except InvalidPolicy as invalid:
+        messages.error(request, f"Not saved: {invalid.errors[0]}")
+        return _page(request, who, tried, status=400)
+    messages.success(request, f"Saved as version {saved.version}.")
+    return redirect(page.address(who))
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def cancel(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
+    """Ends it; what was found until then stays."""
+    tried = _trial(who, pk)
+    if not trials.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
+        messages.info(request, "It was over already.")
+    return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> HttpResponse:
+    """One handoff of a trial: its verdict now, and with the draft."""
+    tried = _trial(who, pk)
+    found = queries.of_tenant(who.tenant).filter(pk=handoff).exclude(state__in=WAITING_STATES).first()
+    if found is None or tried.kind == Kind.PROMPTS:
+        raise Http404("There is no such handoff in this trial.")
+    try:
+        now, then = trials.verdicts_of(tried, found)
+    except InvalidPolicy as invalid:
+        raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
+    context = {
+        "kind": PAGES[tried.kind],
+        "trial": tried,
+        "handoff": found,
+        "now": now,
+        "then": then,
+        "told": words.told(now, then),
+        "most": words.MOST_ISSUES,
+    }
+    return render(request, "dashboard/trials/one.html", context)
+
+
+def _trial(who: Who, pk: uuid.UUID) -> Trial:
+    try:
+        return trials.get(who.tenant, pk)
+    except Trial.DoesNotExist as missing:
+        raise Http404("There is no such trial.") from missing
+
+
+def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> HttpResponse:
+    page = PAGES[tried.kind]
+    now = page.versions.current(who.tenant)
+    found = words.flips(tried)
+    number = sum(flip.number for flip in found)
+    flip, code = request.GET.get("flip", ""), request.GET.get("code", "")
+    changed = words.changed(tried, flip)
+    context: dict[str, Any] = {
+        "kind": page,
+        "trial": tried,
+        "scope": words.scope(tried),
+        "types": words.types(tried.handoff_types),
+        "known": SimpleLazyObject(lambda: words.listed(queries.known_values(who.tenant).types)),
+        "flips": found,
+        "number": number,
+        "same": tried.judged - number - tried.unasked,
+        "changed": words.changed(tried, flip, code) if code else changed,
+        "codes": words.codes(changed),
+        "flip": next((one for one in found if one.name == flip), None),
+        "code": code,
+        "listed": len(tried.changed),
+        "compares": tried.kind != Kind.PROMPTS,
+        "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
+        # Not asked for while it is looked at each second.
+        "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
+        "now": now,
+        "moved_on": now.version != tried.base_version,
+        "in_force": SimpleLazyObject(lambda: _in_force(page, now, tried)),
+        "back": page.address(who, {"trial": str(tried.pk)}),
+    }
+    return render_page(request, TEMPLATE, context, partials=(PART,), status=status)
+
+
+def _draft(page: PolicyPage[Any], tried: Trial) -> tuple[Any, ...] | None:
+    """The draft's rows; None where they could no longer be saved."""
+    try:
+        return page.versions.from_plain(orjson.loads(tried.draft))
+    except InvalidPolicy:
+        return None
+
+
+def _lines(who: Who, page: PolicyPage[Any], tried: Trial) -> Lines:
+    """What the draft changes."""
+    rows = _draft(page, tried)
+    try:
+        base = page.versions.at_version(who.tenant, tried.base_version)
+    except NoSuchVersion:
+        rows = None
+    if rows is None:
+        return Lines((), 0)
+    return Lines.of(page.lines(page.versions.difference(base.rows, rows)), MOST_LINES)
+
+
+def _in_force(page: PolicyPage[Any], now: Table[Any], tried: Trial) -> bool:
+    """Whether what is in force says what the draft does: it was saved, or somebody had the same thought."""
+    rows = _draft(page, tried)
+    return rows is not None and not page.versions.difference(now.rows, rows)
+
+
+urlpatterns = [
+    path("trials/<uuid:pk>/", trial, name="trial"),
+    path("trials/<uuid:pk>/save/", save, name="trial_save"),
+    path("trials/<uuid:pk>/cancel/", cancel, name="trial_cancel"),
+    path("trials/<uuid:pk>/<uuid:handoff>/", one, name="trial_handoff"),
+]

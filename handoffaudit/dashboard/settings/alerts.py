@@ -1,0 +1,228 @@
+"""Settings, Alerts: the thresholds, each with what is measured now, and their history."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.policies import history
+from handoffaudit.dashboard.policies.drafts import number
+from handoffaudit.dashboard.policies.fields import Field, menu
+from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.policies.words import Line, shown, shown_or_none
+from handoffaudit.diagnostics.measures import Measured, measure
+from handoffaudit.handoffs.alert_texts import span
+from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.kinds import thresholds
+from handoffaudit.policy.thresholds import NoData, Threshold, Watched, parse_row, to_plain
+from handoffaudit.policy.versions import Stale
+from handoffaudit.validation.text import counted
+
+TITLES = {
+    Watched.REJECTION_RATE: "Rejection rate",
+    Watched.QUEUE_AGE: "Queue age",
+    Watched.FAIL_OPEN: "Fail-open",
+    Watched.OVERDUE_HOLDS: "Overdue holds",
+}
+WHAT = {
+    Watched.REJECTION_RATE: "The share of rejected and declined ones among the handoffs judged in the window.",
+    Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged.",
+    Watched.FAIL_OPEN: "Handoffs of the window that passed without the model's check.",
+    Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",
+}
+UNITS = {
+    Watched.REJECTION_RATE: "0.01 to 1.0",
+    Watched.QUEUE_AGE: "seconds, 10 to 86,400",
+    Watched.FAIL_OPEN: "handoffs, 1 to 10,000",
+    Watched.OVERDUE_HOLDS: "handoffs, 1 to 10,000",
+}
+LABELS = {
+    "on": "Watched",
+    "warning": "Warning from",
+    "alert": "Alert from",
+    "window_minutes": "Window",
+    "minimum": "At least",
+    "no_data": "No handoffs",
+    "clear_minutes": "Closes after",
+    "renotify_minutes": "Told again after",
+}
+HELP = {
+    "on": "",
+    "window_minutes": "minutes, 5 to 1,440, by receipt",
+    "minimum": "judged handoffs in the window; of fewer there is no rate",
+    "no_data": "what it means that none came in the window",
+    "clear_minutes": "minutes below the warning level, 0 to 1,440",
+    "renotify_minutes": "minutes while it stands, 10 to 10,080",
+}
+NO_DATA = {
+    NoData.OK: "all is well",
+    NoData.KEEP: "an open alert stays as it is",
+    NoData.ALERT: "an alert of its own",
+}
+_LEVELS, _TIMES = ("on", "warning", "alert"), ("clear_minutes", "renotify_minutes")
+SHOWN = {
+    Watched.REJECTION_RATE: (*_LEVELS, "window_minutes", "minimum", "no_data", *_TIMES),
+    Watched.QUEUE_AGE: (*_LEVELS, *_TIMES),
+    Watched.FAIL_OPEN: (*_LEVELS, "window_minutes", "no_data", *_TIMES),
+    Watched.OVERDUE_HOLDS: (*_LEVELS, *_TIMES),
+}
+
+
+def lines(changes: Iterable[Change]) -> list[Line]:
+    """Changes of thresholds in words."""
+    found = []
+    for change in changes:
+        label = "Threshold" if change.field == WHOLE_ROW else LABELS.get(change.field, change.field)
+        old, new = (shown_or_none(one) if one is None else shown(one) for one in (change.old, change.new))
+        found.append(Line(TITLES[Watched(change.row)], label, old, new))
+    return found
+
+
+PAGE: PolicyPage[Threshold] = PolicyPage(
+    thresholds, "Alerts", "Queue age and overdue holds are watched, with high levels; the others are off.", lines
+)
+
+
+@dataclass(slots=True)
+class Card:
+    """One threshold: what is measured now, in words, and its form; `errors` by field."""
+
+    row: Threshold
+    now: str
+    given: dict[str, Any]
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.row.name]
+
+    @property
+    def what(self) -> str:
+        return WHAT[self.row.name]
+
+    @property
+    def fields(self) -> list[Field]:
+        return [self._field(name) for name in SHOWN[self.row.name]]
+
+    def _field(self, name: str) -> Field:
+        level = name in ("warning", "alert")
+        return Field(
+            name=f"{self.row.name.value}-{name}",
+            label=LABELS[name],
+            value=self.given[name],
+            help=UNITS[self.row.name] if level else HELP[name],
+            error=self.errors.get(name, ""),
+            choices=menu(NO_DATA) if name == "no_data" else None,
+            is_switch=name == "on",
+            is_decimal=level,
+            is_number=name.endswith("_minutes") or name == "minimum",
+            required=name not in ("on", "no_data"),
+        )
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def alerts_page(request: HttpRequest, who: Who) -> HttpResponse:
+    return _page(request, who)
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def save(request: HttpRequest, who: Who) -> HttpResponse:
+    try:
+        watched = Watched(request.POST.get("row", ""))
+    except ValueError as error:
+        raise Http404("Nothing of that name is watched.") from error
+    base = number(request.POST.get("base_version", ""))
+    in_force = thresholds.current(who.tenant).row(watched)
+    given = (to_plain(in_force) if in_force else {"name": watched.value}) | _given(request, watched)
+    try:
+        row = parse_row({name: _number(name, value) for name, value in given.items()})
+        saved = thresholds.upsert_row(
+            tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
+        )
+    except InvalidPolicy as invalid:
+        errors = {error.field: f"{error.message} {error.remedy}" for error in invalid.errors}
+        return _page(request, who, (watched, given, errors), status=400)
+    except Stale as stale:
+        now = stale.current
+        messages.error(request, f"Not saved: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
+        return _page(request, who, (watched, given, {}), status=409)
+    if saved.version == base:
+        messages.info(request, "Nothing was changed.")
+    else:
+        messages.success(request, f"{TITLES[watched]} is saved as version {saved.version}; it counts within a minute.")
+    return redirect("dashboard:thresholds", tenant=who.tenant.slug)
+
+
+def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
+    """What the form has, as text."""
+    given: dict[str, Any] = {}
+    for name in SHOWN[watched]:
+        value = request.POST.get(f"{watched.value}-{name}")
+        if name == "on":
+            given[name] = value is not None
+        elif value is not None:
+            given[name] = value.strip()[:40]
+    return given
+
+
+def _number(name: str, value: Any) -> Any:
+    """A number where the text is one."""
+    if not isinstance(value, str) or name in ("name", "no_data"):
+        return value
+    try:
+        return float(value) if name in ("warning", "alert") else int(value)
+    except ValueError:
+        return value
+
+
+def _page(
+    request: HttpRequest,
+    who: Who,
+    refused: tuple[Watched, dict[str, Any], dict[str, str]] | None = None,
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    table, now = thresholds.current(who.tenant), timezone.now()
+    cards = []
+    for row in table.rows:
+        card = Card(row, _now(row, measure(who.tenant, row, now)), _entered(row))
+        if refused and refused[0] is row.name:
+            card.given, card.errors = card.given | refused[1], refused[2]
+        cards.append(card)
+    context = {"tab": "alerts", "cards": cards, "table": table, "no_mail": not settings.EMAIL_SET_UP}
+    return render(request, "dashboard/settings/alerts.html", context, status=status)
+
+
+def _entered(row: Threshold) -> dict[str, Any]:
+    """The row as its form shows it."""
+    plain = to_plain(row)
+    return plain | {name: f"{plain[name]:g}" for name in ("warning", "alert")}
+
+
+def _now(row: Threshold, measured: Measured) -> str:
+    if measured.value is None:
+        return "too few handoffs to tell"
+    if row.name is Watched.REJECTION_RATE:
+        return f"{measured.value * 100:.1f} %"
+    if row.name is Watched.QUEUE_AGE:
+        return span(measured.value) if measured.number else "nothing waits"
+    return counted(int(measured.value), "handoff")
+
+
+urlpatterns = [
+    path("settings/alerts/", alerts_page, name="thresholds"),
+    path("settings/alerts/save/", save, name="thresholds_save"),
+    *history.urls(PAGE),
+]

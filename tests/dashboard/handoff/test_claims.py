@@ -1,0 +1,171 @@
+"""Claims beside what they rest on, attempts and repair, on the page of a handoff."""
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.api.examples import UNIVERSAL
+from handoffaudit.dashboard.handoff.claims import claims_of
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import Handoff
+from tests.dashboard.handoff_page import Page, address, opened
+from tests.handoffs.support import circular, judged, payload
+
+pytestmark = pytest.mark.django_db
+SUPPLIERS = {
+    "summary": "Three suppliers deliver by 12 March 2024 for 1,200 euros.",
+    "evidence_refs": {"summary": ["offers", "call"]},
+}
+OFFERS = [
+    {"source": "offers", "content": {"suppliers": ["a", "b", "c"], "price": 1200, "currency": "euros"}},
+    {"source": "weather", "content": "It rains."},
+]
+
+
+@pytest.fixture
+def browser(client: Client, reviewer: Person) -> Client:
+    client.force_login(reviewer)
+    return client
+
+
+def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, judged(tenant, payload(data=SUPPLIERS), evidence=OFFERS))
+    claims = page.text("claims")
+    assert "data.summary" in claims or "summary" in claims
+    for said in (
+        "12 March 2024",
+        "date, in no source",
+        "1,200",
+        "offers",
+        "not supplied",
+        "Evidence that no claim cites (1)",
+    ):
+        assert said in claims
+    assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
+    assert "value-mark--grounded" in page.html
+
+
+def test_marks_stand_where_the_verdict_says_also_past_what_it_keeps(tenant: Tenant) -> None:
+    text = "Filler words without values. " * 30 + "The price is 4711 euros."
+    handoff = judged(tenant, payload(data={"summary": text}), context={"note": "no price"})
+    shown = claims_of(queries.current_verdict(handoff), {"data": {"summary": text}}, ())
+    assert shown is not None
+    pieces = shown.shown[0].pieces
+    assert "".join(piece.text for piece in pieces) == text
+    assert [piece.text for piece in pieces if piece.value and "4711" in piece.text]
+
+
+def test_a_handoff_without_claims_has_no_such_part(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, judged(tenant, payload(data={"ok": True})))
+    assert "claims" not in page.ids
+
+
+def test_attempts_stand_with_what_each_changed_and_what_was_asked(browser: Client, tenant: Tenant) -> None:
+    first = judged(tenant, circular(handoff_id="one"))
+    assert "Due next: mend it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
+    second = judged(tenant, payload(handoff_id="two"), retry_of="one")
+    attempts = opened(browser, second).text("attempts")
+    for said in ("target_agent_id", "planner", "writer", "Mend it and send it again", "try 1", "Nothing: it passed"):
+        assert said in attempts
+
+
+def broken(tenant: Tenant) -> Handoff:
+    handoff = {name: value for name, value in UNIVERSAL["handoff"].items() if name != "version"}
+    return judged(tenant, {"handoff": handoff}, handoff_id="h", format="universal")
+
+
+def test_a_repair_is_shown_before_it_is_stored(browser: Client, tenant: Tenant) -> None:
+    first = broken(tenant)
+    assert f"{address(first)}repair/" in opened(browser, first).links()
+    page = Page(browser.get(address(first, "repair/")).content.decode())
+    for said in ("It can be repaired.", "handoff.version", "would be accepted", "Store it as a new attempt"):
+        assert said in page.html
+    assert Handoff.objects.count() == 1
+    answer = browser.post(address(first, "repair/"))
+    later = Handoff.objects.get(repaired=True)
+    assert answer["Location"] == address(later)
+    assert later.state == "accepted"
+
+
+def test_what_no_rule_can_mend_is_said_and_can_be_escalated(browser: Client, tenant: Tenant) -> None:
+    loop = judged(tenant, circular(handoff_id="loop"))
+    page = Page(browser.get(address(loop, "repair/")).content.decode())
+    assert "No repair came to a document without errors" in page.html
+    browser.post(address(loop, "repair/"))
+    assert "escalated" in opened(browser, Handoff.objects.get(handoff_id="loop")).html
+
+
+def test_what_is_not_rejected_is_not_repaired(browser: Client, tenant: Tenant) -> None:
+    good = judged(tenant, payload())
+    assert browser.get(address(good, "repair/")).status_code == 302
+    assert "Repair…" not in opened(browser, good).html
+
+
+def test_a_viewer_repairs_nothing(client: Client, viewer: Person, tenant: Tenant) -> None:
+    client.force_login(viewer)
+    first = broken(tenant)
+    assert client.post(address(first, "repair/")).status_code == 403
+    assert Handoff.objects.count() == 1
+
+
+def test_a_reviewer_sees_claims_beside_evidence_and_what_each_attempt_changed(browser: Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="h-1", data=SUPPLIERS), evidence=OFFERS)
+    changed = SUPPLIERS | {"summary": "Three suppliers deliver by 14 May 2025."}
+    again = judged(tenant, circular(handoff_id="h-2", data=changed), retry_of="h-1", evidence=OFFERS)
+    page = Page(browser.get(f"/t/{tenant.slug}/review/{again.pk}/").text)
+    claims = page.text("item-claims")
+    for said in ("14 May 2025", "date, in no source", "offers", "not supplied"):
+        assert said in claims
+    attempts = page.text("item-attempts")
+    for said in ("this one", "data.summary", "before: ", "12 March 2024", "14 May 2025"):
+        assert said in attempts
+
+
+def test_a_reviewer_of_a_first_attempt_without_claims_sees_no_empty_parts(browser: Client, tenant: Tenant) -> None:
+    page = Page(browser.get(f"/t/{tenant.slug}/review/{judged(tenant, circular(data={'ok': True})).pk}/").text)
+    assert "item-title" in page.ids
+    assert {"item-claims", "item-attempts"}.isdisjoint(page.ids)
+
+
+def test_a_value_is_marked_where_its_source_has_it(browser: Client, tenant: Tenant) -> None:
+    content = f"{'Nothing of note. ' * 60}The pump costs 1,200 euros. {'Nothing more. ' * 60}"
+    data = {"summary": "The pump costs 1,200 euros.", "evidence_refs": {"summary": ["offer"]}}
+    page = opened(browser, judged(tenant, payload(data=data), evidence=[{"source": "offer", "content": content}]))
+    quoted = page.html.split("<blockquote>")[1].split("</blockquote>")[0]
+    assert '<mark class="value-mark value-mark--grounded">1,200' in quoted
+    assert "offer (evidence[0].content)" in page.text("claims")
+
+
+def test_what_is_in_no_source_says_what_was_searched(browser: Client, tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(data=SUPPLIERS), evidence=OFFERS, context={"question": "Who delivers?"})
+    assert "in no source: looked for in context.question, offers, weather" in opened(browser, handoff).text("claims")
+
+
+def test_any_two_attempts_can_be_compared(browser: Client, tenant: Tenant) -> None:
+    first = judged(tenant, circular(handoff_id="one", data={"a": 1, "gone": 2}))
+    judged(tenant, circular(handoff_id="two", data={"a": 5}), retry_of="one")
+    third = judged(tenant, payload(handoff_id="three", data={"a": 9, "new": [3]}), retry_of="one")
+    page = opened(browser, third)
+    assert "compared" not in page.ids
+    query = f"?from={first.pk}&to={third.pk}"
+    for told in (opened(browser, third, query).text("compared"), part(browser, third, query)):
+        for said in ("What attempt 3 changed in attempt 1", "~ changed", "data.a", "removed", "data.gone", "+ added"):
+            assert said in told
+    back = opened(browser, third, f"?from={third.pk}&to={first.pk}").text("compared")
+    assert "What attempt 1 changed in attempt 3" in back
+    assert "+ added data.gone" in back
+
+
+def part(browser: Client, handoff: Handoff, query: str) -> str:
+    headers = {"HX-Request": "true", "HX-Target": "attempts"}
+    html = browser.get(address(handoff, query), headers=headers).content.decode()
+    assert html.lstrip().startswith("<section")
+    return Page(html).text("compared")
+
+
+def test_attempts_of_others_are_not_compared(browser: Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="one"))
+    second = judged(tenant, payload(handoff_id="two"), retry_of="one")
+    other = judged(tenant, payload(handoff_id="other"))
+    assert "compared" not in opened(browser, second, f"?from={other.pk}&to={second.pk}").ids
+    assert "compared" not in opened(browser, second, "?from=x&to=y").ids

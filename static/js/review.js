@@ -17,6 +17,7 @@
   const pane = document.getElementById("item");
   const rowsList = document.getElementById("queue-rows");
   const several = document.getElementById("several");
+  const notYet = document.getElementById("not-yet");
   const ahead = new Map();
   const removed = [];
   const actions = {};
@@ -101,6 +102,7 @@
 
   async function open(link, { afresh = false } = {}) {
     keepNote();
+    notYet.replaceChildren();
     mark(link);
     // The button that was pressed goes away with what it was about.
     (link.offsetParent ? link : pane).focus({ preventScroll: true });
@@ -224,6 +226,14 @@
     box.append(line);
     told.setAttribute("role", "alert");
     told.replaceChildren(box);
+  }
+
+  // Beside what was done last, which can still be undone. It goes when the next one is opened.
+  function tellNotYet(key) {
+    const box = document.createElement("p");
+    box.className = "note told";
+    box.textContent = `Not shown yet: nothing was decided. Press ${key} again.`;
+    notYet.replaceChildren(box);
   }
 
   // One after the other, so that undoing meets what was done.
@@ -470,7 +480,7 @@
   const prefixes = new Set([...bound.keys()].filter((key) => key.includes(" ")).map((key) => key.split(" ")[0]));
   // They would hit the item that is just going away.
   const ABOUT_ITEM = new Set(["approve", "decline", "pass", "reopen", "note", "similar1", "similar2", "similar3"]);
-  // Nobody decides what is not shown yet: such a key is not kept for when it is.
+  // Nobody decides what is not shown yet: such a key is not kept for when it is, and that is said.
   const DECIDING = new Set(["approve", "decline"]);
 
   function typing(element) {
@@ -500,8 +510,10 @@
     // Elsewhere the arrows scroll.
     if (!name || (event.key.startsWith("Arrow") && !event.target.closest(".queue"))) return;
     event.preventDefault();
-    if (loading && ABOUT_ITEM.has(name)) waiting = DECIDING.has(name) ? "" : name;
-    else actions[name]();
+    const isDeciding = DECIDING.has(name);
+    if (!loading || !ABOUT_ITEM.has(name) || (isDeciding && selected().length)) return actions[name]();
+    waiting = isDeciding ? "" : name;
+    if (isDeciding) tellNotYet(event.key);
   });
 
   // In a new tab, or on a screen that shows one at a time, the link is a link.

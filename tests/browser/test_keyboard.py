@@ -1,9 +1,10 @@
 """The queue by keyboard alone."""
 
 import re
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.product import CIRCLE, CIRCLE_WITH_REASON, Product, Sender
 
@@ -34,6 +35,26 @@ def open_one(page: Page, reference: str) -> None:
     expect(page).to_have_url(re.compile(f"/review/{reference}/$"))
 
 
+def held_back(page: Page, address: re.Pattern[str]) -> Callable[[], None]:
+    """What is asked of the address is answered only once the returned is called."""
+    waiting: list[Route] = []
+    released: list[bool] = []
+
+    def answer(route: Route) -> None:
+        if released:
+            route.continue_()
+        else:
+            waiting.append(route)
+
+    def release() -> None:
+        released.append(True)
+        for route in waiting:
+            route.continue_()
+
+    page.route(address, answer)
+    return release
+
+
 @pytest.mark.parametrize(
     ("document", "keys", "state"),
     [(CIRCLE, "jd", "declined"), (CIRCLE_WITH_REASON, "ja", "approved")],
@@ -45,7 +66,7 @@ def test_a_circular_chain_is_decided_with_two_keys(open_page, sender, document, 
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
     page.keyboard.press(keys[0])
-    expect(page.locator("#item").get_by_role("heading", name="Chain")).to_be_visible()
+    open_one(page, sent["id"])
     page.keyboard.press(keys[1])
     sender.wait_state(sent["id"], state)
 
@@ -55,6 +76,7 @@ def test_a_rejected_circular_chain_is_approved_with_two_keys_and_a_note(open_pag
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
     page.keyboard.press("j")
+    open_one(page, sent["id"])
     page.keyboard.press("a")
     expect(page.locator("#decide-note")).to_be_focused()
     page.keyboard.type("wanted")
@@ -63,14 +85,27 @@ def test_a_rejected_circular_chain_is_approved_with_two_keys_and_a_note(open_pag
     assert sender.last_event(sent["id"])["reason"] == "wanted"
 
 
-def test_a_key_pressed_while_the_next_one_loads_decides_that_one(queue, sender):
+def test_a_key_pressed_while_the_next_one_loads_decides_nothing_and_says_so(queue, sender):
     page, sent = queue
+    release = held_back(page, re.compile(f"/review/{sent[1]}/"))
+    not_yet = page.get_by_role("status").filter(has_text="Not shown yet: nothing was decided. Press d again.")
     page.keyboard.press("j")
     open_one(page, sent[0])
-    page.keyboard.press("j")
+    page.keyboard.press("a")
+    expect(page.locator("#item")).to_have_attribute("aria-busy", "true")
     page.keyboard.press("d")
+    expect(not_yet).to_be_visible()
+    sender.wait_state(sent[0], "approved")
+    expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    expect(not_yet).to_be_visible()
+    release()
+    open_one(page, sent[1])
+    assert sender.get(sent[1])["state"] == "held"
+    page.keyboard.press("d")
+    open_one(page, sent[2])
+    expect(not_yet).to_have_count(0)
     sender.wait_state(sent[1], "declined")
-    assert sender.get(sent[0])["state"] == "held"
+    assert sender.get(sent[2])["state"] == "held"
 
 
 def test_j_and_k_go_down_and_up(queue):

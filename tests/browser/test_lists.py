@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import Sender
+from tests.browser.watching import settled
 
 pytestmark = pytest.mark.browser
 
@@ -76,6 +77,7 @@ def test_filters_are_sent_once_and_kept_as_a_view(open_page: OpenPage, default: 
     page.get_by_role("button", name="Save", exact=True).click()
     tab = page.get_by_role("navigation", name="Saved views").get_by_role("link", name="By the lister")
     expect(tab).to_have_attribute("aria-current", "true")
+    settled(page)
     # The menu's own keys keep silent while somebody types; `/` leads to the box that finds.
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name="Id, trace, agent, type or reason")).to_be_focused()

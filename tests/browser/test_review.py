@@ -59,31 +59,6 @@ def test_many_are_decided_with_a_key_each_and_the_page_is_never_loaded_again(ope
     expect(page.locator("#item")).to_contain_text("You decided")
 
 
-def test_a_key_pressed_before_the_next_one_is_shown_does_not_decide_it(open_page, sender):
-    first, second = submitted(sender, 2)
-    page, slow = open_page("rui"), re.compile(f"/review/{second}/")
-    page.goto(f"{sender.pages}review/")
-    kept = []
-
-    def keep_the_first(route):
-        if kept:
-            route.continue_()
-        else:
-            kept.append(route)
-
-    page.route(slow, keep_the_first)
-    page.keyboard.press("j")
-    shown(page, first)
-    page.keyboard.press("a")
-    expect(page.locator("#item")).to_have_attribute("aria-busy", "true")
-    page.keyboard.press("a")
-    kept[0].continue_()
-    shown(page, second)
-    page.keyboard.press("d")
-    sender.wait_state(first, "approved")
-    sender.wait_state(second, "declined")
-
-
 def test_a_decision_is_undone_with_a_key_and_its_note_is_there_again(open_page, sender):
     first, second = submitted(sender, 2)
     page = opened(open_page, sender, first)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import Product, Sender
-from tests.browser.watching import overflow, violations
+from tests.browser.watching import overflow, settled, violations
 
 pytestmark = [
     pytest.mark.browser,
@@ -23,6 +23,7 @@ def edit(page: Page, sender: Sender) -> None:
     page.goto(f"{sender.pages}strictness/")
     page.get_by_role("link", name="Edit any other type").click()
     expect(page.get_by_label("Token budget")).to_be_visible()
+    settled(page)
 
 
 def version(sender: Sender) -> int:
@@ -117,11 +118,13 @@ def test_a_row_is_put_into_shadow_and_enforced_again_by_keyboard(open_page, send
         page.get_by_role("link", name=link).press("Enter")
         confirm = page.get_by_role("button", name=button)
         expect(confirm).to_be_focused()
+        settled(page)
         if javascript:
             assert violations(page) == []
             assert overflow(page) == 0
         confirm.press("Enter")
         expect(page.get_by_text(told)).to_be_visible()
+        settled(page)
     assert sender.api.get("/strictness").json()["rows"][-1]["mode"] == "enforce"
 
 

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import ACCEPTED, Product, Sender
-from tests.browser.watching import overflow, violations
+from tests.browser.watching import overflow, settled, violations
 
 pytestmark = [
     pytest.mark.browser,
@@ -110,9 +110,7 @@ def test_a_schema_is_written_by_keyboard_and_refused_where_it_is_wrong(open_page
     page.get_by_role("link", name="Add a type").first.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("textbox", name="Handoff type")).to_be_focused()
-    # htmx gives the focus once more when what it swapped in has settled.
-    page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(500)
+    settled(page)
     page.keyboard.type(own)
     page.keyboard.press("Tab")
     page.keyboard.type('{"required": title]}')
@@ -122,6 +120,7 @@ def test_a_schema_is_written_by_keyboard_and_refused_where_it_is_wrong(open_page
     expect(schema).to_have_accessible_description(re.compile("line 1, column 14"))
     expect(schema).to_have_value('{"required": title]}')
     expect(schema).to_be_focused()
+    settled(page)
     check(page, javascript=javascript)
     schema.fill('{"required": ["title"]}')
     page.get_by_role("button", name="Save").focus()

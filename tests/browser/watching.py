@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import ConsoleMessage, Page, Request, Response
+from playwright.sync_api import ConsoleMessage, Page, Request, Response, expect
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # A refused form is answered with one of these, into its own place on the page.
@@ -67,6 +67,12 @@ def _violations(page: Page, what: dict[str, Any]) -> list[str]:
     options: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": what}
     found = _axe.run(page, options=options).response["violations"]
     return [f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]]
+
+
+def settled(page: Page) -> None:
+    """Nothing is swapped in any more: htmx gives the focus to what has `autofocus` a little after one sees it."""
+    page.wait_for_load_state()
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-added, .htmx-settling")).to_have_count(0)
 
 
 def overflow(page: Page) -> int:

@@ -75,5 +75,5 @@ class Progress:
 
 def share_of(source: Source, items: int) -> str:
     """How far a file is read."""
-    share = f" · {source.read_bytes / source.size:.0%}" if source.size else ""
+    share = f" · {100 * source.read_bytes / source.size:.0f} %" if source.size else ""
     return f"{source.name}: {items:,} items{share}"

@@ -41,7 +41,7 @@ class Progress:
             left = f" · {_clock(seconds / share - seconds)} left" if 0 < share < 1 else ""
             filled = round(share * WIDTH)
             bar = f"{'█' * filled}{'░' * (WIDTH - filled)} " if self._bar else ""
-            said = f"{bar}{share:4.0%} · {said}{left}"
+            said = f"{bar}{100 * share:3.0f} % · {said}{left}"
         if self._bar:
             columns = shutil.get_terminal_size().columns - 1
             self._out.write(f"\r\x1b[K{said[:columns]}")

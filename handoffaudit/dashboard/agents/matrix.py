@@ -8,7 +8,7 @@ from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.dashboard.templatetags.shares import tone
+from handoffaudit.dashboard.templatetags.shares import told, tone
 from handoffaudit.diagnostics.agents import Agents
 from handoffaudit.diagnostics.edges import Edge, folded
 from handoffaudit.diagnostics.tallies import Share
@@ -108,16 +108,16 @@ def _cell(found: Agents, edge: Edge, links: Links) -> Cell:
     named = OTHERS not in (edge.source, edge.target)
     time = took(edge.median_seconds)
     undeclared = named and found.is_declared(edge.source, edge.target) is False
-    told = [f"{edge.number:,} handed over", f"{edge.share} accepted"]
-    told += [f"median {time}"] if time else []
-    told += ["not declared"] if undeclared else []
+    words = [f"{edge.number:,} handed over", f"{told(edge.share)} accepted"]
+    words += [f"median {time}"] if time else []
+    words += ["not declared"] if undeclared else []
     return Cell(
         edge.number,
         edge.share,
         tone(edge.share),
         time,
         links.handoffs(source=edge.source, target=edge.target) if named else "",
-        f"{_told(edge.source)} to {_told(edge.target)}: {', '.join(told)}",
+        f"{_told(edge.source)} to {_told(edge.target)}: {', '.join(words)}",
         edge.source == edge.target and named,
         undeclared,
     )

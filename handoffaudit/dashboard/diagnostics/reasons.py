@@ -13,6 +13,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.diagnostics.reason_words import REASON_WORDS, Words
 from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics import codes, examples, file_counts
 from handoffaudit.diagnostics.examples import Example
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, reasons
@@ -153,7 +154,7 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
     bars = [
         Bar(
             label=links.window.short(one.since),
-            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {one.tally.share} used",
+            title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {told(one.tally.share)} used",
             parts={"used": one.tally.used, **one.tally.reasons},
             href=links.between("file_reports", one.since, one.until),
         )

@@ -36,17 +36,17 @@ def tone(share: Share) -> str:
 def changed(change: Change, direction: str = "") -> SafeString:
     """`{% changed row.change %}`: `better by 12.5 points`, with the share before as its title; `direction` where less
     is better."""
-    told = direction or change.direction
-    if told == "none":
-        return format_html('<span class="none" title="Nothing to compare: {} before">\u2013</span>', change.before)
+    how, before = direction or change.direction, told(change.before)
+    if how == "none":
+        return format_html('<span class="none" title="Nothing to compare: {} before">\u2013</span>', before)
     points = abs(change.points or 0.0)
-    text = "as before" if told == "same" else f"{told} by {points:.1f} {'point' if points == 1 else 'points'}"
-    sign = {"better": "▲ ", "worse": "▼ "}.get(told, "")
+    text = "as before" if how == "same" else f"{how} by {points:.1f} {'point' if points == 1 else 'points'}"
+    sign = {"better": "▲ ", "worse": "▼ "}.get(how, "")
     few = ", too few to be sure" if change.few else ""
     return format_html(
         '<span class="change change--{}" title="Before: {}{}"><span aria-hidden="true">{}</span>{}{}</span>',
-        told,
-        change.before,
+        how,
+        before,
         few,
         sign,
         text,

@@ -101,8 +101,8 @@ def _threshold(found: Extraction, limit: float) -> Iterator[Issue]:
     allowed = int(limit * found.total)
     yield make(
         "evidence.uncited_threshold_exceeded",
-        message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({ratio:.0%}) name no source, "
-        f"over the limit of {limit:.0%}.",
+        message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no source, "
+        f"over the limit of {100 * limit:.0f} %.",
         hint=f"Name the sources of at least {found.uncited - allowed:,} more in evidence_refs, or list their fields in "
         "assumptions.",
         expected=limit,

@@ -85,7 +85,7 @@ def _drift(declared: int, estimated: float, location: tuple[str | int, ...]) -> 
     if drift <= MAX_DRIFT:
         return
     rounded = round(estimated)
-    off = f"{drift:.0%} {'above' if declared > estimated else 'below'}"
+    off = f"{100 * drift:.0f} % {'above' if declared > estimated else 'below'}"
     yield make(
         "tokens.count_drift",
         location=location,

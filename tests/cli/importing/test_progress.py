@@ -15,9 +15,9 @@ def test_a_terminal_gets_a_bar_that_ends_full():
     shown.update(5, 50)
     shown.finish(10)
     half, full = out.getvalue().split("\r\x1b[K")[1:]
-    assert half.startswith("█" * 14 + "░" * 14 + "  50% · 5 documents")
+    assert half.startswith("█" * 14 + "░" * 14 + "  50 % · 5 documents")
     assert half.endswith(" left")
-    assert full.startswith("█" * 28 + " 100% · 10 documents")
+    assert full.startswith("█" * 28 + " 100 % · 10 documents")
     assert full.endswith("\n")
 
 
@@ -25,7 +25,7 @@ def test_a_file_gets_plain_lines_now_and_then(monkeypatch):
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     out = io.StringIO()
     Progress(100, out=out).update(5, 50)
-    assert out.getvalue().startswith(" 50% · 5 documents")
+    assert out.getvalue().startswith(" 50 % · 5 documents")
     assert "\x1b" not in out.getvalue()
 
 

@@ -1,0 +1,31 @@
+"""One way to write a percent: `61.8 %`, on every page and in every message; the compliance report keeps its form."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from handoffaudit.dashboard.templatetags.shares import changed, told
+from handoffaudit.diagnostics.tallies import Change, Share
+
+ROOT = Path(__file__).parents[2]
+CLOSE = re.compile(r"(?:\}\}|\{% endif %\})%|\d%(?![\"; ])|:[\d.]*%\}")
+# A bar's width in SVG, and what the compliance report says.
+ELSEWHERE = {"handoffaudit/dashboard/templatetags/ui.py", "handoffaudit/diagnostics/tallies.py"}
+SPOKEN = [
+    path
+    for path in sorted([*ROOT.glob("templates/**/*.html"), *ROOT.glob("handoffaudit/**/*.py")])
+    if str(path.relative_to(ROOT)) not in ELSEWHERE
+]
+
+
+@pytest.mark.parametrize("path", SPOKEN, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_percent_stands_close_to_its_number(path: Path) -> None:
+    lines = [line.strip() for line in path.read_text().splitlines() if CLOSE.search(line) and "`" not in line]
+    assert lines == []
+
+
+def test_a_share_is_written_so_wherever_it_is_told() -> None:
+    assert told(Share(1199, 1200)) == "1,199/1,200 (99.9 %)"
+    assert 'title="Before: 1/2 (50.0 %)' in changed(Change(Share(2, 2), Share(1, 2)))
+    assert str(Share(199, 200)) == "199/200 (99.5%)", "the compliance report, to the letter"

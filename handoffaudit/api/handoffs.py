@@ -32,6 +32,7 @@ class ListQuery(Schema):
     target: str = ""
     code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
     trace: str = ""
+    group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
     since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
     until: str = ""
     quality_min: str = ""

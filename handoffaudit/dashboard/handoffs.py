@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import exports, finding, live
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.groups.words import group_name
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.dashboard.templatetags.ui import code_title
@@ -25,6 +26,7 @@ from handoffaudit.handoffs.models import Handoff, State
 
 TEMPLATE = "dashboard/handoffs/page.html"
 MOST_NEW = 100
+FINDING = "Finding"
 PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
 FLAG_NAMES = {
     "parked": "parked, not judged",
@@ -75,7 +77,7 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
         "filters": filters,
         "query": views.query,
         "views": views,
-        "chips": [replace(chip, href=views.href(chip.without)) for chip in _each_chip(filters)],
+        "chips": [_shown(chip, who, views.href(chip.without)) for chip in _each_chip(filters)],
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(joined_query(views.query, f"cursor={page.next}")) if page.next else "",
         "live": _live_address(who, views.query, page.items, cursor),
@@ -84,6 +86,11 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
     if is_htmx(request):
         response["HX-Push-Url"] = views.href(views.query)
     return response
+
+
+def _shown(chip: Chip, who: Who, href: str) -> Chip:
+    value = group_name(who.tenant, chip.value) if chip.label == FINDING else chip.value
+    return replace(chip, value=value, href=href)
 
 
 def _live_address(who: Who, query: str, shown: Sequence[Handoff], cursor: str) -> str:
@@ -135,7 +142,7 @@ def _each_chip(filters: Filters) -> Iterable[Chip]:
     for state in filters.state:
         others = tuple(other for other in filters.state if other != state)
         yield Chip("State", state, replace(filters, state=others).to_query())
-    texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace"}
+    texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace", "group": FINDING}
     for name, label in texts.items():
         if value := getattr(filters, name):
             yield Chip(label, value, _without(filters, name, ""))

@@ -67,7 +67,7 @@ def parts(tenant: Tenant, filters: Filters, form: Form) -> Iterator[bytes]:
 
 def count(tenant: Tenant, filters: Filters, most: int) -> int:
     """How many the file will hold, counted up to `most`."""
-    return queries.matching(tenant, filters).order_by()[:most].count()
+    return queries.count(tenant, filters, most)
 
 
 def _ndjson(handoffs: list[Handoff]) -> bytes:

@@ -13,6 +13,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 from handoffaudit.handoffs.models import State
 
 FLAGS = ("parked", "shadowed", "warnings", "overdue", "unverified", "flagged", "open")
+_LONGEST_NUMBER = 12
 _RELATIVE = re.compile(r"(\d{1,4})([hd])\Z")
 _TEXTS = {
     "type": "handoff_type",
@@ -22,6 +23,7 @@ _TEXTS = {
     "trace": "trace",
     "flag": "flag",
     "handoff_id": "handoff_id",
+    "group": "group",
 }
 PARAMETERS = ("state", *_TEXTS, "since", "until", "quality_min", "quality_max", "from", "to")
 
@@ -55,6 +57,8 @@ class Filters:
     flag: str = ""
     period: str = ""
     handoff_id: str = ""
+    # The number of a finding group.
+    group: str = ""
 
     @classmethod
     def from_query(cls, params: QueryDict | Mapping[str, str]) -> "Filters":
@@ -64,6 +68,8 @@ class Filters:
                 raise BadFilter(name, texts[field][:40], "use a text of at most 200 characters without NUL.")
         if texts["flag"] and texts["flag"] not in FLAGS:
             raise BadFilter("flag", texts["flag"], f"use one of {', '.join(FLAGS)}.")
+        if texts["group"] and not is_number(texts["group"]):
+            raise BadFilter("group", texts["group"][:40], "use the number in the address of a finding's page.")
         since = params.get("since", "").strip()
         return cls(
             state=_states(params),
@@ -98,6 +104,11 @@ class Filters:
 
     def __bool__(self) -> bool:
         return any(getattr(self, field.name) not in ((), "", None) for field in fields(self))
+
+
+def is_number(text: str) -> bool:
+    """Whether it can be a row's number."""
+    return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
 
 
 def _written(moment: datetime | None) -> str:

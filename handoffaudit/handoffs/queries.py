@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import grouping
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.figures import (
@@ -35,6 +36,7 @@ __all__ = [
     "Waiting",
     "attempts",
     "body",
+    "count",
     "count_new",
     "current_verdict",
     "earlier_attempts",
@@ -54,7 +56,7 @@ __all__ = [
 ]
 
 EVERYTHING = Filters()
-# Findings of a code, up to which it counts as one that few have.
+# Findings of a code, or handoffs of a group, up to which it counts as one that few have.
 RARE = 2000
 
 
@@ -93,15 +95,24 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
         rows = rows.filter(score__gte=filters.quality_min)
     if filters.quality_max is not None:
         rows = rows.filter(score__lte=filters.quality_max)
-    if filters.code:
-        rows = _narrowed_to_code(rows, tenant, filters.code)
+    for found in _marks(tenant, filters):
+        rows = _narrowed_to(rows, found)
     return rows.filter(_flagged(filters.flag))
 
 
-def _narrowed_to_code(rows: "QuerySet[Handoff]", tenant: Tenant, code: str) -> "QuerySet[Handoff]":
-    """A code that few have is looked up among the findings; one that many have is met soon enough in the rows'
-    own order, each looked up in the findings' index."""
-    found = Finding.objects.filter(tenant=tenant, code=code)
+def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
+    """Rows that say of handoffs, in `handoff`, that they have the code and are in the group that is asked for."""
+    found: list[QuerySet[Any]] = []
+    if filters.code:
+        found.append(Finding.objects.filter(tenant=tenant, code=filters.code))
+    if filters.group:
+        found.append(grouping.members(tenant, int(filters.group)))
+    return found
+
+
+def _narrowed_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
+    """What few have is looked up among the marks; what many have is met soon enough in the rows' own order, each looked
+    up in the marks' index."""
     if found.order_by()[: RARE + 1].count() <= RARE:
         return rows.filter(pk__in=found.values("handoff"))
     return rows.filter(Exists(found.filter(handoff=OuterRef("pk"))))
@@ -122,24 +133,41 @@ def _flagged(flag: str) -> Q:
 
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
     """Newest first."""
-    if filters.code and replace(filters, code="", since=None, until=None, period="") == Filters():
-        return _page(_with_code(tenant, filters, cursor, limit + 1), limit)
+    marks = _only_marks(tenant, filters)
+    if marks is not None:
+        return _page(_marked(tenant, marks, cursor, limit + 1), limit)
     rows = matching(tenant, filters).order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=cursor_id(cursor))
     return _page(list(rows[: limit + 1]), limit)
 
 
-def _with_code(tenant: Tenant, filters: Filters, cursor: str, number: int) -> list[Handoff]:
-    """Those with a finding of that code. The findings' own index has them in order; a join would read them all."""
-    found = Finding.objects.filter(tenant=tenant, code=filters.code)
+def count(tenant: Tenant, filters: Filters, most: int) -> int:
+    """How many match, counted up to `most`."""
+    marks = _only_marks(tenant, filters)
+    if marks is not None:
+        return marks.order_by().values("handoff").distinct()[:most].count()
+    return matching(tenant, filters).order_by()[:most].count()
+
+
+def _only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
+    """The marks of what is asked for, where nothing else narrows but a time."""
+    marks = _marks(tenant, filters)
+    if len(marks) != 1 or replace(filters, code="", group="", since=None, until=None, period="") != EVERYTHING:
+        return None
+    (found,) = marks
     if filters.since:
         found = found.filter(handoff__gte=first_id_at(filters.since))
     if filters.until:
         found = found.filter(handoff__lt=first_id_at(filters.until))
+    return found
+
+
+def _marked(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
+    """The marks' own index has them in order; a join would read them all."""
     if cursor:
         found = found.filter(handoff__lt=cursor_id(cursor))
-    newest = found.order_by("-handoff_id").values_list("handoff_id", flat=True).distinct()[:number]
+    newest = found.order_by("-handoff").values_list("handoff", flat=True).distinct()[:number]
     return list(of_tenant(tenant).filter(pk__in=list(newest)).order_by("-id"))
 
 

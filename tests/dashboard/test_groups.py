@@ -79,6 +79,28 @@ def test_a_group_says_what_it_is_and_what_would_make_it_pass(browser: Client, te
     assert "Nobody has decided" in page
 
 
+def test_a_group_leads_to_all_its_handoffs_which_say_whose_they_are(browser: Client, tenant: Tenant) -> None:
+    handoffs = found(tenant, 2)
+    judged(tenant, held())
+    one = group(tenant)
+    assert f'href="/t/acme/handoffs/?group={one.pk}">all its handoffs' in browser.get(f"{LIST}{one.pk}/").text
+    answer = browser.get(f"/t/acme/handoffs/?group={one.pk}&state=rejected")
+    assert answer.context["handoffs"] == handoffs[::-1]
+    (chip,) = [chip for chip in answer.context["chips"] if chip.label == "Finding"]
+    assert chip.value == "Circular chain at target_agent_id, researcher → planner"
+    assert chip.href == "/t/acme/handoffs/?state=rejected"
+    assert f'<input type="hidden" name="group" value="{one.pk}">' in answer.text
+    for form, parted in (("csv", 3), ("ndjson", 2)):
+        file = browser.get(f"/t/acme/handoffs/export/?format={form}&group={one.pk}")
+        assert len(file.getvalue().splitlines()) == parted
+
+
+def test_a_group_that_is_not_there_has_no_handoffs_and_a_chip_of_its_number(browser: Client, tenant: Tenant) -> None:
+    answer = browser.get("/t/acme/handoffs/?group=99")
+    assert [chip.value for chip in answer.context["chips"]] == ["99"]
+    assert browser.get("/t/acme/handoffs/?group=a").status_code == 400
+
+
 def test_a_group_says_what_people_decided(browser: Client, tenant: Tenant) -> None:
     first, _ = found(tenant, 2)
     about = {"tenant": tenant, "actor": RUI, "seen_version": None}

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
-from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
@@ -42,13 +41,12 @@ def answer(request: HttpRequest, who: Who, group: FindingGroup, *, status: int =
         "mend": mend(who, group.code, newest[0].handoff_type if newest else ""),
         "example": reading.example(group, newest),
         "newest": newest,
-        "more": group.number > len(newest),
         "decided": reading.decided(who.tenant, group.pk),
         "looked_at": reading.MOST_LOOKED_AT,
         "untils": untils(group.number),
         "muted": muted_words(group) if group.muted_at else "",
         "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
-        "handoffs": _handoffs(who, group),
+        "handoffs": f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?group={group.pk}",
         "chart": _chart(trend, width=900, prefix="wide"),
         "narrow_chart": _chart(trend, width=340, prefix="narrow"),
         **more,
@@ -72,13 +70,6 @@ def newest(request: HttpRequest, who: Who, group: int) -> HttpResponse:
     handoffs = reading.newest(who.tenant, found.pk, UNFOLDED)
     context = {"group": found, "handoffs": handoffs, "example": reading.example(found, handoffs)}
     return render_page(request, "dashboard/groups/newest.html", context)
-
-
-def _handoffs(who: Who, group: FindingGroup) -> str:
-    """The list of handoffs with this code between these agents: the nearest that its filters come to the group."""
-    asked = {"code": group.code, "source": group.source_agent_id, "target": group.target_agent_id}
-    query = urlencode({name: text for name, text in asked.items() if text})
-    return f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?{query}"
 
 
 def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.diagnostics.groups import reading
 from handoffaudit.diagnostics.groups.figures import WEEK
 from handoffaudit.diagnostics.groups.listing import Listed
 from handoffaudit.diagnostics.groups.muting import FIFTH, FOR_GOOD, UNTIL
@@ -64,6 +67,16 @@ def line(listed: Listed) -> Line:
     spark = sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
     return Line(listed.group, signs, listed.waiting, spark, sum(listed.days[-WEEK:]))
+
+
+def group_name(tenant: Tenant, number: str) -> str:
+    """What a group is of, in one line; the number of one that is not there."""
+    try:
+        group = reading.get(tenant, int(number))
+    except FindingGroup.DoesNotExist:
+        return number
+    at = f" at {group.path_shape}" if group.path_shape else ""
+    return f"{code_title(group.code)}{at}, {group.source_agent_id} → {group.target_agent_id}"
 
 
 def untils(number: int) -> list[Until]:

@@ -11,11 +11,15 @@ from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff
 from handoffaudit.handoffs.models import Handoff
 
 
+def members(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff]":
+    """What says which handoffs are in a group of the tenant; of another tenant's group nothing."""
+    return GroupedHandoff.objects.filter(tenant=tenant, group=group_id)
+
+
 def handoffs_of(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff, uuid.UUID]":
-    """The ids of the handoffs that are in a group of the tenant; of another tenant's group none. For `pk__in`, or in
-    order: `.order_by("-handoff")` has the newest first."""
-    members = GroupedHandoff.objects.filter(tenant=tenant, group=group_id)
-    return members.order_by().values_list("handoff", flat=True)
+    """The ids of the handoffs that are in a group of the tenant. For `pk__in`, or in order: `.order_by("-handoff")` has
+    the newest first."""
+    return members(tenant, group_id).order_by().values_list("handoff", flat=True)
 
 
 def muted_handoffs(tenant: Tenant) -> "QuerySet[GroupedHandoff, uuid.UUID]":

@@ -22,8 +22,8 @@ def found(tenant: Tenant, number: int = 1, **changes: Any) -> list[Handoff]:
     return handoffs
 
 
-def group(tenant: Tenant, code: str = "chain.circular") -> FindingGroup:
-    return FindingGroup.objects.get(tenant=tenant, code=code)
+def group(tenant: Tenant, code: str = "chain.circular", **columns: object) -> FindingGroup:
+    return FindingGroup.objects.get(tenant=tenant, code=code, **columns)
 
 
 def kept() -> Counter[tuple[int, str, str, str, str]]:

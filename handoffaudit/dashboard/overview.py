@@ -16,7 +16,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.agents.busiest import busy
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.diagnostics import model_now
-from handoffaudit.diagnostics.noise import noise
+from handoffaudit.diagnostics.noise import MOST_DECISIONS, noise
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import queries
@@ -91,7 +91,9 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         )
         context["reasons"] = _reasons(who, since, until)
         context["busiest"] = busy(who.tenant, since, until, period.name)
-        context["noisy"] = noise(who.tenant, since, until).noisy[:MOST_NOISY]
+        overturned = noise(who.tenant, since, until)
+        context["noisy"] = overturned.noisy[:MOST_NOISY]
+        context["newest_decisions"] = MOST_DECISIONS if overturned.sampled else 0
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
         return first_run.page(request, who)
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)

@@ -16,6 +16,8 @@ from handoffaudit.validation.issues import Severity
 # Fewer decisions than this say nothing of a code.
 FEWEST = 3
 MOST_CODES = 200
+# Those decided on last tell how it stands; each costs a look at its findings and its later events.
+MOST_DECISIONS = 1_000
 EXAMPLES = 3
 _STOPPING = Q(handoff__findings__severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
 _STOPPING |= Q(handoff__findings__code__in=[code for code, entry in CATALOGUE.items() if entry.holds])
@@ -63,10 +65,12 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """By code, the noisy ones first. `decisions` counts handoffs, and one may have several codes."""
+    """By code, the noisy ones first. `decisions` counts handoffs, and one may have several codes. `sampled`: more were
+    decided than are read, and these are the newest."""
 
     decisions: Share
     codes: Sequence[Decided]
+    sampled: bool = False
 
     @property
     def noisy(self) -> list[Decided]:
@@ -74,16 +78,20 @@ class Noise:
 
 
 def noise(tenant: Tenant, since: datetime, until: datetime) -> Noise:
-    """Decisions taken in that time and not taken back. What only warned stopped nothing, and does not count."""
-    taken = _decisions(tenant, since, until)
-    approved = taken.filter(to_state=State.APPROVED).count()
+    """Decisions taken in that time and not taken back, the newest `MOST_DECISIONS`. What only warned stopped nothing,
+    and does not count."""
+    begin = _few_enough(tenant, since, until)
+    taken = _decisions(tenant, begin, until)
+    approved = Count("pk", filter=Q(to_state=State.APPROVED))
+    numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
     codes = list(_by_code(taken).values())
     codes.sort(key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
-    return Noise(Share(approved, taken.count()), codes[:MOST_CODES])
+    return Noise(Share(numbers["approved"], numbers["total"]), codes[:MOST_CODES], sampled=begin > since)
 
 
 def of_code(tenant: Tenant, code: str, since: datetime, until: datetime) -> Decided:
     """The same for one code, with its examples."""
+    since = _few_enough(tenant, since, until)
     taken = _decisions(tenant, since, until)
     found = _by_code(taken, Q(handoff__findings__code=code)).get(code, Decided(code))
     return with_examples(tenant, [found], since, until)[0]
@@ -91,6 +99,7 @@ def of_code(tenant: Tenant, code: str, since: datetime, until: datetime) -> Deci
 
 def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, until: datetime) -> list[Decided]:
     """Each with the newest handoffs that were approved against it; ask for few."""
+    since = _few_enough(tenant, since, until)
     for one in codes:
         approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
         found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
@@ -100,6 +109,13 @@ def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, u
             Example(event.handoff, event.at, event.actor, event.reason) for event in list(events.values())[:EXAMPLES]
         ]
     return list(codes)
+
+
+def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
+    """The begin of the newest decisions that are read."""
+    newest = decisions(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
+    # A slice from there to there is one step along the index of decisions.
+    return next(iter(newest[MOST_DECISIONS : MOST_DECISIONS + 1]), since)
 
 
 def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":

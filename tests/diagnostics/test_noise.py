@@ -5,7 +5,9 @@ from datetime import timedelta
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics import noise as module
 from handoffaudit.diagnostics.noise import Decided, noise, of_code, with_examples
+from handoffaudit.diagnostics.tallies import Share
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import Decision
 from tests.diagnostics.support import decided, today
@@ -67,6 +69,15 @@ def test_decisions_count_when_they_were_taken_and_in_their_tenant(tenant: Tenant
     assert noise(tenant, DAY.since, DAY.until).decisions.total == 1
     assert noise(tenant, DAY.before_since, DAY.before_until).decisions.total == 0
     assert found(other_tenant)[CIRCULAR].confirmed == 1
+
+
+def test_of_too_many_decisions_the_newest_count_and_that_is_said(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
+    circles(tenant, DECLINE, DECLINE, APPROVE, APPROVE)
+    assert noise(tenant, DAY.since, DAY.until).sampled is False
+    monkeypatch.setattr(module, "MOST_DECISIONS", 2)
+    told = noise(tenant, DAY.since, DAY.until)
+    assert told.sampled
+    assert told.decisions == Share(2, 3)
 
 
 def test_types_and_examples_are_told(tenant: Tenant):

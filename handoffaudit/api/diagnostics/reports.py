@@ -168,6 +168,7 @@ class NoiseOut(Schema):
     decisions: int
     approved: int
     codes: list[CodeNoiseOut]
+    sampled: bool = Field(description="More were decided: these are the newest decisions.")
 
 
 class DiagnosticsOut(WindowOut):
@@ -267,6 +268,7 @@ def _noise(found: noise_of.Noise) -> dict[str, Any]:
         "decisions": found.decisions.total,
         "approved": found.decisions.part,
         "codes": [_code(one) for one in found.codes],
+        "sampled": found.sampled,
     }
 
 

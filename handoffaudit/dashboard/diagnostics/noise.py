@@ -12,7 +12,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.diagnostics.mending import Mend, mend
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.diagnostics.noise import FEWEST, Decided, noise, with_examples
+from handoffaudit.diagnostics.noise import FEWEST, MOST_DECISIONS, Decided, noise, with_examples
 from handoffaudit.diagnostics.tallies import Share
 
 MOST_CARDS = 20
@@ -43,6 +43,7 @@ def noise_page(request: HttpRequest, who: Who) -> HttpResponse:
         "noisy": [_line(who, one, links) for one in noisy],
         "quiet": [_line(who, one, links) for one in found.codes if not one.noisy],
         "fewest": FEWEST,
+        "most_decisions": MOST_DECISIONS,
     }
     return render_page(request, "dashboard/diagnostics/noise.html", context, status=choice.status)
 

@@ -1,7 +1,7 @@
 """The list of handoffs, its filters, and the count of what came since."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -15,10 +15,10 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import exports, finding, live
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.chips import FINDING, FLAG_NAMES, PERIODS, Chip, each_chip
 from handoffaudit.dashboard.groups.words import group_name
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
-from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.filters import FLAGS, BadFilter, Filters
@@ -26,27 +26,6 @@ from handoffaudit.handoffs.models import Handoff, State
 
 TEMPLATE = "dashboard/handoffs/page.html"
 MOST_NEW = 100
-FINDING = "Finding"
-PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
-FLAG_NAMES = {
-    "parked": "parked, not judged",
-    "shadowed": "let pass in shadow mode",
-    "unverified": "not checked by the model",
-    "flagged": "would have been rejected by the model",
-    "open": "open: end not reported",
-    "warnings": "with warnings",
-    "overdue": "held too long",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """One filter in force; `without` is the query that leaves it out, `href` the list with that."""
-
-    label: str
-    value: str
-    without: str
-    href: str = ""
 
 
 @page_for(Role.VIEWER)
@@ -77,7 +56,8 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
         "filters": filters,
         "query": views.query,
         "views": views,
-        "chips": [_shown(chip, who, views.href(chip.without)) for chip in _each_chip(filters)],
+        "chips": [_shown(chip, who, views.href(chip.without)) for chip in each_chip(filters)],
+        "along": joined_query("in=handoffs", views.query, views.carry),
         "newest": views.href(views.query) if cursor else "",
         "next": views.href(joined_query(views.query, f"cursor={page.next}")) if page.next else "",
         "live": _live_address(who, views.query, page.items, cursor),
@@ -132,32 +112,6 @@ def _after(request: HttpRequest) -> UUID:
 def _is_of_a_form(request: HttpRequest) -> bool:
     days = "from" in request.GET or "to" in request.GET
     return days or any(not value.strip() for _, values in request.GET.lists() for value in values)
-
-
-def _without(filters: Filters, name: str, nothing: Any) -> str:
-    return replace(filters, **{name: nothing}).to_query()
-
-
-def _each_chip(filters: Filters) -> Iterable[Chip]:
-    for state in filters.state:
-        others = tuple(other for other in filters.state if other != state)
-        yield Chip("State", state, replace(filters, state=others).to_query())
-    texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace", "group": FINDING}
-    for name, label in texts.items():
-        if value := getattr(filters, name):
-            yield Chip(label, value, _without(filters, name, ""))
-    if filters.code:
-        yield Chip("Reason", code_title(filters.code), replace(filters, code="").to_query())
-    if filters.since:
-        shown = PERIODS.get(filters.period) or filters.period or f"{filters.since:%Y-%m-%d %H:%M}"
-        yield Chip("Since", shown, replace(filters, since=None, period="").to_query())
-    if filters.until:
-        yield Chip("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
-    for name, label in {"quality_min": "Score from", "quality_max": "Score to"}.items():
-        if (score := getattr(filters, name)) is not None:
-            yield Chip(label, f"{score:g}", _without(filters, name, None))
-    if filters.flag:
-        yield Chip("Only", FLAG_NAMES[filters.flag], replace(filters, flag="").to_query())
 
 
 urlpatterns = [

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from django.http import QueryDict
 
+from handoffaudit.dashboard.chips import PERIODS, Chip
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
-from handoffaudit.dashboard.handoffs import PERIODS, Chip
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.handoffs.filters import BadFilter, Filters

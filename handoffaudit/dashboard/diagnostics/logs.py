@@ -15,10 +15,10 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.chips import PERIODS
 from handoffaudit.dashboard.diagnostics import log_imports
 from handoffaudit.dashboard.diagnostics.log_filters import EVENTS, LEVELS, LogFilters
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES, row_of
-from handoffaudit.dashboard.handoffs import PERIODS
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.logs import arriving, searching

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.handoff import attempts, document_page, logs, parts
+from handoffaudit.dashboard.handoff.along import along
 from handoffaudit.dashboard.handoff.claims import claims_of
 from handoffaudit.dashboard.handoff.document_page import number
 from handoffaudit.dashboard.handoff.headline import headline
@@ -63,15 +64,17 @@ def _page(request: HttpRequest, who: Who, shown: Handoff) -> dict[str, Any]:
     facts = verdict or {}
     is_full = request.GET.get("chain") == "full"
     issues = _issues(request, shown, document.found)
+    list_of = along(request.GET, who, shown)
     return {
         "handoff": shown,
+        "along": list_of,
         "verdict": verdict,
         "headline": headline(shown, document.found, latest.events),
         "is_waiting": shown.state in WAITING_STATES,
         "is_reviewable": shown.state in REVIEWABLE,
         "holder": _holder(who, shown),
         "history": history,
-        "chain": parts.chain_drawings(facts.get("chain"), "?chain=full#chain", is_full=is_full),
+        "chain": parts.chain_drawings(facts.get("chain"), f"?chain=full{list_of.rest}#chain", is_full=is_full),
         "chain_is_full": is_full,
         "tokens": parts.token_drawings(facts.get("token_counts")),
         "logs": logs.logs_of(shown),
@@ -109,7 +112,6 @@ def _beside(
         "claims": claims_of(verdict, document.value, sources.evidence, sources.searched),
         "beside": parts.aside_trees(body),
         "parent": parts.parent_of(shown),
-        "around": parts.around_in_trace(who.tenant, shown),
         "file_report": _file_report(who, shown),
     }
 

@@ -8,7 +8,6 @@ from uuid import UUID
 import orjson
 from django.http import Http404
 
-from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.handoff.document import Bounds, tree
 from handoffaudit.dashboard.handoff.nodes import Node
@@ -90,23 +89,6 @@ def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:
         "wide": token_sections(sections, total=total, budget=budget, width=640, prefix="tokens-wide"),
         "narrow": token_sections(sections, total=total, budget=budget, width=NARROW, prefix="tokens-narrow"),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """The handoffs of the same piece of work right before and right after one."""
-
-    before: Handoff | None
-    after: Handoff | None
-
-
-def around_in_trace(tenant: Tenant, handoff: Handoff) -> Around | None:
-    if not handoff.trace_id:
-        return None
-    rows = queries.of_tenant(tenant).filter(trace_id=handoff.trace_id)
-    before = rows.filter(id__lt=handoff.pk).order_by("-id").first()
-    after = rows.filter(id__gt=handoff.pk).order_by("id").first()
-    return Around(before, after) if before or after else None
 
 
 def handoff_or_404(who: Who, pk: UUID) -> Handoff:

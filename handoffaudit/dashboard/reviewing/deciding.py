@@ -14,11 +14,13 @@ from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts.models import Membership, Person, Role
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.handoff.along import kept
 from handoffaudit.dashboard.partials import render_page, target_of
 from handoffaudit.dashboard.reviewing.page import item_page, with_done
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.reviewing.queue import progress_of
 from handoffaudit.dashboard.reviewing.told import Told, told
+from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.filters import BadFilter
@@ -124,7 +126,8 @@ def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bo
         return render_page(request, TOLD_TEMPLATE, told_context(who, done))
     if request.POST.get("next") == "handoff":
         messages.success(request, f"{handoff.source_agent_id} → {handoff.target_agent_id}: {done.text}")
-        return HttpResponseRedirect(reverse("dashboard:handoff", args=[who.tenant.slug, pk]))
+        address = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
+        return HttpResponseRedirect(joined(address, kept(request.POST.get("along", ""))))
     return HttpResponseRedirect(_after(request, who, handoff, stays=stays))
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.handoffs import PERIODS
+from handoffaudit.dashboard.chips import PERIODS
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.trace_list import list_traces

@@ -1,0 +1,57 @@
+"""What a list is narrowed by, in words; each filter with the query that leaves it out."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.handoffs.filters import Filters
+
+FINDING = "Finding"
+PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
+FLAG_NAMES = {
+    "parked": "parked, not judged",
+    "shadowed": "let pass in shadow mode",
+    "unverified": "not checked by the model",
+    "flagged": "would have been rejected by the model",
+    "open": "open: end not reported",
+    "warnings": "with warnings",
+    "overdue": "held too long",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One filter in force; `without` is the query that leaves it out, `href` the list with that."""
+
+    label: str
+    value: str
+    without: str
+    href: str = ""
+
+
+def _without(filters: Filters, name: str, nothing: Any) -> str:
+    return replace(filters, **{name: nothing}).to_query()
+
+
+def each_chip(filters: Filters) -> Iterable[Chip]:
+    """Those of the list of handoffs. A finding group has its number: its name stands in the database."""
+    for state in filters.state:
+        others = tuple(other for other in filters.state if other != state)
+        yield Chip("State", state, replace(filters, state=others).to_query())
+    texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace", "group": FINDING}
+    for name, label in texts.items():
+        if value := getattr(filters, name):
+            yield Chip(label, value, _without(filters, name, ""))
+    if filters.code:
+        yield Chip("Reason", code_title(filters.code), replace(filters, code="").to_query())
+    if filters.since:
+        shown = PERIODS.get(filters.period) or filters.period or f"{filters.since:%Y-%m-%d %H:%M}"
+        yield Chip("Since", shown, replace(filters, since=None, period="").to_query())
+    if filters.until:
+        yield Chip("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
+    for name, label in {"quality_min": "Score from", "quality_max": "Score to"}.items():
+        if (score := getattr(filters, name)) is not None:
+            yield Chip(label, f"{score:g}", _without(filters, name, None))
+    if filters.flag:
+        yield Chip("Only", FLAG_NAMES[filters.flag], replace(filters, flag="").to_query())

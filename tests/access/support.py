@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from django.apps import apps
+from django.db import connection
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from handoffaudit.api.app import api
@@ -51,17 +53,26 @@ def _operations() -> Iterator[tuple[str, str, Any]]:
                     yield _PLAIN.sub("{", prefix + path), method, operation
 
 
-def everything() -> dict[str, list[dict[str, Any]]]:
-    """All rows of the product's own tables."""
-    return {
-        model._meta.label: [
-            {
-                name: bytes(value) if isinstance(value, memoryview) else value
-                for name, value in row.items()
-                if name not in TOUCHED
-            }
-            for row in model.objects.order_by("pk").values()
-        ]
-        for name in APPS
-        for model in apps.get_app_config(name).get_models()
-    }
+def everything() -> dict[str, list[tuple[Any, ...]]]:
+    """All rows of the product's own tables, as the database has them."""
+    with connection.cursor() as cursor:
+        return {label: _rows(cursor, query) for label, query in _queries().items()}
+
+
+@cache
+def _queries() -> dict[str, str]:
+    quote = connection.ops.quote_name
+    queries = {}
+    for name in APPS:
+        for model in apps.get_app_config(name).get_models():
+            kept = [field.column for field in model._meta.concrete_fields if field.attname not in TOUCHED]
+            table, key = model._meta.db_table, model._meta.pk.column
+            queries[model._meta.label] = (
+                f"SELECT {', '.join(map(quote, kept))} FROM {quote(table)} ORDER BY {quote(key)}"  # noqa: S608 -- our own
+            )
+    return queries
+
+
+def _rows(cursor: Any, query: str) -> list[tuple[Any, ...]]:
+    cursor.execute(query)
+    return [tuple(bytes(one) if isinstance(one, memoryview) else one for one in row) for row in cursor.fetchall()]

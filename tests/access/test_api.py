@@ -118,8 +118,9 @@ class World:
             return api.request(method, address, json=bodies.get(row), params=query)
 
 
-@pytest.fixture
-def world(tenant: Tenant) -> World:
+@pytest.fixture(scope="module")
+def world(kept_tenant: Tenant) -> World:
+    tenant = kept_tenant
     ValidationState.objects.create(tenant=tenant, event=new_id(), status="PASSED", content="{}", **PHASE)
     report = received(tenant, file_report({})).report
     assert report is not None

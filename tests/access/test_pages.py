@@ -276,15 +276,9 @@ class Asking(Client):
         return answer
 
 
-@pytest.fixture(autouse=True)
-def _ready(tmp_path, settings) -> None:
-    settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
-    settings.QUEUE_FOLDER.mkdir(parents=True, exist_ok=True)
-
-
-@pytest.fixture
-def here(tenant: Tenant) -> Things:
-    return Things.of(tenant)
+@pytest.fixture(scope="module")
+def here(kept_tenant: Tenant) -> Things:
+    return Things.of(kept_tenant)
 
 
 @pytest.fixture

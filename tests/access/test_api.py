@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff, ValidationState, new_id
 from handoffaudit.policy import rule_sets
 from handoffaudit.policy.kinds import KINDS, strictness
@@ -58,6 +60,11 @@ TABLE = {
     ("GET", "/compliance"): ("read", 200),
     ("GET", "/traces/{trace_id}"): ("read", 200),
     ("GET", "/traces/{trace_id}/lanes.svg"): ("read", 200),
+    ("GET", "/groups"): ("read", 200),
+    ("GET", "/groups/{group}"): ("read", 200),
+    ("GET", "/groups/{group}/handoffs"): ("read", 200),
+    ("POST", "/groups/{group}/mute"): ("review", 200),
+    ("POST", "/groups/{group}/unmute"): ("review", 200),
     ("GET", "/strictness"): ("read", 200),
     ("PUT", "/strictness"): ("admin", 200),
     ("GET", "/rules"): ("read", 200),
@@ -83,6 +90,7 @@ class World:
     handoff: Handoff
     report_id: UUID
     import_id: UUID
+    group: int
 
     def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
         method, path = row
@@ -93,6 +101,7 @@ class World:
             ("POST", "/repair"): payload(tenant_id=self.tenant.slug),
             ("POST", "/hooks/post-tool-use"): {"hook_event_name": "PostToolUse", "tool_name": "Bash"},
             ("POST", "/handoffs/{reference}/review"): {"decision": "decline", "note": "no"},
+            ("POST", "/groups/{group}/mute"): {"note": "known"},
             ("POST", "/handoff-files"): file_report({}),
             ("POST", "/logs"): {"not": "a line of any form"},
             ("PUT", "/handoff-files/policy"): {"base_version": 0, "strict_handoff_files": True},
@@ -109,6 +118,7 @@ class World:
             reference=reference or self.handoff.pk,
             report_id=self.report_id,
             import_id=self.import_id,
+            group=self.group,
             trace_id="their-trace",
             name="payload",
             **PHASE,
@@ -125,7 +135,9 @@ def world(kept_tenant: Tenant) -> World:
     report = received(tenant, file_report({})).report
     assert report is not None
     theirs = judged(tenant, held(handoff_id="theirs"), trace_id="their-trace")
-    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk)
+    attributing.run()
+    group = FindingGroup.objects.filter(tenant=tenant)[0].pk
+    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group)
 
 
 def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
@@ -186,7 +198,7 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
     browser.force_login(admin)
     with client(None) as api:
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
-        ids = {"report_id": world.report_id, "import_id": world.import_id, "trace_id": "their-trace"}
+        ids = {"report_id": world.report_id, "import_id": world.import_id, "group": world.group, "trace_id": "t"}
         address = row[1].format(reference=world.handoff.pk, **ids, **PHASE)
         response = api.request(row[0], address, headers=cookie, content=b"{}")
     problem(response, 401)
@@ -201,6 +213,14 @@ def test_another_tenants_handoff_does_not_exist(
     key = make_key(other_tenant, *SCOPES)
     before = everything()
     problem(world.ask(row, key, str(world.handoff.pk) if reference == "id" else "theirs"), 404)
+    assert everything() == before
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if "{group}" in row[1]], ids=" ".join)
+def test_another_tenants_finding_group_does_not_exist(row: tuple[str, str], world: World, other_tenant: Tenant) -> None:
+    key = make_key(other_tenant, *SCOPES)
+    before = everything()
+    problem(world.ask(row, key), 404)
     assert everything() == before
 
 

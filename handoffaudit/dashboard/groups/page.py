@@ -12,12 +12,13 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
-from handoffaudit.diagnostics.groups.listing import GroupFilters, list_groups, regressed_number
+from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 
 TEMPLATE = "dashboard/groups/page.html"
-NARROWING = ("status", "sort", "code", "agent")
+SIDES = {"agent": "Agent, either side", "source": "Source", "target": "Target"}
+SEEN = {"24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
 
 
 @page_for(Role.VIEWER)
@@ -28,6 +29,8 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
     context: dict[str, Any] = {
         "asked": {name: request.GET.get(name, "") for name in NARROWING},
         "sorts": SORT_NAMES,
+        "seen": SEEN,
+        "sides": [(name, label, request.GET.get(name, "")) for name, label in SIDES.items()],
         "cursor": cursor,
         "known": SimpleLazyObject(lambda: _known(who)),
     }
@@ -49,7 +52,7 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
             (name, label, joined(address, filters.to_query(status=name))) for name, label in STATUS_NAMES.items()
         ],
         "regressed": regressed_number(who.tenant),
-        "unnarrowed": joined(address, filters.to_query(code="", agent="")),
+        "unnarrowed": joined(address, GroupFilters(filters.status, filters.sort).to_query()),
         "newest": views.href(query) if cursor else "",
         "next": views.href(joined_query(query, f"cursor={found.next}")) if found.next else "",
     }

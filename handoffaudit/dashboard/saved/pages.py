@@ -8,10 +8,9 @@ from django.http import QueryDict
 
 from handoffaudit.dashboard.diagnostics.log_filters import FIELDS as LOG_FIELDS
 from handoffaudit.dashboard.diagnostics.log_filters import LogFilters
-from handoffaudit.dashboard.groups.page import NARROWING
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.tracing import traces
-from handoffaudit.diagnostics.groups.listing import GroupFilters
+from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters
 from handoffaudit.handoffs.filters import PARAMETERS, BadFilter, Filters
 
 # Of the page as it is shown, and not of what it shows.

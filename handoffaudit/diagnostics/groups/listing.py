@@ -13,15 +13,17 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.groups.figures import days_of, growth, is_growing, waiting
 from handoffaudit.diagnostics.groups.places import BEGINNING
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import BadFilter, Filters
 
 STATUSES: Final = ("open", "regressed", "muted", "all")
 SORTS: Final = ("newest", "most", "growing", "waiting")
+NARROWING: Final = ("status", "sort", "code", "agent", "source", "target", "since", "until")
 NEW_FOR: Final = timedelta(hours=24)
 # Groups that are looked at for growth: those seen last.
 MOST_GROWING: Final = 1_000
 _COLUMNS: Final = {"newest": "last_seen", "most": "number"}
 _PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
+_TEXTS: Final = ("code", "agent", "source", "target")
 _LONGEST: Final = 200
 # Microseconds up to the year 2286.
 _MOST_DIGITS: Final = 16
@@ -29,35 +31,40 @@ _MOST_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class GroupFilters:
-    """What the list is narrowed to, and its order. `agent` is the source or the target. The orders `growing` and
-    `waiting` leave out what does not."""
+    """What the list is narrowed to, and its order. `agent` is the source or the target; `since` and `until`, as the
+    list of handoffs takes them, say when it was seen. The orders `growing` and `waiting` leave out what does not."""
 
     status: str = "open"
     sort: str = "newest"
     code: str = ""
     agent: str = ""
+    source: str = ""
+    target: str = ""
+    since: str = ""
+    until: str = ""
 
     @classmethod
     def from_query(cls, params: Mapping[str, str]) -> "GroupFilters":
         """Raises `BadFilter`."""
-        asked = {name: params.get(name, "").strip() for name in ("status", "sort", "code", "agent")}
+        asked = {name: params.get(name, "").strip() for name in NARROWING}
         for name, known in (("status", STATUSES), ("sort", SORTS)):
             if asked[name] and asked[name] not in known:
                 raise BadFilter(name, asked[name][:40], f"use one of {', '.join(known)}.")
-        for name in ("code", "agent"):
+        for name in _TEXTS:
             if "\x00" in asked[name] or len(asked[name]) > _LONGEST:
                 raise BadFilter(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
-        return cls(asked["status"] or "open", asked["sort"] or "newest", asked["code"], asked["agent"])
+        Filters.from_query({name: asked[name] for name in ("since", "until")})
+        return cls(**{name: text for name, text in asked.items() if text})
 
     def to_query(self, **changes: str) -> str:
         """As an address has it; what is as it always is stays out."""
-        asked = {name: getattr(self, name) for name in ("status", "sort", "code", "agent")} | changes
+        asked = {name: getattr(self, name) for name in NARROWING} | changes
         usual = GroupFilters()
         return urlencode({name: text for name, text in asked.items() if text and text != getattr(usual, name)})
 
     @property
     def is_narrowed(self) -> bool:
-        return bool(self.code or self.agent)
+        return any(getattr(self, name) for name in NARROWING if name not in ("status", "sort"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +129,14 @@ def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]"
         rows = rows.filter(code=filters.code)
     if filters.agent:
         rows = rows.filter(Q(source_agent_id=filters.agent) | Q(target_agent_id=filters.agent))
-    return rows
+    if filters.source:
+        rows = rows.filter(source_agent_id=filters.source)
+    if filters.target:
+        rows = rows.filter(target_agent_id=filters.target)
+    times = Filters.from_query({"since": filters.since, "until": filters.until})
+    if times.since:
+        rows = rows.filter(last_seen__gte=times.since)
+    return rows.filter(first_seen__lt=times.until) if times.until else rows
 
 
 # A place in the list: which part, the rank in it, and of equals the id.

@@ -1,0 +1,263 @@
+"""Finding groups by API: like with like, the handoffs of each, and muting what is known."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Path, Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.problems import Problem
+from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.schemas import HandoffsOut, ProblemOut
+from handoffaudit.diagnostics.groups import muting, reading
+from handoffaudit.diagnostics.groups.listing import SORTS, STATUSES, GroupFilters, Listed, as_listed, list_groups
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import Filters
+from handoffaudit.validation.codes import entry_of
+
+router = Router(tags=["Findings"])
+
+GroupId = Annotated[int, Path(description="The group's `id`.", ge=1, le=10**12 - 1, examples=[12])]
+
+EXAMPLE: Final[dict[str, Any]] = {
+    "id": 12,
+    "code": "chain.circular",
+    "title": "Circular chain",
+    "path": "target_agent_id",
+    "source_agent_id": "researcher",
+    "target_agent_id": "planner",
+    "handoffs": 104,
+    "waiting": 7,
+    "first_seen": "2026-02-11T08:02:00.000Z",
+    "last_seen": "2026-02-15T00:15:00.000Z",
+    "signs": ["regressed", "growing"],
+    "last_days": [0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 9, 20, 31, 33],
+    "muted": None,
+    "regressed_at": "2026-02-14T22:40:00.000Z",
+    "links": {
+        "self": "/api/v1/groups/12",
+        "handoffs": "/api/v1/groups/12/handoffs",
+        "page": "https://audit.example.com/t/default/groups/12/",
+    },
+}
+MUTING: Final[dict[str, Any]] = {
+    "fifth": {"summary": "Until it grew by a fifth", "value": {"note": "Known; the planner is mended on Monday."}},
+    "good": {"summary": "For good", "value": {"until": "good", "note": "These agents may hand back."}},
+}
+
+
+class Until(StrEnum):
+    """As `muting.UNTIL` has them."""
+
+    FIFTH = muting.FIFTH
+    TEN = "10"
+    FIFTY = "50"
+    DOUBLE = "double"
+    FOR_GOOD = muting.FOR_GOOD
+
+
+class GroupsQuery(Schema):
+    status: str = Field("open", description=f"{', '.join(STATUSES)}.", examples=["regressed"])
+    sort: str = Field("newest", description=f"{', '.join(SORTS)}; the last two leave out what does not.")
+    code: str = Field("", examples=["chain.circular"])
+    source: str = ""
+    target: str = ""
+    agent: str = Field("", description="The source or the target.")
+    since: str = Field("", description="Seen since: a date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    until: str = Field("", description="Seen first before.")
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class GroupHandoffsQuery(Schema):
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200)
+
+
+class MuteOut(Schema):
+    at: str
+    by: str
+    note: str
+    until: int | None = Field(description="It comes back with so many handoffs; null: for good.")
+
+
+class GroupLinksOut(Schema):
+    self: str
+    handoffs: str
+    page: str
+
+
+class GroupOut(Schema):
+    id: int
+    code: str
+    title: str = Field(description="The code in words.")
+    path: str = Field(description="The kind of place; empty: the document.")
+    source_agent_id: str
+    target_agent_id: str
+    handoffs: int = Field(description="How many have it.")
+    waiting: int = Field(description="How many of these wait for review.")
+    first_seen: str
+    last_seen: str
+    signs: list[str] = Field(description="muted, regressed, new, growing.")
+    last_days: list[int] = Field(description="Handoffs a day (UTC) of the last 14 days, today's last.")
+    muted: MuteOut | None
+    regressed_at: str | None = Field(description="When it came back; null once somebody has seen it.")
+    links: GroupLinksOut
+
+    model_config = {"json_schema_extra": {"examples": [EXAMPLE]}}
+
+
+class GroupsOut(Schema):
+    items: list[GroupOut]
+    next: str | None
+
+    model_config = {"json_schema_extra": {"examples": [{"items": [EXAMPLE], "next": None}]}}
+
+
+class DayOut(Schema):
+    day: str
+    handoffs: int
+
+
+class GroupInFullOut(GroupOut):
+    trend: list[DayOut] = Field(
+        description="The last 30 days (UTC), today's last.", examples=[[{"day": "2026-02-15", "handoffs": 33}]]
+    )
+
+
+class MuteIn(Schema):
+    until: Until = Field(
+        Until.FIFTH,
+        description="When it comes back: fifth (a fifth more, at least 10), 10, 50, double, or good: never.",
+        examples=["fifth"],
+    )
+    note: str = Field(description="Why, for those who see the group later.", examples=["Known; mended on Monday."])
+
+
+@router.get(
+    "/groups",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_groups",
+    summary="Findings, like with like; what came back first",
+    response={200: GroupsOut, 400: ProblemOut},
+)
+def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
+    check_names(request, GroupsQuery)
+    tenant = caller(request).tenant
+    found = list_groups(tenant, GroupFilters.from_query(request.GET), cursor=query.cursor, limit=query.limit)
+    return shapes.answer({"items": [_shown(tenant, one) for one in found.items], "next": found.next})
+
+
+@router.get(
+    "/groups/{group}",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_group",
+    summary="One finding group with its trend",
+    response={200: GroupInFullOut, 404: ProblemOut},
+)
+def get_group(request: HttpRequest, group: GroupId) -> HttpResponse:
+    tenant = caller(request).tenant
+    return _answer(tenant, _found(tenant, group))
+
+
+@router.get(
+    "/groups/{group}/handoffs",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_group_handoffs",
+    summary="The handoffs of a finding group, newest first",
+    response={200: HandoffsOut, 400: ProblemOut, 404: ProblemOut},
+)
+def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandoffsQuery]) -> HttpResponse:
+    """`GET /handoffs?group=` narrows them further."""
+    check_names(request, GroupHandoffsQuery)
+    tenant = caller(request).tenant
+    filters = Filters(group=str(_found(tenant, group).pk))
+    page = queries.list_handoffs(tenant, filters, cursor=query.cursor, limit=query.limit)
+    return shapes.answer({"items": [shapes.handoff_of(one, tenant.slug) for one in page.items], "next": page.next})
+
+
+@router.post(
+    "/groups/{group}/mute",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="mute_group",
+    summary="Mute a finding group until it grows",
+    response={200: GroupInFullOut, 404: ProblemOut, 422: ProblemOut},
+    openapi_extra={"requestBody": {"content": {"application/json": {"examples": MUTING}}}},
+)
+def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
+    """Its rejected handoffs leave the review queue. One that is muted is muted anew, with this limit and note."""
+    who = caller(request)
+    pk = _found(who.tenant, group).pk
+    try:
+        found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=_actor(request))
+    except Refused as refused:
+        raise Problem(422, "The note", refused.message, field=refused.field) from None
+    return _answer(who.tenant, found)
+
+
+@router.post(
+    "/groups/{group}/unmute",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="unmute_group",
+    summary="Take a mute back",
+    response={200: GroupInFullOut, 404: ProblemOut},
+)
+def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
+    """One that is not muted stays as it is."""
+    tenant = caller(request).tenant
+    return _answer(tenant, muting.unmute(tenant=tenant, group=_found(tenant, group).pk, actor=_actor(request)))
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"key {caller(request).key.name}"
+
+
+def _found(tenant: Tenant, group: int) -> FindingGroup:
+    try:
+        return reading.get(tenant, group)
+    except FindingGroup.DoesNotExist:
+        raise Http404(f"There is no finding group {group}.") from None
+
+
+def _answer(tenant: Tenant, group: FindingGroup) -> HttpResponse:
+    trend = [{"day": day.isoformat(), "handoffs": number} for day, number in reading.trend(group)]
+    return shapes.answer(_shown(tenant, as_listed(tenant, group)) | {"trend": trend})
+
+
+def _shown(tenant: Tenant, listed: Listed) -> dict[str, Any]:
+    group = listed.group
+    address = f"/api/v1/groups/{group.pk}"
+    muted = {
+        "at": shapes.moment(group.muted_at),
+        "by": group.muted_by,
+        "note": group.muted_note,
+        "until": group.muted_until,
+    }
+    return {
+        "id": group.pk,
+        "code": group.code,
+        "title": entry_of(group.code).title,
+        "path": group.path_shape,
+        "source_agent_id": group.source_agent_id,
+        "target_agent_id": group.target_agent_id,
+        "handoffs": group.number,
+        "waiting": listed.waiting,
+        "first_seen": shapes.moment(group.first_seen),
+        "last_seen": shapes.moment(group.last_seen),
+        "signs": list(listed.signs),
+        "last_days": list(listed.days),
+        "muted": muted if group.muted_at else None,
+        "regressed_at": shapes.moment(group.regressed_at),
+        "links": {
+            "self": address,
+            "handoffs": f"{address}/handoffs",
+            "page": f"{settings.PUBLIC_URL}/t/{tenant.slug}/groups/{group.pk}/",
+        },
+    }

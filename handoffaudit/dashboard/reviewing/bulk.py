@@ -35,11 +35,13 @@ FIRST_YEAR = 2000
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What several are decided of: `selected` as id and version seen, or without any all that match at `seen_at`."""
+    """What several are decided of: `selected` as id and version seen, or without any all that match at `seen_at`
+    and are among `shown`."""
 
     place: Place
     selected: list[tuple[str, int]] = field(default_factory=list)
     seen_at: datetime | None = None
+    shown: str = ""
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ def several_run(request: HttpRequest, who: Who) -> HttpResponse:
         if decision is None or not (chosen.selected or chosen.seen_at):
             return _confirm(request, who, timezone.now(), is_all=False)
         told = _told_before(request)
-        done = _run(request, who, chosen, decision, told.number)
+        done = _run(request, who, chosen, decision)
     except BadFilter as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
     except reviewing.ReviewError as refused:
@@ -149,12 +151,13 @@ def several_undo(request: HttpRequest, who: Who) -> HttpResponse:
     return render_page(request, RESULT, context)
 
 
-def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision, shown: int) -> Decided:
+def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> Decided:
     note, actor = request.POST.get("note", ""), Actor.person(who.person)
     if chosen.seen_at:
+        selection = selection_of(who, chosen.place, chosen.seen_at)
         return reviewing.decide_matching(
             tenant=who.tenant,
-            selection=replace(selection_of(who, chosen.place, chosen.seen_at), shown=shown),
+            selection=replace(selection, shown=_shown(chosen)),
             decision=decision,
             note=note,
             actor=actor,
@@ -170,7 +173,7 @@ def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool) -> 
     context: dict[str, Any] = {"section": "review", "decision": decision_of(request)}
     try:
         chosen = Chosen(Place.of(request).but(cursor=""), seen_at=now) if is_all else _chosen(request)
-        found = _forecast(who, chosen)
+        chosen, found = _forecast(who, chosen)
     except BadFilter as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
     status = 200 if found.number else 400
@@ -179,12 +182,14 @@ def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool) -> 
     )
 
 
-def _forecast(who: Who, chosen: Chosen) -> Forecast:
+def _forecast(who: Who, chosen: Chosen) -> tuple[Chosen, Forecast]:
     if chosen.seen_at is None:
         ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
-        return forecast(who, ids[:MOST_SELECTED], is_more=len(chosen.selected) > MOST_SELECTED, most=MOST_SELECTED)
+        is_more = len(chosen.selected) > MOST_SELECTED
+        return chosen, forecast(who, ids[:MOST_SELECTED], is_more=is_more, most=MOST_SELECTED)
     found = reviewing.matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
-    return forecast(who, found.ids, is_more=found.more, most=reviewing.MOST_AT_ONCE)
+    chosen = replace(chosen, shown=found.shown)
+    return chosen, forecast(who, found.ids, is_more=found.more, most=reviewing.MOST_AT_ONCE)
 
 
 def _chosen(request: HttpRequest) -> Chosen:
@@ -200,7 +205,15 @@ def _chosen(request: HttpRequest) -> Chosen:
     if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
         raise BadFilter("seen_at", text[:40], "begin again at the queue.")
     # What comes later than now can't have been seen.
-    return Chosen(place, seen_at=min(seen_at, timezone.now()))
+    return Chosen(place, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
+
+
+def _shown(chosen: Chosen) -> frozenset[bytes]:
+    """Raises BadFilter."""
+    try:
+        return reviewing.shown_of(chosen.shown)
+    except ValueError:
+        raise BadFilter("shown", chosen.shown[:40], "begin again at the queue.") from None
 
 
 def _place(request: HttpRequest) -> Place:

@@ -1,9 +1,9 @@
 """What people do with handoffs that wait for them: decide, alone or as the second of two; decide again; pass on."""
 
-from handoffaudit.handoffs.reviewing.deciding import STATES, Decision, Result, decide, decide_many
+from handoffaudit.handoffs.reviewing.deciding import STATES, Decision, Result, decide
+from handoffaudit.handoffs.reviewing.deciding_many import decide_many
 from handoffaudit.handoffs.reviewing.errors import (
     MAX_NOTE,
-    MoreThanShown,
     NoReviewer,
     NotApprovable,
     NoteRequired,
@@ -32,6 +32,7 @@ from handoffaudit.handoffs.reviewing.selecting import (
     Selection,
     decide_matching,
     matching,
+    shown_of,
     told,
 )
 
@@ -45,7 +46,6 @@ __all__ = [
     "Decided",
     "Decision",
     "Matching",
-    "MoreThanShown",
     "NoReviewer",
     "NotApprovable",
     "NotPassedOn",
@@ -79,6 +79,7 @@ __all__ = [
     "reopen",
     "reviewers",
     "search",
+    "shown_of",
     "similar",
     "take_back",
     "told",

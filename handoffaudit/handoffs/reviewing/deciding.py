@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
+from typing import Any
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import changing, own_events
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import Handoff, ReviewHold, State
+from handoffaudit.handoffs.models import Handoff, Proposal, ReviewHold, State
 from handoffaudit.handoffs.reviewing import proposing
 from handoffaudit.handoffs.reviewing.changes import changed, end_waiting
 from handoffaudit.handoffs.reviewing.errors import (
@@ -51,43 +52,44 @@ def decide(
 
 
 def _decide(handoff: Handoff, *, decision: Decision, note: str, actor: Actor) -> None:
-    if handoff.state not in REVIEWABLE:
-        raise NotReviewable(handoff)
-    approves = decision is Decision.APPROVE
-    if approves and not handoff.approvable:
-        raise NotApprovable
     proposal = proposing.proposal_of(handoff)
-    agrees = proposal is not None and proposal.decision == decision and not proposing.is_by(proposal, actor)
-    if approves and handoff.state == State.REJECTED and not (note or (agrees and proposal and proposal.note)):
-        raise NoteRequired
-    if proposal and agrees:
-        _take_effect(handoff, decision, proposing.agreed(proposal, note, actor), actor)
-    elif not proposing.needs_four_eyes(handoff):
-        _take_effect(handoff, decision, note, actor)
+    four_eyes = proposing.needs_four_eyes(handoff)
+    reason = reason_of(handoff, proposal, decision, note, actor, four_eyes=four_eyes)
+    if reason is not None:
+        _take_effect(handoff, decision, reason, actor)
     elif not (proposal and proposing.is_the_same(proposal, decision, note, actor)):
         proposing.propose(handoff, decision, note, actor)
     ReviewHold.objects.filter(handoff=handoff).delete()
 
 
+def reason_of(
+    handoff: Handoff, proposal: Proposal | None, decision: Decision, note: str, actor: Actor, *, four_eyes: bool
+) -> str | None:
+    """The reason with which the decision takes effect; None where it is the first of two. Raises `ReviewError`."""
+    if handoff.state not in REVIEWABLE:
+        raise NotReviewable(handoff)
+    approves = decision is Decision.APPROVE
+    if approves and not handoff.approvable:
+        raise NotApprovable
+    agrees = proposal is not None and proposal.decision == decision and not proposing.is_by(proposal, actor)
+    if approves and handoff.state == State.REJECTED and not (note or (agrees and proposal and proposal.note)):
+        raise NoteRequired
+    if proposal and agrees:
+        return proposing.agreed(proposal, note, actor)
+    return None if four_eyes else note
+
+
 def _take_effect(handoff: Handoff, decision: Decision, reason: str, actor: Actor) -> None:
-    seen = handoff.version
-    columns = {"user_approved": True} if decision is Decision.APPROVE else {}
-    changing.change(handoff, STATES[decision], actor, reason, **columns)
+    seen, columns = handoff.version, columns_of(decision)
+    changing.change(handoff, columns.pop("state"), actor, reason, **columns)
     end_waiting(handoff, seen)
     own_events.decided(handoff, actor, reason)
 
 
-def decide_many(
-    *, tenant: Tenant, references: Sequence[tuple[str, int]], decision: Decision, note: str, actor: Actor
-) -> list[Result]:
-    """Decides each by itself: what can't be decided says why and stops none of the others."""
-
-    def one(reference: str, seen_version: int) -> Handoff:
-        return decide(
-            tenant=tenant, reference=reference, decision=decision, note=note, actor=actor, seen_version=seen_version
-        )
-
-    return each(references, one)
+def columns_of(decision: Decision) -> dict[str, Any]:
+    """What of a handoff a decision changes."""
+    approved = {"user_approved": True} if decision is Decision.APPROVE else {}
+    return {"state": STATES[decision], **approved}
 
 
 def each(references: Sequence[tuple[str, int]], change: Callable[[str, int], Handoff]) -> list[Result]:

@@ -90,15 +90,6 @@ class TooMany(ReviewError):
         )
 
 
-class MoreThanShown(ReviewError):
-    """Others match by now than those that the reviewer was told of: a group is not muted any more, for example."""
-
-    def __init__(self, number: int, shown: int) -> None:
-        super().__init__(
-            f"{number:,} match now, and you were shown {shown:,}: nothing was decided. Look at them again at the queue."
-        )
-
-
 def checked_note(note: str) -> str:
     """The note as it is kept. Raises `NoteTooLong`."""
     note = note.strip().replace("\x00", "")

@@ -1,9 +1,12 @@
 """Deciding all that match, in bounded parts: what was there when the reviewer asked, and is as it was."""
 
+import base64
+import binascii
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -14,9 +17,9 @@ from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.queries import EVERYTHING
-from handoffaudit.handoffs.reviewing.deciding import Decision, Result, decide_many
+from handoffaudit.handoffs.reviewing.deciding import Decision, Result
+from handoffaudit.handoffs.reviewing.deciding_many import PART, decide_many
 from handoffaudit.handoffs.reviewing.errors import (
-    MoreThanShown,
     NotReviewable,
     ReviewError,
     Stale,
@@ -27,15 +30,15 @@ from handoffaudit.handoffs.reviewing.queueing import Marks, in_order, paged, par
 
 MOST_AT_ONCE = 5000
 MOST_PER_REQUEST = 500
-PART = 100
 SECONDS = 8.0
 EXAMPLES = 3
+_MARK_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A view of the queue, narrowed, as it stood at `seen_at`: what came or changed later is not selected. `shown`: how
-    many they were said to be, where that was said."""
+    """A view of the queue, narrowed, as it stood at `seen_at`: what came or changed later is not selected. `shown`:
+    marks of those that the reviewer was told of (`Matching.shown`); without it all count as told."""
 
     view: str
     seen_at: datetime
@@ -43,7 +46,7 @@ class Selection:
     filters: Filters = EVERYTHING
     left_out: Marks | None = None
     within: Marks | None = None
-    shown: int | None = None
+    shown: frozenset[bytes] | None = None
 
     def rows(self, tenant: Tenant) -> "QuerySet[Handoff]":
         rows = seen_in(
@@ -67,6 +70,11 @@ class Matching:
     @property
     def number(self) -> int:
         return len(self.ids)
+
+    @property
+    def shown(self) -> str:
+        """Who is told of them carries this along, so that no other one is decided in the place of one that went."""
+        return base64.urlsafe_b64encode(b"".join(map(_mark, self.ids))).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +124,10 @@ def decide_matching(
     seconds: float = SECONDS,
 ) -> Decided:
     """Decides the next of the selection, each by itself, until `most` are visited or the time is up; go on with `next`
-    as `cursor` and the same selection. Raises `TooMany` at the beginning of a selection that is too large, and
-    `MoreThanShown` of one that grew over the number that the reviewer was shown."""
+    as `cursor` and the same selection. Raises `TooMany` at the beginning of a selection that is too large."""
     note = checked_note(note)
-    if not cursor:
-        _check_number(matching(tenant, selection), selection.shown)
+    if not cursor and matching(tenant, selection).more:
+        raise TooMany(MOST_AT_ONCE)
     rows, parts = selection.rows(tenant), parts_for(tenant, selection.filters)
     until = time.monotonic() + seconds
     results: list[Result] = []
@@ -132,26 +139,42 @@ def decide_matching(
     return told(results, place)
 
 
-def _check_number(found: Matching, shown: int | None) -> None:
-    if found.more:
-        raise TooMany(MOST_AT_ONCE)
-    if shown is not None and found.number > shown:
-        raise MoreThanShown(found.number, shown)
+def shown_of(text: str) -> frozenset[bytes]:
+    """The marks of `Matching.shown`. Raises ValueError."""
+    try:
+        raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeError) as error:
+        raise ValueError(str(error)) from None
+    return frozenset(raw[at : at + _MARK_BYTES] for at in range(0, len(raw), _MARK_BYTES))
+
+
+def _mark(pk: UUID) -> bytes:
+    return blake2b(pk.bytes, digest_size=_MARK_BYTES).digest()
 
 
 def _decide_part(
     tenant: Tenant, handoffs: list[Handoff], selection: Selection, decision: Decision, note: str, actor: Actor
 ) -> list[Result]:
     events = Event.objects.filter(handoff__in=[one.pk for one in handoffs], at__gt=selection.seen_at)
-    changed = set(events.values_list("handoff_id", flat=True))
-    seen = [(str(one.pk), one.version) for one in handoffs if one.pk not in changed]
+    left: dict[UUID, ReviewError] = dict.fromkeys(events.values_list("handoff_id", flat=True), ChangedSince())
+    if selection.shown is not None:
+        shown = selection.shown
+        left |= {one.pk: NotShown() for one in handoffs if _mark(one.pk) not in shown}
+    seen = [(str(one.pk), one.version) for one in handoffs if one.pk not in left]
     results = decide_many(tenant=tenant, references=seen, decision=decision, note=note, actor=actor)
-    return results + [Result(str(pk), None, ChangedSince()) for pk in changed]
+    return results + [Result(str(pk), None, error) for pk, error in left.items()]
 
 
 class ChangedSince(ReviewError):
     def __init__(self) -> None:
         super().__init__("It changed since you selected it; nothing was overwritten.")
+
+
+class NotShown(ReviewError):
+    """It matches by now: a group is not muted any more, for example."""
+
+    def __init__(self) -> None:
+        super().__init__("It was not among those that you were shown; it waits as before.")
 
 
 def told(results: Iterable[Result], place: str | None = None) -> Decided:

@@ -7,12 +7,12 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs import judging, queries, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Finding, Handoff, State
-from handoffaudit.handoffs.reviewing import Decided, Decision, MoreThanShown, NoteTooLong, Selection, TooMany, selecting
+from handoffaudit.handoffs.models import Event, Finding, Handoff, State
+from handoffaudit.handoffs.reviewing import Decided, Decision, NoteTooLong, Selection, TooMany, selecting
 from tests.handoffs.reviewing.support import decide, now, pass_on
 from tests.handoffs.reviewing.test_queueing import send
 from tests.handoffs.support import (
@@ -188,10 +188,34 @@ def test_what_a_group_no_longer_leaves_out_is_not_decided_unseen(tenant: Tenant,
     send(tenant, a=held(), b=circular())
     shown_at = after_all()
     muted = Finding.objects.filter(code="chain.circular")
-    shown = reviewing.matching(tenant, select(seen_at=shown_at, left_out=muted)).number
-    with pytest.raises(MoreThanShown, match="2 match now, and you were shown 1"):
-        decide_all(tenant, reviewer, select(seen_at=shown_at, left_out=muted.none(), shown=shown))
-    assert states() == {"a": "held", "b": "rejected"}
+    shown = reviewing.shown_of(reviewing.matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
+    now_shown = select(seen_at=shown_at, left_out=muted.none(), shown=shown)
+    (told,) = decide_all(tenant, reviewer, now_shown)
+    assert [(one.number, one.reason[:20]) for one in told.refused] == [(1, "It was not among tho")]
+    assert states() == {"a": "declined", "b": "rejected"}
+
+
+def test_one_that_went_makes_no_room_for_one_that_came(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    send(tenant, a=held(), b=circular(), c=held())
+    shown_at = after_all()
+    muted = Finding.objects.filter(code="chain.circular")
+    shown = reviewing.shown_of(reviewing.matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
+    decide(queries.get(tenant, "a"), admin)
+    for most in (1, 500):
+        decide_all(tenant, reviewer, select(seen_at=shown_at, left_out=muted.none(), shown=shown), most=most)
+    assert states() == {"a": "approved", "b": "rejected", "c": "declined"}
+
+
+def test_few_statements_decide_many(tenant: Tenant, reviewer: Person, django_assert_max_num_queries: Any) -> None:
+    for number in range(40):
+        submit(tenant, (held if number % 2 else circular)())
+    judging.drain()
+    selection = select()
+    with django_assert_max_num_queries(30):
+        (told,) = decide_all(tenant, reviewer, selection)
+    assert told.effective == 40
+    assert Event.objects.filter(to_state=State.DECLINED).count() == 40
+    assert_counts_are_right()
 
 
 def test_a_note_that_is_too_long_is_told_for_all(tenant: Tenant, reviewer: Person) -> None:

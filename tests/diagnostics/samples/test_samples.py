@@ -128,6 +128,14 @@ def test_a_removed_one_is_not_filled_on(admin: Person, tenant: Tenant, few: None
     assert not Handoff.objects.filter(tenant=made).exists()
 
 
+def test_where_it_came_from_is_told_also_when_another_member_removes_it(admin: Person, tenant: Tenant) -> None:
+    made = filling.make(person=admin, origin=tenant)
+    ada = people.invite(tenant=made, name="ada", role=Role.ADMIN, actor="root").person
+    assert removing.remove(tenant=made, person=ada) is None, "where it came from is not theirs to see"
+    told = AuditEntry.objects.get(tenant=tenant, action=removing.REMOVED)
+    assert (told.actor, told.target) == ("ada", made.slug)
+
+
 def test_a_tenant_that_is_no_sample_is_never_removed(admin: Person, tenant: Tenant) -> None:
     with pytest.raises(Refused):
         removing.remove(tenant=tenant, person=admin)

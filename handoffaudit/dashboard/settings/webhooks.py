@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import once
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
@@ -25,6 +26,7 @@ MEANING = {
     Heard.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
     Heard.DECISION: "a person approves or declines one",
     Heard.ALERT: "an alert opens, still stands, or closes",
+    Heard.GROUP: "a muted finding has grown and came back",
 }
 
 
@@ -88,7 +90,7 @@ def create(request: HttpRequest, who: Who) -> HttpResponse:
         form.errors[refused.field] = refused.message
         return _list(request, who, form, status=400)
     if made.secret:
-        return _one(request, who, made, secret=made.secret)
+        return _show_secret(request, who, made)
     messages.success(request, f"{made.name} hears of what happens from now on. Send a test to see that it arrives.")
     return _back(who, made)
 
@@ -96,7 +98,8 @@ def create(request: HttpRequest, who: Who) -> HttpResponse:
 @page_for(Role.ADMIN)
 @require_safe
 def webhook(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
-    return _one(request, who, _subscriber(who, subscriber))
+    about, secret = once.take(request, who, "webhook")
+    return _one(request, who, _subscriber(who, subscriber), secret=secret if about == str(subscriber) else "")
 
 
 @page_for(Role.ADMIN)
@@ -130,7 +133,7 @@ def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     if found.kind != SubscriberKind.WEBHOOK:
         raise Http404("Mails are not signed.")
     changed = registering.rotate(tenant=who.tenant, pk=found.pk, actor=who.person.username)
-    return _one(request, who, changed, secret=changed.secret)
+    return _show_secret(request, who, changed)
 
 
 @page_for(Role.ADMIN)
@@ -216,6 +219,11 @@ def _one(
         "next": f"{address}?cursor={page.next}" if page.next else "",
     }
     return render(request, "dashboard/settings/webhook.html", context, status=status)
+
+
+def _show_secret(request: HttpRequest, who: Who, subscriber: Subscriber) -> HttpResponse:
+    address = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
+    return once.shown_at(address, request, who, "webhook", subscriber.secret, str(subscriber.pk))
 
 
 def _back(who: Who, subscriber: Subscriber) -> HttpResponse:

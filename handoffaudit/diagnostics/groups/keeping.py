@@ -11,6 +11,7 @@ from typing import Final
 from django.db.models import Case, F, When
 from django.utils import timezone
 
+from handoffaudit.diagnostics.groups import telling
 from handoffaudit.diagnostics.groups.places import Grouped, Place
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs import bulk
@@ -159,6 +160,12 @@ def _times(group: int) -> list[datetime]:
 
 
 def _bring_back(groups: Iterable[int]) -> None:
-    """What grew to where it was muted until is news again."""
-    grown = FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until"))
-    grown.update(muted_at=None, muted_until=None, regressed_at=timezone.now())
+    """What grew to where it was muted until is news again. Their rows are ours until the transaction ends, since their
+    numbers were changed in it: nobody else brings them back as well."""
+    grown = list(FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until")).order_by("pk"))
+    if grown:
+        now = timezone.now()
+        FindingGroup.objects.filter(pk__in=[one.pk for one in grown]).update(
+            muted_at=None, muted_until=None, regressed_at=now
+        )
+        telling.came_back(grown, now)

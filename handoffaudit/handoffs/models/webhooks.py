@@ -1,4 +1,4 @@
-"""Who outside wants to hear of verdicts, decisions and alerts, and what was sent to them."""
+"""Who outside wants to hear of verdicts, decisions, alerts and finding groups, and what was sent to them."""
 
 from django.db import models
 from django.utils import timezone
@@ -15,7 +15,7 @@ class SubscriberKind(models.TextChoices):
 class Subscriber(models.Model):
     """An address that hears of events: a web address that gets signed requests, or an e-mail address.
 
-    `events` are of `verdict`, `decision`, `alert`; `states` narrows verdicts to those that end in one of them (empty:
+    `events` are of `verdict`, `decision`, `alert`, `group`; `states` narrows verdicts to those that end in one of them (empty:
     all). `secret` signs requests; both sides need it, so it is kept as it is. It hears of what happens after
     `heard_from`: since it was made, or was switched on again.
     """

@@ -67,6 +67,17 @@ def gather() -> int:
             return number
 
 
+def tell(tenant_id: int, event: Heard, about: str, at: datetime, content: dict[str, Any]) -> None:
+    """Has those who hear of such events told of one that no row here tells of. Call it in the transaction in which it
+    happens: then it is told exactly where it did."""
+    found = _Found()
+    for one in hearing().get(tenant_id, ()):
+        if event in one.events:
+            found.add(one, event, about, at, content)
+    if found.rows:
+        _keep(found.rows)
+
+
 def _gather_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
     """One part; whether there is more."""
     mark = Gathering.objects.filter(pk=1).first()

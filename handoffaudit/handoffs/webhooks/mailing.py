@@ -48,13 +48,17 @@ def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
         since = f"Since {alert['opened_at']}."
         return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
+    if group := told.get("group"):
+        subject = f"Came back: {group['title']}, {group['source_agent_id']} to {group['target_agent_id']}"
+        grown = f"It was muted by {group['muted_by']}, and {group['number']:,} handoffs have it now."
+        return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
     if handoff := told.get("handoff"):
         pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
         subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
         by = told.get("actor", {}).get("name", "")
         note = [f"Note: {told['note']}"] if told.get("note") else []
         return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
-    return "A test", ["This is a test of the mails that alerts and decisions send. Nothing happened."]
+    return "A test", ["This is a test of the mails that alerts, decisions and findings send. Nothing happened."]
 
 
 def _line(text: str) -> str:

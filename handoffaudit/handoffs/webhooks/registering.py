@@ -32,12 +32,13 @@ class Heard(StrEnum):
     VERDICT = "verdict"
     DECISION = "decision"
     ALERT = "alert"
+    GROUP = "group"
 
 
 # A mail for each verdict would be read by nobody.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(Heard),
-    SubscriberKind.EMAIL: (Heard.ALERT, Heard.DECISION),
+    SubscriberKind.EMAIL: (Heard.ALERT, Heard.DECISION, Heard.GROUP),
 }
 
 

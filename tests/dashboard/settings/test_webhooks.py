@@ -46,6 +46,14 @@ def text(page) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", page.text))
 
 
+def test_findings_that_came_back_can_be_chosen(client: Client, subscriber: Subscriber) -> None:
+    assert "a muted finding has grown and came back" in text(client.get(address(subscriber)))
+    wanted = {"name": "CI", "address": subscriber.address, "events": ["group"]}
+    client.post(address(subscriber, "change/"), wanted)
+    assert Subscriber.objects.get().events == ["group"]
+    assert 'value="group" checked' in client.get(address(subscriber)).text
+
+
 def test_the_secret_is_shown_when_it_is_made_and_never_again(client: Client, receiver: Receiver) -> None:
     wanted = {"kind": "webhook", "name": "CI", "address": receiver.url, "events": ["verdict", "alert"]}
     made = client.post(f"{PAGE}create/", wanted)

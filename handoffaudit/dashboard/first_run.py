@@ -9,13 +9,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Membership, Role, Scope, Tenant
-from handoffaudit.dashboard import alerts, first_commands, live
+from handoffaudit.dashboard import alerts, first_commands, live, once
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.handoffs import queries
@@ -59,7 +59,7 @@ class Steps:
 @page_for(Role.VIEWER)
 @require_safe
 def start(request: HttpRequest, who: Who) -> HttpResponse:
-    return page(request, who)
+    return page(request, who, secret=once.take(request, who, "start")[1])
 
 
 @page_for(Role.ADMIN)
@@ -73,7 +73,7 @@ def make_key(request: HttpRequest, who: Who) -> HttpResponse:
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("dashboard:start", tenant=who.tenant.slug)
-    return page(request, who, secret=secret)
+    return once.shown_at(reverse("dashboard:start", args=[who.tenant.slug]), request, who, "start", secret)
 
 
 @page_for(Role.VIEWER)

@@ -34,7 +34,7 @@ def test_an_empty_sample_is_on_its_way_and_asks_for_no_key(sign_in: SignIn, admi
 
 
 def test_a_click_makes_a_real_key_and_the_commands_have_it(sign_in: SignIn, admin: Person, tenant: Tenant) -> None:
-    page = sign_in(admin).post(f"{START}key/")
+    page = sign_in(admin).post(f"{START}key/", follow=True)
     secret = page.context["secret"]
     identity = keys.authenticate(secret)
     assert identity is not None
@@ -47,7 +47,7 @@ def test_a_click_makes_a_real_key_and_the_commands_have_it(sign_in: SignIn, admi
 
 def test_the_secret_is_shown_only_once(sign_in: SignIn, admin: Person) -> None:
     client = sign_in(admin)
-    secret = client.post(f"{START}key/").context["secret"]
+    secret = client.post(f"{START}key/", follow=True).context["secret"]
     again = client.get(START)
     assert secret not in again.text
     assert "YOUR_KEY" in again.text

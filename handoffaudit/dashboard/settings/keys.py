@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
 from django.views.decorators.http import require_POST, require_safe
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Role, Scope
+from handoffaudit.dashboard import once
 from handoffaudit.dashboard.access import Who, page_for
 
 MEANING = {
@@ -59,7 +60,10 @@ class KeyForm:
 @page_for(Role.ADMIN)
 @require_safe
 def keys_page(request: HttpRequest, who: Who) -> HttpResponse:
-    return _page(request, who, KeyForm())
+    about, secret = once.take(request, who, "key")
+    key = Key.objects.filter(tenant=who.tenant, pk=int(about)).first() if secret else None
+    made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)} if key else None
+    return _page(request, who, KeyForm(), made=made)
 
 
 @page_for(Role.ADMIN)
@@ -77,8 +81,8 @@ def create(request: HttpRequest, who: Who) -> HttpResponse:
     except Refused as refused:
         form.errors[refused.field] = refused.message
         return _page(request, who, form, status=400)
-    made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)}
-    return _page(request, who, KeyForm(), made=made)
+    address = reverse("dashboard:settings_keys", args=[who.tenant.slug])
+    return once.shown_at(address, request, who, "key", secret, str(key.pk))
 
 
 @page_for(Role.ADMIN)

@@ -6,13 +6,14 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import path
+from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.accounts.people import Invitation
+from handoffaudit.dashboard import once
 from handoffaudit.dashboard.access import Who, page_for
 
 RIGHTS = {
@@ -25,7 +26,9 @@ RIGHTS = {
 @page_for(Role.ADMIN)
 @require_safe
 def people_page(request: HttpRequest, who: Who) -> HttpResponse:
-    return _page(request, who)
+    about, link = once.take(request, who, "link")
+    invitation = Invitation(_person(who, int(about)), link) if link else None
+    return _page(request, who, invitation=invitation)
 
 
 @page_for(Role.ADMIN)
@@ -37,7 +40,7 @@ def invite(request: HttpRequest, who: Who) -> HttpResponse:
     except Refused as refused:
         given = {"name": name, "role": role, "error": refused.message}
         return _page(request, who, given=given, status=400)
-    return _page(request, who, invitation=invitation)
+    return _show(request, who, invitation)
 
 
 @page_for(Role.ADMIN)
@@ -47,7 +50,12 @@ def new_link(request: HttpRequest, who: Who, person: int) -> HttpResponse:
         invitation = people.new_link(tenant=who.tenant, person=_person(who, person), actor=who.person.username)
     except Refused as refused:
         return _refused(request, who, refused)
-    return _page(request, who, invitation=invitation)
+    return _show(request, who, invitation)
+
+
+def _show(request: HttpRequest, who: Who, invitation: Invitation) -> HttpResponse:
+    address = reverse("dashboard:settings", args=[who.tenant.slug])
+    return once.shown_at(address, request, who, "link", invitation.path, str(invitation.person.pk))
 
 
 @page_for(Role.ADMIN)

@@ -74,7 +74,7 @@ def test_a_person_of_another_tenant_cannot_be_named_here(as_admin: Client, stran
 
 
 def test_a_person_is_added_with_a_link_that_is_shown_once_and_works(as_admin: Client, tenant: Tenant) -> None:
-    page = as_admin.post(f"{PAGE}people/invite/", {"name": "mira", "role": "reviewer"})
+    page = as_admin.post(f"{PAGE}people/invite/", {"name": "mira", "role": "reviewer"}, follow=True)
     assert page.status_code == 200
     link = shown(page, "link")
     assert link.startswith("http://testserver/welcome/")
@@ -142,7 +142,7 @@ def test_an_administrator_may_leave_where_there_is_another(as_admin: Client, ten
 def test_a_new_link_is_shown_for_somebody_of_this_tenant_only(
     as_admin: Client, viewer: Person, other_tenant: Tenant
 ) -> None:
-    assert "/welcome/" in as_admin.post(f"{PAGE}people/{viewer.pk}/link/").text
+    assert "/welcome/" in as_admin.post(f"{PAGE}people/{viewer.pk}/link/", follow=True).text
     Membership.objects.create(tenant=other_tenant, person=viewer, role=Role.VIEWER)
     page = as_admin.post(f"{PAGE}people/{viewer.pk}/link/")
     assert page.status_code == 409
@@ -151,7 +151,9 @@ def test_a_new_link_is_shown_for_somebody_of_this_tenant_only(
 
 
 def make_key(client: Client, **given: Any) -> Any:
-    return client.post(f"{PAGE}keys/create/", {"name": "ci", "scopes": ["ingest", "read"], "expires": ""} | given)
+    return client.post(
+        f"{PAGE}keys/create/", {"name": "ci", "scopes": ["ingest", "read"], "expires": ""} | given, follow=True
+    )
 
 
 def test_without_keys_the_page_says_what_to_do(as_admin: Client) -> None:
@@ -168,6 +170,25 @@ def test_a_key_s_secret_is_shown_once_and_works(as_admin: Client, tenant: Tenant
     assert secret not in listed
     assert secret[:11] in listed
     assert "no end" in listed
+
+
+def test_going_back_after_a_new_key_sends_no_form_again_and_shows_no_secret(as_admin: Client, tenant: Tenant) -> None:
+    made = as_admin.post(f"{PAGE}keys/create/", {"name": "ci", "scopes": ["read"], "expires": ""})
+    assert (made.status_code, made.url) == (302, f"{PAGE}keys/")
+    stored = str(as_admin.session["once-acme-key"])
+    assert as_admin.head(made.url).status_code == 200, "nobody has seen it yet"
+    secret = shown(as_admin.get(made.url), "secret")
+    assert keys.authenticate(secret) is not None
+    assert secret not in stored
+    assert secret.encode().hex() not in stored
+    assert "once-acme-key" not in as_admin.session
+    assert secret not in as_admin.get(made.url).text
+
+
+def test_what_stands_in_a_session_alone_is_no_secret(as_admin: Client, tenant: Tenant) -> None:
+    as_admin.post(f"{PAGE}keys/create/", {"name": "ci", "scopes": ["read"], "expires": ""})
+    del as_admin.cookies["once-acme-key"]
+    assert 'id="secret"' not in as_admin.get(f"{PAGE}keys/").text
 
 
 def test_the_command_beside_a_new_key_is_one_that_the_api_takes(as_admin: Client, tenant: Tenant) -> None:

@@ -56,12 +56,12 @@ def test_findings_that_came_back_can_be_chosen(client: Client, subscriber: Subsc
 
 def test_the_secret_is_shown_when_it_is_made_and_never_again(client: Client, receiver: Receiver) -> None:
     wanted = {"kind": "webhook", "name": "CI", "address": receiver.url, "events": ["verdict", "alert"]}
-    made = client.post(f"{PAGE}create/", wanted)
+    made = client.post(f"{PAGE}create/", wanted, follow=True)
     subscriber = Subscriber.objects.get()
     assert subscriber.secret in made.text
     for page in (PAGE, address(subscriber)):
         assert subscriber.secret not in client.get(page).text
-    changed = client.post(address(subscriber, "rotate/"))
+    changed = client.post(address(subscriber, "rotate/"), follow=True)
     now = Subscriber.objects.get().secret
     assert now != subscriber.secret
     assert now in changed.text

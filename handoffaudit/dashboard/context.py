@@ -8,10 +8,12 @@ from django.utils.functional import SimpleLazyObject
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.navigation import menu
+from handoffaudit.dashboard.reviewing.queue import waiting_number
 from handoffaudit.dashboard.theme import density_of, theme_of
-from handoffaudit.handoffs import queries
 
 MOST_TENANTS = 50
+# One more than the menu says.
+MOST_WAITING = 100
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
@@ -20,15 +22,15 @@ def page(request: HttpRequest) -> dict[str, Any]:
     who: Who | None = getattr(request, "who", None)
     if who is None:
         return shown
-    section = _section(request.path, who.tenant)
     return shown | {
         "who": who,
         "may_review": who.may(Role.REVIEWER),
         "may_admin": who.may(Role.ADMIN),
-        "section": section,
-        "menu": menu(who, section),
+        # A view that answers under the address of another page says which it is.
+        "section": _section(request.path, who.tenant),
+        "menu": menu(who),
         "tenants": SimpleLazyObject(lambda: _tenants(who)),
-        "waiting_number": SimpleLazyObject(lambda: queries.waiting_for_review(who.tenant)),
+        "waiting_number": SimpleLazyObject(lambda: waiting_number(who.tenant, MOST_WAITING)),
     }
 
 

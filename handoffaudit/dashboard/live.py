@@ -13,6 +13,8 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.context import MOST_WAITING
+from handoffaudit.dashboard.reviewing.queue import waiting_number
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff, State
@@ -87,7 +89,7 @@ def _menu(request: HttpRequest, who: Who) -> list[str]:
     seen = number_seen(request, "waiting")
     if seen < 0:
         return []
-    number = queries.waiting_for_review(who.tenant)
+    number = waiting_number(who.tenant, MOST_WAITING)
     if number == seen:
         return []
     return [render_to_string("dashboard/live/waiting.html", {"waiting_number": number})]

@@ -15,6 +15,7 @@ from handoffaudit.dashboard import alerts, first_run, live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.agents.busiest import busy
 from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.reviewing.queue import waiting_number
 from handoffaudit.diagnostics import model_now
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, noise
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
@@ -23,6 +24,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.figures import Bucket
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.reviewing import MOST_COUNTED
 
 PASSED = (State.ACCEPTED, State.APPROVED)
 STOPPED = (State.REJECTED, State.HELD, State.DECLINED)
@@ -73,15 +75,20 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     until = timezone.now()
     since = until - period.length
     figures = _figures(period, queries.state_totals(who.tenant, since, until))
+    # Totals count whole hours, and so do the lists that they lead to.
+    whole = since.replace(minute=0, second=0, microsecond=0)
+    figures["since"] = f"{whole:%Y-%m-%dT%H:%M:%SZ}"
     if live.is_asked(request):
         return _newer(request, who, figures)
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": PERIODS.values(),
         "waiting": queries.waiting(who.tenant),
+        "for_review": waiting_number(who.tenant, MOST_COUNTED),
+        "most_counted": MOST_COUNTED,
         "alerts": alerts.told(who.tenant),
         "model": model_now.status(who.tenant),
-        "unchecked": model_now.waiting(who.tenant, since),
+        "unchecked": model_now.waiting(who.tenant, whole),
     }
     if context["total"]:
         buckets = queries.over_time(who.tenant, since, until, BUCKETS)

@@ -94,11 +94,6 @@ def waiting(tenant: Tenant) -> Waiting:
     )
 
 
-def waiting_for_review(tenant: Tenant) -> int:
-    """How many are held."""
-    return _ever(tenant, State.HELD)
-
-
 def _ever(tenant: Tenant, state: State) -> int:
     """How many stand in that state, whenever they came."""
     return HourlyTotal.objects.filter(tenant=tenant, code="", state=state).aggregate(sum=Sum("number"))["sum"] or 0

@@ -21,7 +21,6 @@ from handoffaudit.handoffs.figures import (
     state_totals,
     top_codes,
     waiting,
-    waiting_for_review,
 )
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
@@ -52,7 +51,6 @@ __all__ = [
     "trace",
     "verdicts",
     "waiting",
-    "waiting_for_review",
 ]
 
 EVERYTHING = Filters()

@@ -111,8 +111,8 @@ def test_asking_writes_nothing_and_reads_little(sign_in: SignIn, viewer: Person,
     assert answer.status_code == 204
     assert not answer.cookies
     assert all(query["sql"].lstrip().upper().startswith("SELECT") for query in queries.captured_queries)
-    # Session, person, membership, new rows, rows shown, waiting.
-    assert len(queries) <= 6
+    # Session, person, membership, new rows, rows shown, whether anything is muted, waiting.
+    assert len(queries) <= 7
     assert list(Session.objects.values()) == sessions
 
 

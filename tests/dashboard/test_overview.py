@@ -1,16 +1,25 @@
+import re
 from collections.abc import Callable
 from datetime import timedelta
+from html import unescape
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.groups import muting
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs import counts, reviewing
+from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.models import Handoff, new_id
+from tests.handoffs.support import held as needs_approval
+from tests.handoffs.support import judged
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
+TO_ITSELF = {"target_agent_id": "planner"}
 
 
 def test_each_number_leads_to_its_handoffs(
@@ -23,10 +32,59 @@ def test_each_number_leads_to_its_handoffs(
     figures = {figure.state: figure.number for figure in page.context["figures"]}
     assert (figures["accepted"], figures["held"], figures["rejected"]) == (1, 1, 1)
     assert page.context["compliance"] == pytest.approx(100 / 3)
+    since = page.context["since"]
     for state, shown in {"accepted": "1", "held": "1"}.items():
-        assert f'href="/t/acme/handoffs/?state={state}&amp;since=7d"' in page.text
-        listed = client.get(f"/t/acme/handoffs/?state={state}&since=7d")
+        assert f'href="/t/acme/handoffs/?state={state}&amp;since={since}"' in page.text
+        listed = client.get(f"/t/acme/handoffs/?state={state}&since={since}")
         assert str(len(listed.context["handoffs"])) == shown
+
+
+def test_every_number_is_that_of_the_list_behind_it(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit
+) -> None:
+    """Of all kinds that wait: muted, passed on, not approvable, overdue, parked, received before the hour was over."""
+    for changes in ({"call_chain": ["writer", "planner"]}, {"call_chain": ["writer", "planner"]}, TO_ITSELF):
+        submit(**changes)
+    held, passed = (judged(tenant, needs_approval()) for _ in range(2))
+    reviewing.pass_on(
+        tenant=tenant, reference=str(passed.pk), note="you", actor=Actor.person(reviewer), to=None, seen_version=None
+    )
+    submit()
+    parked, _ = submit(judged=False), submit(judged=False)
+    Handoff.objects.filter(pk=parked.pk).update(parked=True)
+    Handoff.objects.filter(pk=held.pk).update(review_due_at=timezone.now() - timedelta(hours=1))
+    attributing.run()
+    client = sign_in(reviewer)
+    for muted in (False, True):
+        if muted:
+            for group in FindingGroup.objects.filter(code="chain.circular"):
+                muting.mute(tenant=tenant, group=group.pk, until="good", note="known", actor="rui")
+        page = client.get("/t/acme/").text
+        numbers = re.findall(r'href="([^"]*)"[^>]*>(?:(?!</a>).)*?(?:figure-value|number)">([\d,]+)<', page, re.DOTALL)
+        lists = [(unescape(href), number) for href, number in numbers if "/handoffs/" in href or "/review/" in href]
+        followed = {href: int(number) for href, number in lists}
+        assert len(followed) >= 10
+        for href, number in followed.items():
+            shown = client.get(href).context
+            rows = shown["queue"].rows if "/review/" in href else shown["handoffs"]
+            assert len(rows) == number, href
+        waits = followed["/t/acme/review/"]
+        assert waits == 1 + (0 if muted else 2)
+        assert f'class="badge">{waits}<span class="hidden"> waiting' in page
+        assert f">{waits}</b> left" in client.get("/t/acme/review/").text
+
+
+def test_the_menu_says_99_at_most(sign_in: SignIn, viewer: Person, tenant: Tenant, circular: Handoff) -> None:
+    columns = {field.attname: getattr(circular, field.attname) for field in Handoff._meta.concrete_fields}
+    Handoff.objects.bulk_create(
+        Handoff(**{**columns, "id": new_id(), "handoff_id": f"h{number}"}) for number in range(99)
+    )
+    client = sign_in(viewer)
+    page = client.get("/t/acme/").text
+    assert '<span aria-hidden="true">99+</span><span class="hidden"> more than 99 waiting' in page
+    assert 'number">100<' in page
+    Handoff.objects.filter(pk=circular.pk).delete()
+    assert 'class="badge">99<' in client.get("/t/acme/").text
 
 
 def test_top_reasons_are_told_by_title_and_lead_to_their_handoffs(
@@ -34,7 +92,7 @@ def test_top_reasons_are_told_by_title_and_lead_to_their_handoffs(
 ) -> None:
     page = sign_in(viewer).get("/t/acme/")
     assert "Circular chain" in page.text
-    assert 'href="/t/acme/handoffs/?code=chain.circular&amp;since=24h"' in page.text
+    assert f'href="/t/acme/handoffs/?code=chain.circular&amp;since={page.context["since"]}"' in page.text
 
 
 def test_the_chart_has_its_numbers_as_a_table(sign_in: SignIn, viewer: Person, held: Handoff) -> None:

@@ -143,8 +143,6 @@ def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant)
     assert sum(queries.state_totals(tenant).values()) == 0
     assert queries.top_codes(tenant) == []
     assert queries.waiting(tenant).held == 0
-    assert queries.waiting_for_review(tenant) == 0
-    assert queries.waiting_for_review(other_tenant) == 1
 
 
 def test_a_query_without_a_stored_tenant_raises() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.diagnostics import groups
@@ -109,6 +110,11 @@ def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selecti
 def progress_of(who: Who) -> reviewing.Progress:
     """How much waits, and how much the person decided today."""
     return reviewing.progress(who.tenant, who.person, left_out=groups.muted_handoffs(who.tenant))
+
+
+def waiting_number(tenant: Tenant, most: int) -> int:
+    """How much waits for review, for everybody who says so, counted up to `most`."""
+    return reviewing.waiting(tenant, left_out=groups.muted_handoffs(tenant), most=most)
 
 
 def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":

@@ -18,7 +18,7 @@ from handoffaudit.handoffs.reviewing.errors import (
 )
 from handoffaudit.handoffs.reviewing.passing import pass_on, passed_on, passed_on_of, reviewers, take_back
 from handoffaudit.handoffs.reviewing.precedents import Precedent, similar
-from handoffaudit.handoffs.reviewing.progressing import Progress, progress
+from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, progress, waiting
 from handoffaudit.handoffs.reviewing.proposing import is_by, needs_four_eyes, proposal_of, proposals
 from handoffaudit.handoffs.reviewing.queueing import VIEWS, queue
 from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, reopen, undo
@@ -39,6 +39,7 @@ from handoffaudit.handoffs.reviewing.selecting import (
 __all__ = [
     "MAX_NOTE",
     "MOST_AT_ONCE",
+    "MOST_COUNTED",
     "MOST_PER_REQUEST",
     "STATES",
     "UNDO_MINUTES",
@@ -84,4 +85,5 @@ __all__ = [
     "take_back",
     "told",
     "undo",
+    "waiting",
 ]

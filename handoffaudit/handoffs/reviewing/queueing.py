@@ -21,6 +21,8 @@ Marks = QuerySet[Any]
 VIEWS = ("all", "mine", "passed_on", "second", "muted")
 _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
 PARTS = tuple(_STATES)
+# In any of the parts.
+WAITS = Q(state=State.HELD) | Q(state=State.REJECTED, escalated=True) | Q(state=State.REJECTED, approvable=True)
 # Nobody mutes what a person has to see.
 _MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import noise
@@ -14,7 +15,8 @@ from handoffaudit.diagnostics.time_steps import TimeStep
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import Finding, Handoff, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal
+from handoffaudit.handoffs.outcome_sums import sums_by
 
 MOST_SOURCES = 12
 MOST_CODES = 10
@@ -61,12 +63,11 @@ class CodeReport:
 def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
     """The codes that most handoffs have, with whose they are."""
     most = queries.top_codes(tenant, window.since, window.until, MOST_CODES)
-    rows = _counts(tenant, window).filter(code__in=[code for code, _ in most]).order_by()
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
-    summed = rows.values("code", "source_agent_id").annotate(sum=Sum("number")).filter(sum__gt=0)
-    for row in summed.order_by("-sum", "source_agent_id"):
-        if len(agents[row["code"]]) < MOST_AGENTS:
-            agents[row["code"]].append((row["source_agent_id"], row["sum"]))
+    found = sums_by(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
+    for (code, source), sums in found.items():
+        if len(agents[code]) < MOST_AGENTS:
+            agents[code].append((source, sums.total))
     return [CodeAgents(code, number, agents[code]) for code, number in most]
 
 
@@ -98,12 +99,8 @@ def _share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share
 
 
 def _by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[str, int]]:
-    rows = _counts(tenant, window).filter(code=code).order_by().values_list(column).annotate(sum=Sum("number"))
-    return list(rows.filter(sum__gt=0).order_by("-sum", column)[:MOST_SOURCES])
-
-
-def _counts(tenant: Tenant, window: Window) -> "QuerySet[HourlyCount]":
-    return HourlyCount.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until)
+    found = sums_by(tenant, window.since, window.until, column, codes=[code])
+    return [(name, sums.total) for (name,), sums in islice(found.items(), MOST_SOURCES)]
 
 
 def _over_time(tenant: Tenant, code: str, window: Window) -> list[Stretch]:

@@ -1,27 +1,27 @@
 """Who hands to whom in a period: how many handoffs, how many accepted, how long it took."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from statistics import median
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import F, Q, Sum
+from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, sums_of
+from handoffaudit.diagnostics.judged_sums import judged_of
 from handoffaudit.diagnostics.models import TracedHandoff
 from handoffaudit.diagnostics.tallies import Judged, Share
-from handoffaudit.handoffs.models import HourlyCount, State
+from handoffaudit.handoffs.outcome_sums import sums_by
 
 # Those with the most handoffs are told apart; what is left of the whole is summed.
 MOST_EDGES: Final = 5_000
 # Times and findings are those of the newest handoffs, so many at most.
-MOST_TRACED: Final = 50_000
+MOST_TRACED: Final = 10_000
 
-# A superseded one counts by the attempt that took its place, and still was handed over.
-_SUMS: Final = sums_of({**JUDGED_STATES, "superseded": (State.SUPERSEDED,)})
+_PAIR: Final = ("source_agent_id", "target_agent_id")
 
 
 @dataclass(slots=True)
@@ -86,23 +86,12 @@ class Edges:
 
 def edges(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> Edges:
     """Of handoffs received from `since` on and before `until`, in whole hours. `agent`: only from it and to it."""
-    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
-    if agent:
-        rows = rows.filter(_of(agent))
-    grouped = rows.order_by().values("source_agent_id", "target_agent_id").annotate(**_SUMS)
-    total = F("accepted") + F("decided") + F("stopped") + F("superseded")
-    counted = grouped.annotate(total=total).filter(total__gt=0).order_by("-total", "source_agent_id", "target_agent_id")
-    found = list(counted[: MOST_EDGES + 1])
+    narrowed = _of(agent) if agent else None
+    found = sums_by(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_EDGES + 1)
     told, sampled = _traced(tenant, since, until, agent)
     listed = [
-        Edge(
-            row["source_agent_id"],
-            row["target_agent_id"],
-            row["total"],
-            _judged(row),
-            told.get((row["source_agent_id"], row["target_agent_id"])) or Told(),
-        )
-        for row in found[:MOST_EDGES]
+        Edge(source, target, sums.total, judged_of(sums), told.get((source, target)) or Told())
+        for (source, target), sums in islice(found.items(), MOST_EDGES)
     ]
     named = tuple(edge for edge in listed if edge.source and edge.target)
     return Edges(
@@ -133,11 +122,9 @@ def _traced(tenant: Tenant, since: datetime, until: datetime, agent: str) -> tup
 
 def pairs_seen(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
     """The sources and targets of edges with the most handoffs, in the order of their names."""
-    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
-    named = rows.exclude(source_agent_id="").exclude(target_agent_id="").order_by()
-    grouped = named.values_list("source_agent_id", "target_agent_id").annotate(total=Sum("number"))
-    found = grouped.filter(total__gt=0).order_by("-total", "source_agent_id", "target_agent_id")[:MOST_EDGES]
-    return sorted((source, target) for source, target, _ in found)
+    named = ~Q(source_agent_id="") & ~Q(target_agent_id="")
+    found = sums_by(tenant, since, until, *_PAIR, narrowed=named, most=MOST_EDGES)
+    return sorted((source, target) for source, target in islice(found, MOST_EDGES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +138,8 @@ class Source:
 
 def busiest(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
     """The agents that handed on most."""
-    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
-    grouped = rows.exclude(source_agent_id="").order_by().values("source_agent_id").annotate(**_SUMS)
-    total = F("accepted") + F("decided") + F("stopped") + F("superseded")
-    found = grouped.annotate(total=total).filter(total__gt=0).order_by("-total", "source_agent_id")[:most]
-    return [Source(row["source_agent_id"], row["total"], _judged(row)) for row in found]
-
-
-def _judged(row: Mapping[str, Any]) -> Judged:
-    return Judged(row["accepted"], row["decided"], row["stopped"])
+    found = sums_by(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
+    return [Source(name, sums.total, judged_of(sums)) for (name,), sums in islice(found.items(), most)]
 
 
 def folded(listed: Iterable[Edge], kept: frozenset[str], others: str) -> list[Edge]:

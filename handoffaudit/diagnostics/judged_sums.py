@@ -5,16 +5,21 @@ from typing import Any, Final
 
 from django.db.models import Q, Sum
 
+from handoffaudit.diagnostics.tallies import Judged
+from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.outcome_sums import Sums
 
 # As on the overview: what waits is not judged, and a superseded one counts by the attempt that took its place.
-JUDGED_STATES: Final[dict[str, tuple[State, ...]]] = {
-    "accepted": (State.ACCEPTED,),
-    "decided": (State.APPROVED,),
-    "stopped": (State.REJECTED, State.HELD, State.DECLINED),
+JUDGED_STATES: Final[Mapping[str, tuple[State, ...]]] = {
+    name: OUTCOMES[name] for name in ("accepted", "decided", "stopped")
 }
 
 
 def sums_of(states: Mapping[str, tuple[State, ...]]) -> dict[str, Any]:
     """Aggregates of `number`, one for each name."""
     return {name: Sum("number", filter=Q(state__in=which), default=0) for name, which in states.items()}
+
+
+def judged_of(sums: Sums) -> Judged:
+    return Judged(sums.accepted, sums.decided, sums.stopped)

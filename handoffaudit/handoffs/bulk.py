@@ -118,23 +118,21 @@ def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
         connection.connection.executemany(sql.replace("%s", "?"), rows)
 
 
-def add(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
-    """Adds to counts: the last column is a number, the others are its key, which a constraint makes unique. Rows in a
-    fixed order keep two workers from waiting for each other in a circle."""
+def add(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int = 1) -> None:
+    """Adds to counts: so many of the last columns are numbers, the others are their key, which a constraint makes
+    unique. Rows in a fixed order keep two workers from waiting for each other in a circle."""
     if not rows:
         return
     if on_postgresql():
         arrays = ", ".join(f"%s::{kind}[]" for kind in columns.types)
         with server_cursor() as cursor:
-            sql = _added(columns, f"SELECT * FROM unnest({arrays})")  # noqa: S608
+            sql = _added(columns, f"SELECT * FROM unnest({arrays})", numbers)  # noqa: S608
             cursor.execute(sql, [list(column) for column in zip(*rows, strict=True)], binary=True)
     else:
-        execute_each(_added(columns, f"VALUES ({columns.marks()})"), columns.adapted(rows))
+        execute_each(_added(columns, f"VALUES ({columns.marks()})", numbers), columns.adapted(rows))
 
 
-def _added(columns: Columns, rows: str) -> str:
-    key = ", ".join(f'"{name}"' for name in columns.names[:-1])
-    return (
-        f'INSERT INTO "{columns.table}" ({columns.listed}) {rows}'
-        f' ON CONFLICT ({key}) DO UPDATE SET number = "{columns.table}".number + excluded.number'
-    )
+def _added(columns: Columns, rows: str, numbers: int) -> str:
+    key = ", ".join(f'"{name}"' for name in columns.names[:-numbers])
+    sums = ", ".join(f'"{name}" = "{columns.table}"."{name}" + excluded."{name}"' for name in columns.names[-numbers:])
+    return f'INSERT INTO "{columns.table}" ({columns.listed}) {rows} ON CONFLICT ({key}) DO UPDATE SET {sums}'

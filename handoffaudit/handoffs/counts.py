@@ -1,18 +1,36 @@
-"""Counts per hour of receipt, kept in the transaction that changes a state, so that pages about rates count nothing."""
+"""Counts per hour and per day of receipt, kept with each change of a state, so that pages about rates count nothing."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connection, transaction
+from django.db.models import Model
 
 from handoffaudit.handoffs import bulk
-from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models import (
+    WAITING_STATES,
+    DailyCount,
+    DailyPair,
+    Finding,
+    Handoff,
+    HourlyCount,
+    HourlyTotal,
+    State,
+)
 
 # It has a flag of its own, and without a key nearly every strict handoff has it: a second row for each of their counts.
 UNVERIFIED = "semantic.unavailable"
+# What settled states came to, in the order of the daily counts' columns. A superseded one counts in reports by the
+# attempt that took its place, and still was handed over.
+OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {
+    "accepted": (State.ACCEPTED,),
+    "decided": (State.APPROVED,),
+    "stopped": (State.REJECTED, State.HELD, State.DECLINED),
+    "superseded": (State.SUPERSEDED,),
+}
 
 
 class Place(NamedTuple):
@@ -36,6 +54,9 @@ _COUNT = bulk.Columns.of(
     HourlyCount, "tenant", "hour", "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number"
 )
 _TOTAL = bulk.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
+_DAILY = bulk.Columns.of(DailyCount, "tenant", "code", "day", "source_agent_id", "handoff_type", *OUTCOMES)
+_PAIR = bulk.Columns.of(DailyPair, "tenant", "day", "source_agent_id", "target_agent_id", *OUTCOMES)
+_PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.values()) for state in states}
 
 
 def moved(place: Place, codes: Iterable[str], before: str, after: str) -> Deltas:
@@ -60,11 +81,39 @@ def apply(deltas: Deltas) -> None:
     changes = sorted((key, number) for key, number in deltas.items() if number)
     if not changes:
         return
-    totals: Counter[tuple[int, datetime, str, str]] = Counter()
-    for (place, state, code), number in changes:
-        totals[place.tenant_id, place.hour, str(state), code] += number
-    bulk.add(_COUNT, [[*place, str(state), code, number] for (place, state, code), number in changes])
-    bulk.add(_TOTAL, [[*key, number] for key, number in sorted(totals.items()) if number])
+    keys = {(*place, str(state), code): number for (place, state, code), number in changes}
+    bulk.add(_COUNT, [[*key, number] for key, number in keys.items()])
+    folded = _Folded()
+    for key, number in keys.items():
+        folded.add(key, number)
+    bulk.add(_PAIR, _nonzero(folded.pairs), len(OUTCOMES))
+    bulk.add(_DAILY, _nonzero(folded.daily), len(OUTCOMES))
+    bulk.add(_TOTAL, [[*key, number] for key, number in sorted(folded.totals.items()) if number])
+
+
+_Key = tuple[Any, ...]
+_Outcomes = dict[_Key, list[int]]
+
+
+class _Folded:
+    """The hourly counts as the other tables have them. Keys are those of the tables, without their numbers."""
+
+    def __init__(self) -> None:
+        self.totals: Counter[_Key] = Counter()
+        self.daily: _Outcomes = {}
+        self.pairs: _Outcomes = {}
+
+    def add(self, key: _Key, number: int) -> None:
+        tenant, hour, handoff_type, source, target, state, code = key
+        self.totals[tenant, hour, state, code] += number
+        day, at = hour.date(), _PLACE_OF_STATE[state]
+        self.daily.setdefault((tenant, code, day, source, handoff_type), [0] * len(OUTCOMES))[at] += number
+        if not code:
+            self.pairs.setdefault((tenant, day, source, target), [0] * len(OUTCOMES))[at] += number
+
+
+def _nonzero(outcomes: _Outcomes) -> list[list[Any]]:
+    return [[*key, *numbers] for key, numbers in sorted(outcomes.items()) if any(numbers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +126,39 @@ class Difference:
 
 def recount(*, repair: bool = True) -> Difference:
     """Counts all handoffs again, compares, and puts right what differs."""
+    rows = wrong = 0
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
-                cursor.execute(f'LOCK TABLE "{_COUNT.table}", "{_TOTAL.table}" IN EXCLUSIVE MODE')
-        kept = {tuple(row[:-1]): row[-1] for row in HourlyCount.objects.values_list(*_COUNT_FIELDS) if row[-1]}
-        kept_totals = {tuple(row[:-1]): row[-1] for row in HourlyTotal.objects.values_list(*_TOTAL_FIELDS) if row[-1]}
-        true, true_totals = _counted()
-        wrong = _differing(kept, true) + _differing(kept_totals, true_totals)
-        if wrong and repair:
-            HourlyCount.objects.all().delete()
-            HourlyTotal.objects.all().delete()
-            bulk.insert(_COUNT, [[*key, number] for key, number in sorted(true.items())])
-            bulk.insert(_TOTAL, [[*key, number] for key, number in sorted(true_totals.items())])
-    return Difference(rows=len(true) + len(true_totals), wrong=wrong)
+                names = ", ".join(f'"{columns.table}"' for _, columns, _ in _TABLES)
+                cursor.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
+        true = _counted()
+        for model, columns, numbers in _TABLES:
+            found = true[model]
+            differing = _differing(_kept(model, columns, numbers), found)
+            if differing and repair:
+                model._default_manager.all().delete()  # noqa: SLF001 -- Django's documented API
+                bulk.insert(columns, [[*key, *found[key]] for key in sorted(found)])
+            rows, wrong = rows + len(found), wrong + differing
+    return Difference(rows, wrong)
 
 
-_COUNT_FIELDS = ("tenant", "hour", "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number")
-_TOTAL_FIELDS = ("tenant", "hour", "state", "code", "number")
+_TABLES: Final[tuple[tuple[type[Model], bulk.Columns, int], ...]] = (
+    (HourlyCount, _COUNT, 1),
+    (DailyPair, _PAIR, len(OUTCOMES)),
+    (DailyCount, _DAILY, len(OUTCOMES)),
+    (HourlyTotal, _TOTAL, 1),
+)
+_Numbers = dict[_Key, tuple[int, ...]]
 
 
-def _counted() -> tuple[Counter[tuple[object, ...]], Counter[tuple[object, ...]]]:
-    counts: Counter[tuple[object, ...]] = Counter()
-    totals: Counter[tuple[object, ...]] = Counter()
+def _kept(model: type[Model], columns: bulk.Columns, numbers: int) -> _Numbers:
+    rows = model._default_manager.values_list(*columns.names)  # noqa: SLF001 -- Django's documented API
+    return {tuple(row[:-numbers]): tuple(row[-numbers:]) for row in rows if any(row[-numbers:])}
+
+
+def _counted() -> dict[type[Model], _Numbers]:
+    counts: Counter[_Key] = Counter()
     codes: dict[object, set[str]] = {}
     for pk, code in Finding.objects.values_list("handoff_id", "code").iterator(chunk_size=10_000):
         codes.setdefault(pk, set()).add(code)
@@ -110,9 +169,16 @@ def _counted() -> tuple[Counter[tuple[object, ...]], Counter[tuple[object, ...]]
         place = Place.of(handoff)
         for code in _counted_under(codes.get(handoff.pk, ())):
             counts[*place, handoff.state, code] += 1
-            totals[place.tenant_id, place.hour, handoff.state, code] += 1
-    return counts, totals
+    folded = _Folded()
+    for key, number in counts.items():
+        folded.add(key, number)
+    return {
+        HourlyCount: {key: (number,) for key, number in counts.items()},
+        DailyPair: {key: tuple(numbers) for key, numbers in folded.pairs.items()},
+        DailyCount: {key: tuple(numbers) for key, numbers in folded.daily.items()},
+        HourlyTotal: {key: (number,) for key, number in folded.totals.items()},
+    }
 
 
-def _differing(kept: dict[tuple[object, ...], int], true: Counter[tuple[object, ...]]) -> int:
-    return sum(1 for key in kept.keys() | true.keys() if kept.get(key, 0) != true.get(key, 0))
+def _differing(kept: _Numbers, true: _Numbers) -> int:
+    return sum(1 for key in kept.keys() | true.keys() if kept.get(key) != true.get(key))

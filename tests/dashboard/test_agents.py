@@ -14,7 +14,8 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
 from handoffaudit.diagnostics import attributing
-from handoffaudit.handoffs.models import Handoff, HourlyCount
+from handoffaudit.handoffs import counts
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.declared_edges import ANYBODY, parse_text, to_text
 from tests.diagnostics.test_attributing import RIGHT, WRONG, step
@@ -50,17 +51,11 @@ def crew(tenant: Tenant) -> Tenant:
     return tenant
 
 
-def count(tenant: Tenant, source: str, target: str, number: int = 1, state: str = "accepted") -> None:
-    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
-    HourlyCount.objects.create(
-        tenant=tenant,
-        hour=hour,
-        handoff_type="x",
-        source_agent_id=source,
-        target_agent_id=target,
-        state=state,
-        number=number,
-    )
+def count(
+    tenant: Tenant, source: str, target: str, number: int = 1, state: str = "accepted", ago: timedelta = timedelta()
+) -> None:
+    hour = (timezone.now() - ago).replace(minute=0, second=0, microsecond=0)
+    counts.apply(counts.Deltas({(counts.Place(tenant.pk, hour, "x", source, target), state, ""): number}))
 
 
 def declare(tenant: Tenant, text: str) -> None:
@@ -140,7 +135,7 @@ def test_an_unknown_agent_comes_with_the_name_it_may_be_meant_for(tenant: Tenant
 def test_an_agent_has_a_page_whatever_its_name_is(name: str, tenant: Tenant, as_viewer: Client) -> None:
     handoff = judged(tenant, step("planner", "writer", "Look."))
     Handoff.objects.filter(pk=handoff.pk).update(source_agent_id=name)
-    HourlyCount.objects.update(source_agent_id=name)
+    counts.recount()
     address = address_of("acme", name)
     path = unquote(address.partition("?")[0])
     assert not {"..", ".", ""} & set(path.removeprefix("/t/acme/agents/").rstrip("/").split("/")[:-1])
@@ -227,8 +222,7 @@ def test_all_that_was_seen_fills_the_draft_and_saves_nothing(tenant: Tenant, as_
 
 
 def test_what_was_seen_long_ago_is_not_offered(tenant: Tenant, as_admin: Client) -> None:
-    count(tenant, "planner", "writer")
-    HourlyCount.objects.update(hour=timezone.now() - timedelta(days=60))
+    count(tenant, "planner", "writer", ago=timedelta(days=60))
     assert "Every way seen in the last 30 days is declared already." in text_of(as_admin, f"{DECLARED}?seen=1")
 
 

@@ -11,7 +11,16 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import checks, counts, ingest, judging, parking, rechecking, reviewing, semantics
-from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, HourlyTotal, ModelBreaker, ModelCheck, State
+from handoffaudit.handoffs.models import (
+    DailyPair,
+    Event,
+    Handoff,
+    HourlyCount,
+    HourlyTotal,
+    ModelBreaker,
+    ModelCheck,
+    State,
+)
 from handoffaudit.handoffs.reviewing import Decision, ReviewError
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import FailMode
@@ -231,6 +240,7 @@ def test_it_is_counted_in_the_hour_it_came(tenant: Tenant) -> None:
 def spoil() -> None:
     HourlyCount.objects.filter(code="").update(number=7)
     HourlyTotal.objects.all().delete()
+    DailyPair.objects.update(stopped=9)
 
 
 def test_a_recount_finds_and_mends_what_is_wrong(tenant: Tenant) -> None:
@@ -239,8 +249,8 @@ def test_a_recount_finds_and_mends_what_is_wrong(tenant: Tenant) -> None:
     before = set(HourlyCount.objects.values_list("state", "code", "number"))
     spoil()
     found = counts.recount()
-    # two of the counts, and all three totals
-    assert (found.wrong, found.rows) == (5, 6)
+    # two of the counts, all three totals, and both pairs of the day
+    assert (found.wrong, found.rows) == (7, 10)
     assert set(HourlyCount.objects.values_list("state", "code", "number")) == before
     assert_counts_are_right()
 
@@ -248,7 +258,7 @@ def test_a_recount_finds_and_mends_what_is_wrong(tenant: Tenant) -> None:
 def test_a_recount_that_only_looks_changes_nothing(tenant: Tenant) -> None:
     judged(tenant, circular())
     spoil()
-    assert counts.recount(repair=False).wrong == 3
+    assert counts.recount(repair=False).wrong == 4
     assert not HourlyTotal.objects.exists()
 
 

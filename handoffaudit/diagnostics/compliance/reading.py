@@ -19,14 +19,15 @@ from handoffaudit.diagnostics.compliance.report import (
     all_pairs,
     most,
 )
-from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, sums_of
+from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, judged_of, sums_of
 from handoffaudit.diagnostics.tallies import FileTally, Judged
 from handoffaudit.diagnostics.time_steps import TimeStep
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs.filters import BadFilter
-from handoffaudit.handoffs.models import HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models import HourlyTotal
+from handoffaudit.handoffs.outcome_sums import sums_by
 
-# Combinations of type, source and target that are read; what is left of the whole is summed.
+# Combinations of source and target that are read; what is left of the whole is summed.
 MOST_COMBINATIONS = 20_000
 MOST_LINES = 200
 MOST_EXPECTED = 200
@@ -85,22 +86,21 @@ def _validation(tenant: Tenant, window: Window) -> Validation:
 
 
 def _by_names(tenant: Tenant, window: Window, overall: Judged) -> dict[str, Lines]:
-    """By type, source, target and pair, in one pass: each alone would read all counts of the time again."""
-    rows = HourlyCount.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="")
-    grouped = rows.order_by().values("handoff_type", "source_agent_id", "target_agent_id").annotate(**_JUDGED)
-    total = F("accepted") + F("decided") + F("stopped")
+    """By type, source, target and pair: the last three in one pass."""
+    since, until = window.since, window.until
     found: dict[str, dict[tuple[str, ...], Judged]] = {
         name: defaultdict(Judged) for name in ("type", "source", "target", "source_target")
     }
-    for row in grouped.annotate(total=total).filter(total__gt=0).order_by("-total")[:MOST_COMBINATIONS]:
-        judged = _judged(row)
-        source, target = row["source_agent_id"], row["target_agent_id"]
-        found["type"][row["handoff_type"],] += judged
+    for names, sums in sums_by(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS).items():
+        found["type"][names] += judged_of(sums)
+    pairs = sums_by(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
+    for (source, target), sums in pairs.items():
+        judged = judged_of(sums)
         found["source"][source,] += judged
         found["target"][target,] += judged
         found["source_target"][source, target] += judged
     return {
-        name: most((Line(names, judged) for names, judged in lines.items()), overall, MOST_LINES)
+        name: most((Line(names, judged) for names, judged in lines.items() if judged.total), overall, MOST_LINES)
         for name, lines in found.items()
     }
 

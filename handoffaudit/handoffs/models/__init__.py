@@ -9,7 +9,7 @@ from handoffaudit.handoffs.models.asking import (
     ModelCheck,
     ModelSpend,
 )
-from handoffaudit.handoffs.models.counting import HourlyCount, HourlyTotal
+from handoffaudit.handoffs.models.counting import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.gate import HandedOut, HookEvent, ValidationState
 from handoffaudit.handoffs.models.handoff import WAITING_STATES, Handoff, HandoffBody, Remediation, State, new_id
 from handoffaudit.handoffs.models.reviewing import PassedOn, Proposal, ReviewHold, Trial
@@ -21,6 +21,8 @@ __all__ = [
     "ActorKind",
     "Alert",
     "CheckKind",
+    "DailyCount",
+    "DailyPair",
     "Delivery",
     "Event",
     "Finding",

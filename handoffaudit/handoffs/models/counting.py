@@ -1,4 +1,4 @@
-"""How many handoffs stand in which state, by hour of receipt."""
+"""How many handoffs stand in which state, by hour and by day of receipt."""
 
 from django.db import models
 
@@ -50,3 +50,51 @@ class HourlyTotal(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"
+
+
+class _Outcomes(models.Model):
+    """What became of handoffs received on a day (UTC): `decided` are approved, `stopped` rejected, held or declined."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    day = models.DateField()
+    source_agent_id = models.CharField(max_length=200)
+    accepted = models.BigIntegerField(default=0)
+    decided = models.BigIntegerField(default=0)
+    stopped = models.BigIntegerField(default=0)
+    superseded = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class DailyCount(_Outcomes):
+    """The hourly counts of a day by type and source: reports of weeks read these. `code` as in `HourlyCount`."""
+
+    code = models.CharField(max_length=100, blank=True)
+    handoff_type = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "code", "day", "source_agent_id", "handoff_type"], name="one_daily_count"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.source_agent_id} {self.code}"
+
+
+class DailyPair(_Outcomes):
+    """The same of all, by source and target."""
+
+    target_agent_id = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "day", "source_agent_id", "target_agent_id"], name="one_daily_pair"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.source_agent_id} → {self.target_agent_id}"

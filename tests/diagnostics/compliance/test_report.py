@@ -16,8 +16,8 @@ from handoffaudit.diagnostics.compliance.as_text import WIDTH, as_text, plain, s
 from handoffaudit.diagnostics.compliance.reading import compliance, expected_pairs
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
 from handoffaudit.diagnostics.windows import HOUR, Window, window_of
+from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.filters import BadFilter
-from handoffaudit.handoffs.models import HourlyCount, HourlyTotal
 from tests.diagnostics.support import NOW, counted
 
 pytestmark = pytest.mark.django_db
@@ -29,22 +29,8 @@ STATES = {"accepted": 7, "approved": 1, "rejected": 2, "held": 1, "declined": 1,
 def handoffs(tenant: Tenant, number: int = 1, code: str = "", source: str = "planner", kind: str = "memo") -> None:
     """As many counted handoffs of each state as STATES has, times `number`."""
     hour = (NOW - HOUR).replace(minute=0, second=0, microsecond=0)
-    for state, many in STATES.items():
-        HourlyCount.objects.create(
-            tenant=tenant,
-            hour=hour,
-            handoff_type=kind,
-            source_agent_id=source,
-            target_agent_id="writer",
-            state=state,
-            code=code,
-            number=many * number,
-        )
-        total, _ = HourlyTotal.objects.get_or_create(
-            tenant=tenant, hour=hour, state=state, code=code, defaults={"number": 0}
-        )
-        total.number += many * number
-        total.save()
+    place = counts.Place(tenant.pk, hour, kind, source, "writer")
+    counts.apply(counts.Deltas({(place, state, code): many * number for state, many in STATES.items()}))
 
 
 def reported(tenant: Tenant, *expected: tuple[str, str], window: Window = WEEK) -> Compliance:

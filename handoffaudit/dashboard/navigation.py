@@ -35,7 +35,6 @@ class Link:
 
     page: Page
     href: str
-    here: bool
 
 
 GROUPS = (
@@ -76,15 +75,15 @@ GROUPS = (
 )
 
 
-def menu(who: Who, section: str) -> list[tuple[str, Sequence[Link]]]:
-    """The groups with what this person may open; `section` is the first part of the address shown."""
-    groups = [(group.label, _links(who, group, section)) for group in GROUPS]
+def menu(who: Who) -> list[tuple[str, Sequence[Link]]]:
+    """The groups with what this person may open."""
+    groups = [(group.label, _links(who, group)) for group in GROUPS]
     return [(label, links) for label, links in groups if links]
 
 
-def _links(who: Who, group: Group, section: str) -> list[Link]:
+def _links(who: Who, group: Group) -> list[Link]:
     return [
-        Link(page, reverse(f"dashboard:{page.name}", args=[who.tenant.slug]), section in page.sections)
+        Link(page, reverse(f"dashboard:{page.name}", args=[who.tenant.slug]))
         for page in group.pages
         if who.may(page.least)
     ]

@@ -12,7 +12,7 @@ from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import Kind
 from handoffaudit.handoffs.models import Alert
 from handoffaudit.policy.kinds import thresholds
-from handoffaudit.policy.thresholds import NoData
+from handoffaudit.policy.thresholds import NoData, Threshold, Watched
 
 SETTINGS = "/t/acme/settings/alerts/"
 PAGE = "/t/acme/diagnostics/alerts/"
@@ -75,6 +75,20 @@ def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tena
     assert "warning from" in page.text
     as_admin.post("/t/acme/thresholds/revert/", {"to_version": "0", "base_version": "1"})
     assert thresholds.current(tenant).row("queue_age").warning == 300
+
+
+@pytest.mark.parametrize(("who", "leads"), [("viewer", False), ("admin", True)])
+def test_the_history_leads_to_the_settings_only_who_may_open_them(
+    client: Client, tenant: Tenant, admin: Person, who: str, leads: bool, request: pytest.FixtureRequest
+) -> None:
+    rows = [Threshold(Watched.FAIL_OPEN, on=True, warning=1, alert=2)]
+    thresholds.save(tenant=tenant, base_version=0, rows=rows, actor="admin", note="")
+    client.force_login(request.getfixturevalue(who))
+    for address in ("history/", "compare/?from=0&to=1"):
+        page = client.get(f"/t/acme/thresholds/{address}")
+        crumbs = page.text.partition('class="crumbs"')[2].partition("</nav>")[0]
+        assert "Alerts" in crumbs
+        assert ('href="/t/acme/settings/alerts/"' in crumbs) is leads
 
 
 def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None:

@@ -96,6 +96,7 @@ def _difference(
         "new": new,
         "lines": Lines.of(page.lines(page.versions.difference(old.rows, new.rows)), MOST_COMPARED),
         "current": current,
+        "may_open": who.may(page.least),
         "goes_back": old.version == current.version != new.version,
         "note": line_of(request.POST, "note"),
     }
@@ -110,6 +111,7 @@ def _history(request: HttpRequest, who: Who, page: PolicyPage[Any], status: int 
     last = entries[-1].table.version if entries else 0
     context: dict[str, Any] = {
         "kind": page,
+        "may_open": who.may(page.least),
         "entries": entries,
         "current": page.versions.current(who.tenant),
         "newest": address if before is not None else "",

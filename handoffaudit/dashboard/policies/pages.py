@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
+from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.policies.drafts import Draft
@@ -29,13 +30,14 @@ BELOW = ("history", "compare", "revert", "save", "delete", "try")
 @dataclass(frozen=True)
 class PolicyPage(Generic[R]):
     """One kind of policy as pages: `begins` says what a new tenant has, `lines` tells changes. `below`: under which
-    address its pages are, where that is not its name."""
+    address its pages are, where that is not its name; `least`: who may open the page itself."""
 
     versions: Versions[R]
     title: str
     begins: str
     lines: Callable[[Iterable[Change]], list[Line]]
     below: str = ""
+    least: Role = Role.VIEWER
 
     @property
     def name(self) -> str:

@@ -89,7 +89,11 @@ def lines(changes: Iterable[Change]) -> list[Line]:
 
 
 PAGE: PolicyPage[Threshold] = PolicyPage(
-    thresholds, "Alerts", "Queue age and overdue holds are watched, with high levels; the others are off.", lines
+    thresholds,
+    "Alerts",
+    "Queue age and overdue holds are watched, with high levels; the others are off.",
+    lines,
+    least=Role.ADMIN,
 )
 
 

@@ -308,3 +308,12 @@ def test_a_long_history_is_read_page_by_page(browser: Client, tenant: Tenant) ->
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 30, "\u0661"])
 def test_a_cursor_of_the_history_that_is_none_shows_the_latest(browser: Client, tenant: Tenant, before: str) -> None:
     assert "received" in opened(browser, store(tenant, payload()), f"?before={before}").text("history")
+
+
+@pytest.mark.parametrize(("who", "leads"), [("viewer", False), ("reviewer", True)])
+def test_only_who_may_decide_is_led_to_the_decision(
+    client: Client, tenant: Tenant, who: str, leads: bool, request: pytest.FixtureRequest
+) -> None:
+    client.force_login(request.getfixturevalue(who))
+    page = opened(client, store(tenant, payload(target_agent_id="planner")))
+    assert ("#decision" in page.links()) is leads

@@ -56,6 +56,13 @@ def test_a_held_one_is_approved_and_the_next_opens(sign_in: SignIn, reviewer: Pe
     assert (told.handoff, told.text, told.may_undo) == (first, "approved.", True)
 
 
+def test_a_refused_decision_is_told_on_a_page_of_review(sign_in: SignIn, reviewer: Person, circular: Handoff) -> None:
+    refused = decide(sign_in(reviewer), circular, "approve")
+    assert refused.status_code == 400
+    menu = refused.text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+    assert re.findall(r'<a href="([^"]+)"[^>]* aria-current="page">', menu) == ["/t/acme/review/"]
+
+
 def test_after_the_last_one_nothing_waits(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
     client = sign_in(reviewer)
     decide(client, held, "decline")

@@ -1,0 +1,122 @@
+"""Views that lists have from the start, and the one that a list opens with."""
+
+from collections.abc import Callable
+
+import pytest
+from django.http import QueryDict
+from django.test import Client
+
+from handoffaudit.accounts.models import DefaultView, Person, SavedView
+from handoffaudit.dashboard.saved.built_in import BUILT_IN
+from handoffaudit.dashboard.saved.pages import LISTS, checked
+from handoffaudit.handoffs.models import Handoff
+
+SignIn = Callable[[Person], Client]
+LIST = "/t/acme/handoffs/"
+OPENING = "/t/acme/views/opening/"
+ADDRESSES = {
+    "handoffs": LIST,
+    "review": "/t/acme/review/",
+    "groups": "/t/acme/groups/",
+    "traces": "/t/acme/traces/",
+    "logs": "/t/acme/diagnostics/logs/",
+}
+
+
+def choose(client: Client, view: str, page: str = "handoffs", **more: str):
+    return client.post(OPENING, {"page": page, "view": view, **more})
+
+
+def test_every_built_in_view_is_written_as_its_list_writes_it() -> None:
+    assert set(BUILT_IN) == set(LISTS) == set(ADDRESSES)
+    for page, views in BUILT_IN.items():
+        assert len({view.pk for view in views}) == len({view.name for view in views}) == len(views)
+        for view in views:
+            assert QueryDict(checked(LISTS[page], view.query)) == QueryDict(view.query), view
+
+
+@pytest.mark.parametrize("page", sorted(BUILT_IN))
+def test_built_in_views_open_and_offer_neither_to_be_saved_nor_changed(
+    sign_in: SignIn, admin: Person, held: Handoff, page: str
+) -> None:
+    client = sign_in(admin)
+    for view in BUILT_IN[page]:
+        answer = client.get(f"{ADDRESSES[page]}?{view.query}")
+        assert answer.status_code == 200
+        views = answer.context["saved" if page == "review" else "views"] if "first" not in answer.context else None
+        if views is not None and not isinstance(views, list):
+            assert views.current.view == view
+            assert "Save view" not in answer.text
+            assert "Edit view" not in answer.text
+
+
+def test_a_list_opens_with_what_a_person_chose_and_the_address_says_so(
+    sign_in: SignIn, viewer: Person, held: Handoff
+) -> None:
+    client = sign_in(viewer)
+    assert client.get(LIST).status_code == 200
+    answer = choose(client, "waiting", query="type=message")
+    assert answer["Location"] == f"{LIST}?type=message"
+    opened = client.get(LIST)
+    assert opened["Location"] == f"{LIST}?state=held&saved=waiting"
+    page = client.get(opened["Location"])
+    assert page.context["views"].current.opens
+    # All is still a click away, also from filters that are cleared.
+    assert f'href="{LIST}?saved=all"' in page.text
+    everything = client.get(f"{LIST}?saved=all")
+    assert (everything.status_code, everything.context["views"].current) == (200, None)
+    assert client.get(f"{LIST}?state=&type=")["Location"] == f"{LIST}?saved=all"
+    part = client.get(f"{LIST}?state=", headers={"HX-Request": "true", "HX-Target": "results"})
+    assert part["HX-Push-Url"] == f"{LIST}?saved=all"
+    # Other addresses are left alone.
+    assert client.get(f"{LIST}?state=rejected").status_code == 200
+    assert client.get(LIST, headers={"HX-Request": "true", "HX-Target": "results"}).status_code == 200
+
+
+def test_everybodys_view_opens_for_those_without_a_choice_and_none_is_one(
+    client: Client, admin: Person, viewer: Person, held: Handoff
+) -> None:
+    client.force_login(admin)
+    client.post("/t/acme/views/make/", {"page": "handoffs", "name": "Held", "query": "state=held", "shared": "on"})
+    pk = SavedView.objects.get().pk
+    choose(client, str(pk), everybody="on")
+    client.force_login(viewer)
+    assert client.get(LIST)["Location"] == f"{LIST}?state=held&saved={pk}"
+    assert "as for everybody: Held" in client.get(f"{LIST}?saved=all").text
+    choose(client, "all")
+    assert client.get(LIST).status_code == 200
+    choose(client, "")
+    assert client.get(LIST)["Location"] == f"{LIST}?state=held&saved={pk}"
+    assert choose(client, "all", everybody="on").status_code == 403
+    client.force_login(admin)
+    choose(client, "all", everybody="on")
+    client.force_login(viewer)
+    assert client.get(LIST).status_code == 200
+
+
+def test_a_view_of_the_queue_stays_one_while_it_is_searched(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    current = sign_in(reviewer).get("/t/acme/review/?view=passed_on&q=planner").context["saved"].current
+    assert (current.view.pk, current.modified) == ("passed-on", True)
+
+
+@pytest.mark.parametrize("page", sorted(BUILT_IN))
+def test_every_list_can_open_with_a_view(sign_in: SignIn, viewer: Person, held: Handoff, page: str) -> None:
+    client, view = sign_in(viewer), BUILT_IN[page][0]
+    choose(client, view.pk, page=page)
+    assert client.get(ADDRESSES[page])["Location"] == f"{ADDRESSES[page]}?{view.query}&saved={view.pk}"
+
+
+def test_what_is_no_view_of_the_list_is_refused(client: Client, admin: Person, viewer: Person, held: Handoff) -> None:
+    client.force_login(admin)
+    client.post("/t/acme/views/make/", {"page": "handoffs", "name": "Mine", "query": "state=held"})
+    client.force_login(viewer)
+    for view in (str(SavedView.objects.get().pk), "nothing"):
+        choose(client, view)
+        assert "Not changed" in client.get(f"{LIST}?saved=all").text
+    assert choose(client, "waiting", page="settings").status_code == 404
+    assert not DefaultView.objects.exists()
+
+
+def test_a_built_in_view_that_is_gone_leaves_the_list_as_it_is(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
+    DefaultView.objects.create(tenant=held.tenant, person=viewer, page="handoffs", built_in="of-long-ago")
+    assert sign_in(viewer).get(LIST).status_code == 200

@@ -12,6 +12,7 @@ from handoffaudit.api import (
     problems,
     prompts,
     published,
+    retention,
     reviewing,
     rules,
     schemas_by_type,
@@ -44,6 +45,7 @@ for router in (
     agents.router,
     declared.router,
     diagnostics.router,
+    retention.router,
     published.router,
 ):
     api.add_router("", router)

@@ -19,9 +19,11 @@ from handoffaudit.api.auth import Caller, KeyWith, caller
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
 from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.diagnostics.retention import figures
 from handoffaudit.handoffs.gate import answers, deciding, records
 from handoffaudit.handoffs.gate.answers import Ruling
 from handoffaudit.handoffs.gate.statuses import Status
+from handoffaudit.policy.retention import Data
 
 router = Router(tags=["Hooks"])
 
@@ -189,7 +191,9 @@ def _seconds(request: HttpRequest) -> float:
 )
 def get_validation_state(request: HttpRequest, workflow_id: str, phase_id: str) -> HttpResponse:
     """`workflow_id` is the event's, else its session. A verdict that came after the event was answered is in it."""
-    found = records.state(caller(request).tenant, workflow_id, phase_id)
+    tenant = caller(request).tenant
+    found = records.state(tenant, workflow_id, phase_id)
     if found is None:
-        raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.")
+        said = figures.told(tenant, Data.HOOK_EVENTS)
+        raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")
     return shapes.answer(found)

@@ -26,7 +26,7 @@ class PolicyIn(Schema):
 
 def answer(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
     """What is in force in the caller's tenant."""
-    return _answer(versions, versions.current(caller(request).tenant))
+    return shapes.answer(shown(versions, versions.current(caller(request).tenant)))
 
 
 def save(
@@ -41,15 +41,14 @@ def save(
         actor=f"key {who.key.name}",
         note=change.note,
     )
-    return _answer(versions, saved)
+    return shapes.answer(shown(versions, saved))
 
 
-def _answer(versions: Versions[Any], table: Table[Any]) -> HttpResponse:
-    shown = {
+def shown(versions: Versions[Any], table: Table[Any]) -> dict[str, Any]:
+    return {
         "version": table.version,
         **versions.to_plain(table.rows),
         "changed_by": table.changed_by,
         "changed_at": shapes.moment(table.changed_at),
         "note": table.note,
     }
-    return shapes.answer(shown)

@@ -70,7 +70,11 @@ GROUPS = (
     ),
     Group(
         "",
-        (Page("settings", "Settings", "settings", "e", ("settings", "thresholds", "gallery"), Role.ADMIN),),
+        (
+            Page(
+                "settings", "Settings", "settings", "e", ("settings", "thresholds", "retention", "gallery"), Role.ADMIN
+            ),
+        ),
     ),
 )
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 import orjson
 import structlog
 from django.db import transaction
-from django.db.models import Count, Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef
 from django.utils import timezone
 
+from handoffaudit.diagnostics import alone
 from handoffaudit.diagnostics.groups import keeping
 from handoffaudit.diagnostics.groups.places import Grouped, grouped
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
@@ -36,7 +37,6 @@ MARK: Final = "attribution"
 CLAIM: Final = "attribution.claim"
 # A verdict has its id before its transaction ends: older ones may come to be seen after newer ones for so long.
 OVERLAP: Final = timedelta(minutes=2)
-CLAIMED_FOR: Final = timedelta(minutes=2)
 MOST_VERDICTS: Final = 200
 MOST_ROWS: Final = 2_000
 # Of one thread's time, in all processes together, while handoffs wait to be judged.
@@ -44,7 +44,6 @@ _SHARE: Final = 0.05
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_RUN: Final = 60.0
 _PAUSE: Final = 0.2
-_BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _WORKED_OUT: Final = (
     *("handoff", "tenant", "trace_id", "at", "source_agent_id", "target_agent_id", "took_seconds"),
@@ -80,7 +79,7 @@ def run() -> int:
     It ends when nothing is due, or after a minute. While handoffs wait to be judged it does a part, and nobody does the
     next before nineteen times as long has passed.
     """
-    token = _take()
+    token = alone.take(CLAIM)
     if token is None:
         return 0
     begun, number, pause = time.monotonic(), 0, timedelta()
@@ -93,18 +92,18 @@ def run() -> int:
                 break
             if spent > _LONGEST_RUN:
                 break
-            token = _renewed(token)
+            token = alone.renewed(CLAIM, token)
             if token is None:
                 return number
     finally:
-        _let_go(token, pause)
+        alone.let_go(CLAIM, token, pause)
     return number
 
 
 def rebuild() -> int:
     """Forgets what was worked out and goes over everything again; how many handoffs that were."""
-    deadline = time.monotonic() + CLAIMED_FOR.total_seconds() + 1
-    while (token := _take()) is None:
+    deadline = time.monotonic() + alone.CLAIMED_FOR.total_seconds() + 1
+    while (token := alone.take(CLAIM)) is None:
         if time.monotonic() > deadline:
             raise RuntimeError("another process goes over handoffs and does not end: try again when it has")
         time.sleep(_PAUSE)
@@ -117,11 +116,11 @@ def rebuild() -> int:
             keeping.forget()
         while token and (found := _part()):
             number += found
-            token = _renewed(token)
+            token = alone.renewed(CLAIM, token)
         if token:
             keeping.drop_empty()
     finally:
-        _let_go(token)
+        alone.let_go(CLAIM, token)
     return number
 
 
@@ -169,7 +168,7 @@ def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict
 
 def _due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
     """Verdicts that were not gone over, with their handoffs and times."""
-    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or _BEGINNING
+    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or alone.BEGINNING
     # A clock that was ahead and is set right must not hide what is judged until then.
     mark = min(mark, timezone.now() - OVERLAP)
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
@@ -334,25 +333,5 @@ def _store(tenant_id: int, worked: _Worked) -> None:
 
 
 def _move(reached: datetime) -> None:
-    Watermark.objects.get_or_create(name=MARK, defaults={"at": _BEGINNING})
+    Watermark.objects.get_or_create(name=MARK, defaults={"at": alone.BEGINNING})
     Watermark.objects.filter(name=MARK, at__lt=reached).update(at=reached)
-
-
-def _take() -> datetime | None:
-    """Until when this process alone may go over what is due; None where another does."""
-    now = timezone.now()
-    Watermark.objects.get_or_create(name=CLAIM, defaults={"at": _BEGINNING})
-    until = now + CLAIMED_FOR
-    free = Q(at__lt=now) | Q(at__gt=now + 2 * CLAIMED_FOR)
-    return until if Watermark.objects.filter(free, name=CLAIM).update(at=until) else None
-
-
-def _renewed(token: datetime) -> datetime | None:
-    until = timezone.now() + CLAIMED_FOR
-    return until if Watermark.objects.filter(name=CLAIM, at=token).update(at=until) else None
-
-
-def _let_go(token: datetime | None, pause: timedelta = timedelta()) -> None:
-    if token is not None:
-        until = timezone.now() + pause if pause else _BEGINNING
-        Watermark.objects.filter(name=CLAIM, at=token).update(at=until)

@@ -6,13 +6,16 @@ from celery import shared_task
 
 from handoffaudit.diagnostics import alerting, attributing
 from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.retention import running as retention
 from handoffaudit.diagnostics.samples import filling, removing
 from handoffaudit.handoffs import sweeping, waking
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
 _one_sample = threading.Lock()
+_one_removal = threading.Lock()
 READING_SECONDS = 1.0
+REMOVING_SECONDS = 1.0
 
 
 @shared_task(name=attributing.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
@@ -57,6 +60,18 @@ def tend_samples() -> None:
             _one_sample.release()
 
 
+@shared_task(name=retention.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+def remove_old() -> None:
+    """Removes what was kept for long enough, for a moment, and then behind what came meanwhile."""
+    if _one_removal.acquire(blocking=False):
+        try:
+            done = retention.run(REMOVING_SECONDS)
+        finally:
+            _one_removal.release()
+        if not done:
+            waking.send(retention.TASK)
+
+
 def _look_for_thresholds() -> None:
     if alerting.anything_due():
         waking.send(alerting.TASK)
@@ -77,7 +92,13 @@ def _look_for_samples() -> None:
         waking.send(filling.TASK)
 
 
+def _look_for_old() -> None:
+    if retention.anything_due():
+        waking.send(retention.TASK)
+
+
 sweeping.also(_look_for_judged)
 sweeping.also(_look_for_logs)
 sweeping.also(_look_for_thresholds)
 sweeping.also(_look_for_samples)
+sweeping.also(_look_for_old)

@@ -4,12 +4,14 @@ from operator import attrgetter
 from typing import Any
 
 from handoffaudit.policy import declared_edges, handoff_files, parsing, prompt_rows, rule_sets, type_schemas
+from handoffaudit.policy import retention as keeping
 from handoffaudit.policy import thresholds as watching
 from handoffaudit.policy.declared_edges import DeclaredEdges
 from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
 from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompt_rows import PromptRow
+from handoffaudit.policy.retention import Retention
 from handoffaudit.policy.thresholds import Threshold
 from handoffaudit.policy.type_schemas import TypeSchema
 from handoffaudit.policy.versions import Versions
@@ -68,7 +70,7 @@ agents: Versions[DeclaredEdges] = Versions(
     plain=declared_edges.to_plain,
     compared=declared_edges.to_plain,
 )
-# These two are not of KINDS: their rows are always there, and no handoff is judged by them.
+# These are not of KINDS: their rows are always there, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
     listed="rows",
@@ -89,5 +91,15 @@ thresholds: Versions[Threshold] = Versions(
     checked=watching.checked_rows,
     plain=watching.to_plain,
     compared=watching.to_plain,
+)
+retention: Versions[Retention] = Versions(
+    kind=Kind.RETENTION,
+    listed="rows",
+    shipped=keeping.AS_SHIPPED,
+    name_of=attrgetter("name"),
+    parse=keeping.parse_rows,
+    checked=keeping.checked_rows,
+    plain=keeping.to_plain,
+    compared=keeping.to_plain,
 )
 KINDS: dict[Kind, Versions[Any]] = {one.kind: one for one in (strictness, rules, schemas, prompts, agents)}

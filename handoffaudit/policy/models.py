@@ -13,6 +13,7 @@ class Kind(models.TextChoices):
     HANDOFF_FILES = "handoff_files"
     AGENTS = "agents"
     THRESHOLDS = "thresholds"
+    RETENTION = "retention"
 
 
 class PolicyVersion(models.Model):

@@ -76,6 +76,8 @@ TABLE = {
     ("GET", "/agents"): ("read", 200),
     ("GET", "/agents/declared"): ("read", 200),
     ("PUT", "/agents/declared"): ("admin", 200),
+    ("GET", "/retention"): ("admin", 200),
+    ("PUT", "/retention"): ("admin", 200),
     ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
 }
 PUBLIC_PAGES = {"api:openapi-json": 200, "api:openapi-view": 200, "api:api-root": 404}
@@ -111,6 +113,7 @@ class World:
             },
             ("PUT", "/rules"): {"base_version": 0, "sets": [rule_sets.to_plain(one) for one in rule_sets.examples()]},
             ("PUT", "/prompts"): {"base_version": 0, "rows": [{"use": "grounding", "text": "Is it so?"}]},
+            ("PUT", "/retention"): {"base_version": 0, "rows": [{"name": "logs", "days": 30}]},
             ("PUT", "/agents/declared"): {"base_version": 0, "rows": [{"source": "planner", "targets": ["writer"]}]},
             ("PUT", "/schemas"): {"base_version": 0, "rows": [{"handoff_type": "x", "claim_fields": ["thesis"]}]},
         }

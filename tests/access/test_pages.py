@@ -195,6 +195,11 @@ TABLE = {
     "dashboard:thresholds_history": Row(Role.VIEWER),
     "dashboard:thresholds_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
     "dashboard:thresholds_revert": post(Role.ADMIN, to_version="0", base_version="0"),
+    "dashboard:retention": Row(Role.ADMIN),
+    "dashboard:retention_save": post(Role.ADMIN, kind="logs", days="30", base_version="0"),
+    "dashboard:retention_history": Row(Role.VIEWER),
+    "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
+    "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
     "dashboard:settings_audit": Row(Role.ADMIN),
 }
 NAMES = sorted(TABLE)

@@ -18,8 +18,10 @@ from handoffaudit.api.submitting import NAMED
 from handoffaudit.diagnostics.files import queries, receiving
 from handoffaudit.diagnostics.files.queries import FileFilters
 from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.retention import figures
 from handoffaudit.policy.handoff_files import FIELD
 from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats.schemas import schema
 
@@ -208,7 +210,8 @@ def get_report(request: HttpRequest, report_id: uuid.UUID) -> HttpResponse:
     try:
         report = queries.get(who.tenant, report_id)
     except FileReport.DoesNotExist:
-        raise Http404(f"There is no report {report_id}.") from None
+        said = figures.told(who.tenant, Data.FILE_REPORTS)
+        raise Http404(f"There is no report {report_id}.{said}") from None
     return shapes.answer(queries.answer_of(report) | {"links": _links(report, who.tenant.slug)})
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from uuid import UUID
 
 import orjson
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
@@ -18,8 +20,10 @@ from handoffaudit.dashboard.readable import readable
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
 from handoffaudit.diagnostics.files import queries
 from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.retention import figures
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy.retention import Data
 from handoffaudit.validation.formats.base import obj
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, judge_report
 from handoffaudit.validation.handoff_block import last_block
@@ -56,6 +60,9 @@ def report_page(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     try:
         report = queries.get(who.tenant, pk)
     except FileReport.DoesNotExist as error:
+        if said := figures.told(who.tenant, Data.FILE_REPORTS):
+            messages.info(request, f"There is no such report.{said}")
+            return redirect("dashboard:file_reports", tenant=who.tenant.slug)
         raise Http404("There is no such report.") from error
     context = {
         "report": report,

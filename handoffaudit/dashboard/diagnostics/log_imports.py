@@ -18,7 +18,7 @@ from handoffaudit.dashboard.diagnostics.import_rows import BadRow, ShownImport
 from handoffaudit.dashboard.diagnostics.receiving import NotReceived, most_bytes, receiving, sent_logs
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.diagnostics.logs import searching, storing
-from handoffaudit.diagnostics.models import LogImport
+from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.handoffs.filters import BadFilter
 
 TEMPLATE = "dashboard/diagnostics/logs/import_page.html"
@@ -91,7 +91,11 @@ def imported(request: HttpRequest, who: Who, log_import: UUID) -> HttpResponse:
     if row is None:
         raise Http404("There is no such import.")
     one = ShownImport(row)
-    context: dict[str, Any] = {"one": one, "logs_url": reverse("dashboard:logs", args=[who.tenant.slug])}
+    context: dict[str, Any] = {
+        "one": one,
+        "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
+        "lines_removed": LogBlock.objects.filter(imported=row).exclude(removed_at=None).exists(),
+    }
     try:
         if row.bad and not one.under_way:
             page = searching.bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)

@@ -1,11 +1,12 @@
-"""The pages of Settings: people, keys, webhooks, alerts and the audit log."""
+"""The pages of Settings: people, keys, webhooks, alerts, retention and the audit log."""
 
-from handoffaudit.dashboard.settings import alerts, audit, keys, people, webhooks
+from handoffaudit.dashboard.settings import alerts, audit, keys, people, retention, webhooks
 
 urlpatterns = [
     *people.urlpatterns,
     *keys.urlpatterns,
     *webhooks.urlpatterns,
     *alerts.urlpatterns,
+    *retention.urlpatterns,
     *audit.urlpatterns,
 ]

@@ -31,6 +31,8 @@ ACTIONS = {
     "schemas.save": "saved schemas",
     "prompts.save": "saved prompts",
     "thresholds.save": "saved thresholds",
+    "retention.save": "saved retention",
+    "retention.remove": "removed by retention",
     "view.share": "shared the view",
     "view.rename": "renamed the shared view",
     "view.change": "changed the shared view",

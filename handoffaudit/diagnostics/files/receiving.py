@@ -21,6 +21,7 @@ from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs import ingest, own_events
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.submission import Submission
 from handoffaudit.validation.canonical import canonical
 from handoffaudit.validation.file_health import explained, failed, health_line
@@ -86,7 +87,12 @@ def _store(
             own_events.reported(line, tenant.pk, str(report.pk), failed=report.failed)
             return Received(receipt, report)
         may_be_known = receipt.status == 200 or (receipt.status == 409 and known_by_content)
-        known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first() if may_be_known else None
+        if not may_be_known:
+            return Received(receipt)
+        known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
+        if known is None and Handoff.objects.filter(tenant=tenant, pk=receipt.id, format=NAME).exists():
+            # Retention has removed it: the same report is answered the same, and neither kept nor counted again.
+            known, _ = _row(tenant, document, receipt)
     return Received(receipt, known)
 
 

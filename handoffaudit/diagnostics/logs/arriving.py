@@ -21,7 +21,8 @@ def count_new(tenant: Tenant, query: Query, after: datetime, most: int) -> int:
     ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]
     if not ended:
         return 0
-    blocks = LogBlock.objects.filter(tenant=tenant, imported__in=ended, parsed_at__gt=after).order_by("-last_at")
+    blocks = LogBlock.objects.filter(tenant=tenant, imported__in=ended, parsed_at__gt=after, removed_at=None)
+    blocks = blocks.order_by("-last_at")
     if query.source:
         blocks = blocks.filter(source=query.source)
     if query.since:

@@ -98,8 +98,24 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
             whole = text + block.text[begun:]
             made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
             tails.forget(tail)
+    elif removed := tails.removed(block):
+        _continue_removed(made, piece, removed, tails)
+    else:
+        made.writes.append(Write(piece, block.text, block.first_line + made.shift))
+
+
+def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
+    """Plans what a block has beyond an end whose lines retention has removed: that stands alone. The rest of a last
+    line without an end was counted with it."""
+    block = piece.block
+    at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
+    rest = block.text[at:] if at else b""
+    made.shift = tail.first_line - block.first_line
+    if not rest or tails.is_known(digest_of(rest)):
         return
-    made.writes.append(Write(piece, block.text, block.first_line + made.shift))
+    first = block.first_line + block.text.count(b"\n", 0, at)
+    alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
+    _continue(made, Piece(alone, digest_of(rest), 0), tails, begins=False)
 
 
 def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
@@ -129,7 +145,15 @@ def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) ->
     before = source.order_by("-id").filter(tail=False)
     if follower is not None:
         before = before.annotate(end=F("first_line") + F("lines")).filter(end=follower.first_line)
-    return any(text_of(pk).endswith(block.text) for pk in before.values_list("pk", flat=True)[:2])
+    return any(_ends_with(row, block, is_next=follower is not None) for row in before[:2])
+
+
+def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
+    """Of one whose lines were removed it is not known; but where the one after it is, nothing else stands there."""
+    try:
+        return text_of(row.pk).endswith(block.text)
+    except LogText.DoesNotExist:
+        return is_next and len(block.text) <= row.size
 
 
 class _Tails:
@@ -146,6 +170,7 @@ class _Tails:
             found |= {row.pk: row for row in rows.filter(begun)}
         texts = dict(LogText.objects.filter(block__in=found).values_list("block", "packed"))
         self._rows = [(row, decompress(texts[pk])) for pk, row in found.items() if pk in texts]
+        self._removed = [row for pk, row in found.items() if pk not in texts]
 
     def longest(self, block: Block, *, begins: bool) -> tuple[LogBlock, bytes, int] | None:
         """The tail that the block goes on from, and where in its text the block begins; of several the one that it has
@@ -154,6 +179,15 @@ class _Tails:
         found = [(row, text, place) for row, text, place in places if place is not None]
         return max(found, key=lambda one: len(one[1]) - one[2], default=None)
 
+    def removed(self, block: Block) -> LogBlock | None:
+        """The tail that the block begins with, of those whose lines are not there any more; of several the longest."""
+        fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
+        return max(fits, key=lambda row: row.size, default=None)
+
+    def is_known(self, digest: str) -> bool:
+        rows = LogBlock.objects.filter(tenant=self._imported.tenant_id, source=self._imported.source)
+        return rows.filter(digest=digest).exists()
+
     def forget(self, tail: LogBlock) -> None:
         self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
 
@@ -161,6 +195,4 @@ class _Tails:
         """Whether another block is already what this tail would become: the log has lost its head since."""
         if not place:
             return False
-        digest = digest_of(text + piece.block.text[begun:])
-        rows = LogBlock.objects.filter(tenant=self._imported.tenant_id, source=self._imported.source)
-        return rows.filter(digest=digest).exists()
+        return self.is_known(digest_of(text + piece.block.text[begun:]))

@@ -158,7 +158,7 @@ def search(tenant: Tenant, query: Query, cursor: str = "", limit: int = 50) -> P
 
 
 def _in_time(tenant: Tenant, query: Query) -> "QuerySet[LogBlock]":
-    rows = LogBlock.objects.filter(tenant=tenant).exclude(parsed_at=None).exclude(last_at=None)
+    rows = LogBlock.objects.filter(tenant=tenant, removed_at=None).exclude(parsed_at=None).exclude(last_at=None)
     if query.source:
         rows = rows.filter(source=query.source)
     if query.since:
@@ -184,17 +184,18 @@ def around(
 
 def bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
     """The lines in no known form that an import was the first to have, in their order. Raises `BadFilter`."""
-    rows = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0).order_by("first_line", "id")
+    found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
+    rows = found.order_by("first_line", "id")
     after = _number(cursor)
     items: list[FoundLine] = []
     ends = F("first_line") + F("lines")
     for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=50):
-        for found in _read(block):
-            if found.number <= max(after, block.first_line + block.known - 1) or found.kind is not Kind.BAD:
+        for line in _read(block):
+            if line.number <= max(after, block.first_line + block.known - 1) or line.kind is not Kind.BAD:
                 continue
             if len(items) == limit:
                 return Page(items, str(items[-1].number))
-            items.append(found)
+            items.append(line)
     return Page(items)
 
 

@@ -222,7 +222,7 @@ class _Taking:
         if tail is None:
             return
         still = LogBlock.objects.select_for_update().filter(
-            pk=tail.pk, digest=tail.digest, counted=tail.counted, parsed_at=tail.parsed_at
+            pk=tail.pk, digest=tail.digest, counted=tail.counted, parsed_at=tail.parsed_at, removed_at=None
         )
         if not still.exists():
             raise _Moved

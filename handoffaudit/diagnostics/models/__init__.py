@@ -3,6 +3,7 @@
 from handoffaudit.diagnostics.models.files import FileReport, HealthCount
 from handoffaudit.diagnostics.models.groups import FindingGroup, FindingGroupDay, GroupedHandoff
 from handoffaudit.diagnostics.models.logs import LogBlock, LogCount, LogImport, LogText
+from handoffaudit.diagnostics.models.retention import RetentionRun
 from handoffaudit.diagnostics.models.traces import Attribution, TracedHandoff, Watermark
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "LogCount",
     "LogImport",
     "LogText",
+    "RetentionRun",
     "TracedHandoff",
     "Watermark",
 ]

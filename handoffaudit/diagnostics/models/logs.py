@@ -42,7 +42,8 @@ class LogBlock(models.Model):
     `occurrence` tells equal blocks of one import apart. `tail`: the file ended here, and may have grown since; then the
     block grows too, and belongs to the import that it grew in. `counted` is how many bytes of it are counted already,
     `known` how many of its lines an earlier import had. `first_at` and `last_at` bound the times of its lines.
-    `facets` has what its lines hold, as JSON: a search skips blocks by it.
+    `facets` has what its lines hold, as JSON: a search skips blocks by it. `removed_at`: retention took its lines; the
+    block stays, so that the same lines are known when they are sent again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -65,6 +66,7 @@ class LogBlock(models.Model):
     claim = models.UUIDField(null=True)
     claim_expires_at = models.DateTimeField(null=True)
     tries = models.PositiveSmallIntegerField(default=0)
+    removed_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
@@ -73,6 +75,7 @@ class LogBlock(models.Model):
         indexes = [
             models.Index(fields=["tenant", "last_at"], name="log_block_by_time"),
             models.Index(fields=["tenant", "source"], condition=models.Q(tail=True), name="log_block_tail"),
+            models.Index(fields=["tenant", "id"], condition=models.Q(removed_at=None), name="log_block_kept"),
             models.Index(
                 fields=["claim_expires_at", "id"], condition=models.Q(parsed_at=None), name="log_block_unread"
             ),

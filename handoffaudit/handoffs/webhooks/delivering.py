@@ -3,7 +3,6 @@
 import random
 import time
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import structlog
@@ -13,7 +12,6 @@ from django.utils import timezone
 from handoffaudit.accounts import audit
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.actors import SYSTEM
-from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.lending import lend_connection
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import bundling, claiming, mailing, retrying
@@ -24,10 +22,6 @@ from handoffaudit.validation.text import clean
 
 log = structlog.get_logger(__name__)
 
-# Longer than alerts are gone over again (`gathering`), or what is forgotten would be told anew.
-KEPT = timedelta(days=14)
-FORGOTTEN_AT_ONCE = 1000
-FORGOTTEN_IN_A_PASS = 20
 LONGEST_ERROR = 500
 
 _chance = random.SystemRandom()
@@ -66,17 +60,6 @@ def told(answer: Answer) -> str:
     """Why it was not delivered, with what the receiver said."""
     said = f" It said: {answer.text}" if answer.text else ""
     return clean(answer.error + said if answer.error else "", LONGEST_ERROR)
-
-
-def forget_old() -> None:
-    """Deletes those that are long over, so many and no more."""
-    long_ago = Delivery.objects.filter(id__lt=first_id_at(timezone.now() - KEPT)).order_by("id")
-    over = long_ago.exclude(delivered_at=None, gave_up_at=None).values_list("pk", flat=True)
-    for _ in range(FORGOTTEN_IN_A_PASS):
-        pks = list(over[:FORGOTTEN_AT_ONCE])
-        Delivery.objects.filter(pk__in=pks).delete()
-        if len(pks) < FORGOTTEN_AT_ONCE:
-            return
 
 
 def _send_all(claim: Claim) -> int:

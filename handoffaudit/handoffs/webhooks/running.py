@@ -1,7 +1,6 @@
 """The threads that tell subscribers: of their own, so that slow receivers never hold up verdicts."""
 
 import threading
-import time
 
 import structlog
 from celery.signals import worker_ready, worker_shutting_down
@@ -18,7 +17,6 @@ log = structlog.get_logger(__name__)
 SENDERS = 8
 # Places that receivers of which something failed never take.
 RESERVED = 2
-FORGET_SECONDS = 60.0
 
 
 class _Teller:
@@ -31,7 +29,6 @@ class _Teller:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._senders: list[threading.Thread | None] = [None] * SENDERS
-        self._forgot = time.monotonic()
 
     @property
     def runs(self) -> bool:
@@ -69,9 +66,6 @@ class _Teller:
         gather()
         self._send(range(RESERVED, SENDERS), reliable=False)
         self._send(range(RESERVED), reliable=True)
-        if time.monotonic() - self._forgot > FORGET_SECONDS:
-            self._forgot = time.monotonic()
-            delivering.forget_old()
 
     def _send(self, places: range, *, reliable: bool) -> None:
         """Has as many threads send as there are subscribers to send to, in places that are free."""

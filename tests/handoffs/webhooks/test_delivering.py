@@ -4,14 +4,12 @@ import hashlib
 import hmac
 import time
 from datetime import timedelta
-from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.models import Alert, Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import claiming, delivering, gathering, retrying
 from tests.handoffs.support import at_once, judged, payload
@@ -237,19 +235,6 @@ def test_what_waited_too_long_behind_others_is_given_up(
     delivering.drain()
     delivery = Delivery.objects.get()
     assert (bool(delivery.gave_up_at), receiver.requests) == (True, [])
-
-
-def test_old_ones_are_forgotten_and_what_waits_is_not(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
-    subscribe()
-    happen(tenant, 2)
-    first, second = Delivery.objects.order_by("id")
-    long_ago = first_id_at(timezone.now() - delivering.KEPT - timedelta(minutes=1))
-    for number, one in enumerate((first, second)):
-        Delivery.objects.filter(pk=one.pk).update(id=UUID(int=long_ago.int + number))
-    Delivery.objects.filter(pk=long_ago).update(due_at=None, delivered_at=timezone.now())
-    happen(tenant)
-    delivering.forget_old()
-    assert list(Delivery.objects.order_by("id").values_list("about", flat=True))[:-1] == [second.about]
 
 
 def test_an_address_that_is_no_longer_good_is_not_sent_to(

@@ -11,7 +11,8 @@ from handoffaudit.handoffs import alerts, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
 from handoffaudit.handoffs.reviewing import Decision
-from handoffaudit.handoffs.webhooks import delivering, gathering, registering
+from handoffaudit.handoffs.webhooks import gathering, registering
+from handoffaudit.policy.retention import LEAST, Data
 from tests.handoffs.support import at_once, circular, held, judged, payload, set_policy
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver
@@ -256,7 +257,7 @@ def test_an_alert_is_told_when_it_opens_again_and_when_it_ends(
 def test_what_was_told_of_an_alert_and_is_forgotten_is_not_told_again(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell
 ) -> None:
-    long_ago = timezone.now() - delivering.KEPT
+    long_ago = timezone.now() - timedelta(days=LEAST[Data.DELIVERIES])
     subscriber = subscribe(events=["alert"])
     Subscriber.objects.filter(pk=subscriber.pk).update(heard_from=long_ago - timedelta(days=1))
     alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)

@@ -1,0 +1,251 @@
+"""Settings, Retention: for how long each kind of data is kept, what would go, and their history."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.policies import history
+from handoffaudit.dashboard.policies.drafts import number
+from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.policies.words import Line
+from handoffaudit.diagnostics.retention import figures, running
+from handoffaudit.diagnostics.retention.figures import Count, Standing
+from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, parse_row
+from handoffaudit.policy.versions import Stale, Table
+from handoffaudit.validation.text import counted
+
+LONGEST_DAYS: Final = 40
+FOR_GOOD: Final = "kept for good"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`one` of it, and several."""
+
+    title: str
+    what: str
+    one: str
+    many: str
+
+
+WORDS: Final = {
+    Data.LOGS: Words(
+        "Log lines",
+        "Lines of logs as they were sent in, also those in no known format. The list of imports and all counts stay, "
+        "and the same lines sent again are not counted again.",
+        "line",
+        "lines",
+    ),
+    Data.FILE_REPORTS: Words(
+        "Reports of handoff files",
+        "What was found where an agent's handoff file was expected, by the time that a report is about. Counts stay, "
+        "and so does the handoff that it arrived as.",
+        "report",
+        "reports",
+    ),
+    Data.HOOK_EVENTS: Words(
+        "Hook events",
+        "What the gate was asked by agent hosts, its answers, and the validation states of phases. An event that is "
+        "sent again after that is a new one.",
+        "event",
+        "events",
+    ),
+    Data.MODEL_CALLS: Words(
+        "Calls to the model",
+        "The record of each call: outcome, tokens, cost, time. What was spent by day stays.",
+        "call",
+        "calls",
+    ),
+    Data.DELIVERIES: Words(
+        "Deliveries",
+        "What was sent to webhooks and by e-mail, with its payload. What is still to be delivered stays.",
+        "delivery",
+        "deliveries",
+    ),
+}
+
+
+def lines(changes: Iterable[Change]) -> list[Line]:
+    """Changes of retention in words."""
+    found = []
+    for change in changes:
+        old, new = (_days(value) for value in (change.old, change.new))
+        if change.field != WHOLE_ROW:
+            found.append(Line(WORDS[Data(change.row)].title, "Kept", old, new))
+    return found
+
+
+def _days(value: Any) -> str:
+    return FOR_GOOD if value is None else counted(int(value), "day")
+
+
+PAGE: PolicyPage[Retention] = PolicyPage(
+    retention, "Retention", "Everything is kept for good, deliveries for 14 days.", lines
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What saving these days would do."""
+
+    days: int | None
+    goes: str
+    before: datetime | None
+    is_any: bool
+
+
+@dataclass(slots=True)
+class Card:
+    """One kind of data: what there is of it, its rule, and the form; `preview` of what was entered."""
+
+    standing: Standing
+    given: str
+    changed: tuple[str, datetime] | None
+    error: str = ""
+    preview: Preview | None = None
+
+    @property
+    def name(self) -> str:
+        return self.standing.rule.name.value
+
+    @property
+    def words(self) -> Words:
+        return WORDS[self.standing.rule.name]
+
+    @property
+    def kept(self) -> str:
+        days = self.standing.rule.days
+        return FOR_GOOD if days is None else f"kept for {_days(days)}"
+
+    @property
+    def there(self) -> str:
+        return _said(self.standing.rule.name, self.standing.there)
+
+    @property
+    def goes(self) -> str:
+        return _said(self.standing.rule.name, self.standing.goes) if self.standing.goes else "nothing"
+
+    @property
+    def help(self) -> str:
+        return f"{LEAST[self.standing.rule.name]} to {MOST:,}; empty: for good"
+
+
+@page_for(Role.ADMIN)
+@require_safe
+def retention_page(request: HttpRequest, who: Who) -> HttpResponse:
+    if "kind" not in request.GET:
+        return _page(request, who)
+    return _previewed(request, who, _data(request.GET.get("kind", "")), request.GET.get("days", ""))
+
+
+@page_for(Role.ADMIN)
+@require_POST
+def save(request: HttpRequest, who: Who) -> HttpResponse:
+    data, text = _data(request.POST.get("kind", "")), request.POST.get("days", "")
+    base = number(request.POST.get("base_version", ""))
+    try:
+        row = _row(data, text)
+        saved = retention.upsert_row(
+            tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
+        )
+    except InvalidPolicy:
+        return _previewed(request, who, data, text)
+    except Stale as stale:
+        now = stale.current
+        messages.error(request, f"Not saved: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
+        return _previewed(request, who, data, text, status=409)
+    title = WORDS[data].title
+    if saved.version == base:
+        messages.info(request, "Nothing was changed.")
+    elif row.days is None:
+        messages.success(request, f"{title} are kept for good from now on.")
+    else:
+        messages.success(request, f"{title} are kept for {_days(row.days)}. It is saved as version {saved.version}.")
+    return redirect("dashboard:retention", tenant=who.tenant.slug)
+
+
+def _data(text: str) -> Data:
+    try:
+        return Data(text)
+    except ValueError as error:
+        raise Http404("There is no such kind of data.") from error
+
+
+def _row(data: Data, text: str) -> Retention:
+    """The row that was entered. Raises `InvalidPolicy`."""
+    text = text.strip()[:LONGEST_DAYS]
+    days: Any = None if not text else number(text)
+    return parse_row({"name": data.value, "days": text if text and days is None else days})
+
+
+def _previewed(request: HttpRequest, who: Who, data: Data, text: str, *, status: int = 200) -> HttpResponse:
+    """The page with what these days would do."""
+    try:
+        row = _row(data, text)
+    except InvalidPolicy as invalid:
+        error = " ".join(f"{one.message} {one.remedy}" for one in invalid.errors)
+        return _page(request, who, {data: (text[:LONGEST_DAYS], error, None)}, status=400)
+    return _page(request, who, {data: (text.strip(), "", _preview(who.tenant, row))}, status=status)
+
+
+def _preview(tenant: Tenant, row: Retention) -> Preview:
+    at = timezone.now() + running.first_after()
+    goes = figures.going(tenant, row.name, row.days, at)
+    before = None if row.days is None else at - timedelta(days=row.days)
+    return Preview(row.days, _said(row.name, goes), before, bool(goes))
+
+
+def _page(
+    request: HttpRequest,
+    who: Who,
+    entered: dict[Data, tuple[str, str, Preview | None]] | None = None,
+    *,
+    status: int = 200,
+) -> HttpResponse:
+    table = retention.current(who.tenant)
+    changed = _changed(who.tenant)
+    cards = []
+    for one in figures.standing(who.tenant, table):
+        name, days = one.rule.name, one.rule.days
+        given, error, preview = (entered or {}).get(name, ("" if days is None else str(days), "", None))
+        cards.append(Card(one, given, changed.get(name), error, preview))
+    context = {"tab": "retention", "cards": cards, "table": table, "for_good": FOR_GOOD}
+    return render(request, "dashboard/settings/retention.html", context, status=status)
+
+
+def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
+    """Who changed the rule of each kind last, and when, as far back as one page of the history goes."""
+    found: dict[str, tuple[str, datetime]] = {}
+    for version in retention.history(tenant):
+        table: Table[Retention] = version.table
+        for change in version.changes:
+            if table.changed_at is not None:
+                found.setdefault(change.row, (table.changed_by, table.changed_at))
+    return found
+
+
+def _said(data: Data, count: Count) -> str:
+    words = WORDS[data]
+    if not count:
+        return f"no {words.one}"
+    return f"{'more than ' if count.more else ''}{counted(count.number, words.one, words.many)}"
+
+
+urlpatterns = [
+    path("settings/retention/", retention_page, name="retention"),
+    path("settings/retention/save/", save, name="retention_save"),
+    *history.urls(PAGE),
+]

@@ -1,0 +1,122 @@
+"""Each kind of data that can be removed: which of its rows are there, which are old enough, and how they go.
+
+Ages are told by primary keys, which begin with the time: when a row came, or of a report the time that it is about.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import QuerySet, Sum
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
+from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, ValidationState
+from handoffaudit.policy.retention import Data
+
+Rows = QuerySet[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Rows of a batch that are to go by a rule: what is older than `before`, kept for `days`."""
+
+    tenant: Tenant
+    pks: Sequence[uuid.UUID]
+    before: datetime
+    days: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One kind. `there`: its rows in a tenant. `old`: those of them that may go, older than that. `remove` takes the
+    rows of a batch, within a transaction, and says how many things went; `weight` names the column that counts these,
+    where a row holds several."""
+
+    there: Callable[[Tenant], Rows]
+    old: Callable[[Tenant, datetime], Rows]
+    remove: Callable[[Due], int]
+    weight: str = ""
+
+
+def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
+    return LogBlock.objects.filter(tenant=tenant, removed_at=None).exclude(parsed_at=None)
+
+
+def _old_log_blocks(tenant: Tenant, before: datetime) -> "QuerySet[LogBlock]":
+    # An end that grew later has its old id, and new lines.
+    return _log_blocks(tenant).filter(id__lt=first_id_at(before), parsed_at__lt=before)
+
+
+def _remove_log_texts(due: Due) -> int:
+    """The lines go; that there were such lines stays, or they would be counted again when their log is sent again."""
+    blocks = _old_log_blocks(due.tenant, due.before).filter(pk__in=due.pks)
+    now = timezone.now()
+    blocks.update(removed_at=now, facets="")
+    gone = LogBlock.objects.filter(pk__in=due.pks, removed_at=now)
+    LogText.objects.filter(block__in=gone.values("pk")).delete()
+    return gone.aggregate(lines=Sum("lines"))["lines"] or 0
+
+
+def _reports(tenant: Tenant) -> "QuerySet[FileReport]":
+    return FileReport.objects.filter(tenant=tenant)
+
+
+def _old_reports(tenant: Tenant, before: datetime) -> "QuerySet[FileReport]":
+    return _reports(tenant).filter(id__lt=first_id_at(before))
+
+
+def _remove_reports(due: Due) -> int:
+    return _old_reports(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+
+
+def _events(tenant: Tenant) -> "QuerySet[HookEvent]":
+    return HookEvent.objects.filter(tenant=tenant)
+
+
+def _old_events(tenant: Tenant, before: datetime) -> "QuerySet[HookEvent]":
+    return _events(tenant).filter(id__lt=first_id_at(before))
+
+
+def _remove_events(due: Due) -> int:
+    """With the validation states that they came to."""
+    ValidationState.objects.filter(tenant=due.tenant, event__in=due.pks).delete()
+    return _old_events(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+
+
+def _calls(tenant: Tenant) -> "QuerySet[ModelCall]":
+    return ModelCall.objects.filter(tenant=tenant)
+
+
+def _old_calls(tenant: Tenant, before: datetime) -> "QuerySet[ModelCall]":
+    return _calls(tenant).filter(id__lt=first_id_at(before), at__lt=before)
+
+
+def _remove_calls(due: Due) -> int:
+    return _old_calls(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+
+
+def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
+    return Delivery.objects.filter(tenant=tenant)
+
+
+def _old_deliveries(tenant: Tenant, before: datetime) -> "QuerySet[Delivery]":
+    """Without those that are still to be delivered."""
+    return _deliveries(tenant).filter(id__lt=first_id_at(before)).exclude(delivered_at=None, gave_up_at=None)
+
+
+def _remove_deliveries(due: Due) -> int:
+    return _old_deliveries(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
+
+
+KINDS: Final[dict[Data, Kept]] = {
+    Data.LOGS: Kept(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
+    Data.FILE_REPORTS: Kept(_reports, _old_reports, _remove_reports),
+    Data.HOOK_EVENTS: Kept(_events, _old_events, _remove_events),
+    Data.MODEL_CALLS: Kept(_calls, _old_calls, _remove_calls),
+    Data.DELIVERIES: Kept(_deliveries, _old_deliveries, _remove_deliveries),
+}

@@ -1,0 +1,129 @@
+"""Settings, Retention: what there is, what would go, and what is saved."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.handoffs import judging
+from handoffaudit.policy.kinds import retention
+from tests.diagnostics.files.support import received as report_received
+from tests.diagnostics.files.support import report
+from tests.diagnostics.logs.support import gate_lines, send
+from tests.diagnostics.retention.support import aged, aged_blocks, keep, run_all
+
+PAGE = "/t/acme/settings/retention/"
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def as_admin(client: Client, admin: Person) -> Client:
+    client.force_login(admin)
+    return client
+
+
+def card(page, name: str) -> str:
+    """The text of one kind's card."""
+    found = re.search(rf'id="{name}"\s.*?</section>', page.text, re.DOTALL)
+    assert found
+    return " ".join(re.sub(r"<[^>]*>", " ", found[0]).split())
+
+
+@pytest.fixture
+def old_log(tenant: Tenant) -> None:
+    send(tenant, gate_lines(0, 99))
+    aged_blocks(tenant, 40)
+
+
+def test_everything_is_kept_for_good_until_somebody_says_otherwise(as_admin: Client, old_log: None) -> None:
+    page = as_admin.get(PAGE)
+    assert "kept for good" in card(page, "logs")
+    assert "100 lines" in card(page, "logs")
+    assert "Goes next nothing" in card(page, "logs")
+    assert "kept for 14 days" in card(page, "deliveries")
+    assert "Changed never" in card(page, "logs")
+
+
+def test_before_it_is_saved_the_page_says_how_much_would_go(as_admin: Client, tenant: Tenant, old_log: None) -> None:
+    page = as_admin.get(PAGE, {"kind": "logs", "days": " 30 "})
+    assert "100 lines from before" in card(page, "logs")
+    assert "Keep for 30 days" in card(page, "logs")
+    assert "would go" not in card(page, "model_calls")
+    assert retention.current(tenant).version == 0
+    assert "Nothing is that old: no line would go" in card(as_admin.get(PAGE, {"kind": "logs", "days": "50"}), "logs")
+    assert "Kept for good : nothing goes any more" in card(as_admin.get(PAGE, {"kind": "logs", "days": ""}), "logs")
+
+
+@pytest.mark.parametrize("days", ["soon", "0", "-3", "3.5", "99999", "9" * 500, "²"])
+def test_days_that_make_no_sense_are_told_at_their_field(as_admin: Client, tenant: Tenant, days: str) -> None:
+    page = as_admin.get(PAGE, {"kind": "logs", "days": days})
+    assert page.status_code == 400
+    assert "Use a whole number from 1 to 3,650. Without it: for good." in card(page, "logs")
+    assert as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": days, "base_version": "0"}).status_code == 400
+    assert retention.current(tenant).version == 0
+
+
+def test_some_kinds_are_needed_for_a_while(as_admin: Client) -> None:
+    page = as_admin.get(PAGE, {"kind": "model_calls", "days": "7"})
+    assert page.status_code == 400
+    assert "Use a whole number from 8 to 3,650" in card(page, "model_calls")
+
+
+def test_a_rule_is_saved_and_the_page_says_when_it_begins_and_whose_it_is(
+    as_admin: Client, tenant: Tenant, old_log: None
+) -> None:
+    page = as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"}, follow=True)
+    assert "Log lines are kept for 30 days. It is saved as version 1." in page.text
+    assert "Goes next 100 lines, from" in card(page, "logs")
+    assert "by admin" in card(page, "logs")
+    assert "Changed never" in card(page, "file_reports")
+    assert retention.current(tenant).row("logs").days == 30
+    page = as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "", "base_version": "1"}, follow=True)
+    assert "Log lines are kept for good from now on." in page.text
+    log = as_admin.get("/t/acme/settings/audit/").text
+    assert "saved retention" in log
+
+
+def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tenant) -> None:
+    as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"})
+    page = as_admin.post(f"{PAGE}save/", {"kind": "model_calls", "days": "30", "base_version": "0"})
+    assert page.status_code == 409
+    assert "admin saved version 1 meanwhile" in page.text
+    assert retention.current(tenant).version == 1
+
+
+def test_a_kind_that_there_is_not_is_no_page(as_admin: Client) -> None:
+    assert as_admin.get(PAGE, {"kind": "verdicts", "days": "1"}).status_code == 404
+    assert as_admin.post(f"{PAGE}save/", {"kind": "verdicts", "days": "1"}).status_code == 404
+
+
+def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
+    as_admin.post(f"{PAGE}save/", {"kind": "logs", "days": "30", "base_version": "0"})
+    page = as_admin.get("/t/acme/retention/history/").text
+    assert "Log lines" in page
+    assert "30 days" in page
+    as_admin.post("/t/acme/retention/revert/", {"to_version": "0", "base_version": "1"})
+    assert retention.current(tenant).row("logs").days is None
+
+
+def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Client, tenant: Tenant) -> None:
+    made = send(tenant, gate_lines(0, 99) + b"no line of any kind\n")
+    found = report_received(tenant, report({})).report
+    assert found is not None
+    judging.drain()
+    old = aged(found, 40)
+    aged_blocks(tenant, 40)
+    keep(tenant, logs=30, file_reports=30)
+    run_all()
+    assert "101 until now, last" in card(as_admin.get(PAGE), "logs")
+    said = "by retention, which keeps them for 30 days. Figures still count them."
+    for address in ("logs/", f"logs/import/{made.pk}/", "files/"):
+        page = as_admin.get(f"/t/acme/diagnostics/{address}")
+        assert page.status_code == 200
+        assert said in page.text, address
+    gone = as_admin.get(f"/t/acme/diagnostics/files/{old.pk}/", follow=True)
+    assert "There is no such report. What was from before" in gone.text
+    log = as_admin.get("/t/acme/settings/audit/").text
+    assert "removed by retention" in log
+    assert "removed: 101" in log

@@ -1,0 +1,64 @@
+"""Rules of retention in force at once, and what was stored as if long ago."""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Model
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
+from handoffaudit.diagnostics.retention import running
+from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.policy.retention import Data, Retention
+
+
+def keep(tenant: Tenant, **days: int | None) -> None:
+    """By kind; saved so long ago that it is carried out now."""
+    table = retention.current(tenant)
+    rows = [Retention(row.name, days.get(row.name.value, row.days)) for row in table.rows]
+    retention.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
+    versions = PolicyVersion.objects.filter(tenant=tenant, kind="retention")
+    versions.update(changed_at=timezone.now() - timedelta(hours=2))
+
+
+def run_all() -> None:
+    """As often as it takes."""
+    for _ in range(1000):
+        Watermark.objects.filter(name=running.MARK).delete()
+        if running.run(60):
+            return
+    raise AssertionError("it does not end")
+
+
+def days_ago(days: float) -> datetime:
+    return timezone.now() - timedelta(days=days)
+
+
+def old_id(days: float) -> uuid.UUID:
+    """One of that time, and of nobody else."""
+    return uuid.UUID(int=first_id_at(days_ago(days)).int | (uuid.uuid4().int & (2**72 - 1)))
+
+
+def aged(row: Any, days: float, **columns: Any) -> Any:
+    """The row as if it had come then."""
+    new = old_id(days)
+    type(row)._default_manager.filter(pk=row.pk).update(id=new, **columns)
+    found: Model = type(row)._default_manager.get(pk=new)
+    return found
+
+
+def aged_blocks(tenant: Tenant, days: float) -> None:
+    """All blocks of the tenant's logs."""
+    for block in LogBlock.objects.filter(tenant=tenant, removed_at=None):
+        packed, new = LogText.objects.get(block=block).packed, old_id(days)
+        LogText.objects.filter(block=block).delete()
+        LogBlock.objects.filter(pk=block.pk).update(id=new, parsed_at=days_ago(days))
+        LogText.objects.create(block_id=new, packed=packed)
+
+
+def newest_run(tenant: Tenant, data: Data) -> RetentionRun:
+    return RetentionRun.objects.get(tenant=tenant, kind=data.value)

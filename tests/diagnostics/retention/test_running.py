@@ -1,0 +1,215 @@
+"""What is old goes, by the rule of its tenant and no other; a run goes on where it was left."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.diagnostics import alone
+from handoffaudit.diagnostics.models import FileReport, RetentionRun, Watermark
+from handoffaudit.diagnostics.retention import figures, running
+from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, Subscriber, ValidationState
+from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.models import PolicyVersion
+from handoffaudit.policy.retention import Data
+from tests.diagnostics.files.support import received as report_received
+from tests.diagnostics.files.support import report
+from tests.diagnostics.logs.support import health
+from tests.diagnostics.retention.support import aged, days_ago, keep, newest_run, old_id, run_all
+from tests.handoffs.support import payload, submit
+
+pytestmark = pytest.mark.django_db
+
+
+def calls(tenant: Tenant, *days: float) -> None:
+    """Calls to the model that were made so many days ago."""
+    for one in days:
+        ModelCall.objects.create(
+            id=old_id(one), tenant=tenant, at=days_ago(one), use="check", model="m", prompt="p", outcome="ok"
+        )
+
+
+def left(tenant: Tenant) -> int:
+    return ModelCall.objects.filter(tenant=tenant).count()
+
+
+def test_as_shipped_everything_is_kept_but_deliveries(tenant: Tenant) -> None:
+    calls(tenant, 4000)
+    kept = {row.name: row.days for row in retention.current(tenant).rows}
+    assert kept == dict.fromkeys(Data) | {Data.DELIVERIES: 14}
+    run_all()
+    assert left(tenant) == 1
+
+
+def test_only_what_is_older_goes_and_only_in_the_tenant_whose_rule_it_is(tenant: Tenant, other_tenant: Tenant) -> None:
+    for one in (tenant, other_tenant):
+        calls(one, 8.5, 30.5, 31, 400)
+    keep(tenant, model_calls=30)
+    run_all()
+    assert (left(tenant), left(other_tenant)) == (1, 4)
+    run = newest_run(tenant, Data.MODEL_CALLS)
+    assert (run.number, run.removed, run.removed_days, bool(run.finished_at)) == (3, 3, 30, True)
+
+
+def test_one_entry_of_the_audit_log_tells_of_each_run_that_removed_something(tenant: Tenant) -> None:
+    calls(tenant, 40, 41)
+    keep(tenant, model_calls=30, hook_events=5)
+    run_all()
+    [entry] = AuditEntry.objects.filter(tenant=tenant, action=running.REMOVED)
+    assert (entry.actor, entry.target, entry.detail["removed"], entry.detail["kept_days"]) == (
+        "handoffaudit",
+        "model_calls",
+        2,
+        30,
+    )
+
+
+def test_a_rule_is_carried_out_an_hour_after_it_was_saved(tenant: Tenant) -> None:
+    calls(tenant, 40)
+    keep(tenant, model_calls=30)
+    PolicyVersion.objects.update(changed_at=timezone.now() - timedelta(minutes=59))
+    run_all()
+    assert left(tenant) == 1
+    PolicyVersion.objects.update(changed_at=timezone.now() - timedelta(minutes=61))
+    run_all()
+    assert left(tenant) == 0
+
+
+def test_the_next_run_is_a_day_later_or_when_the_rule_is_another(tenant: Tenant) -> None:
+    keep(tenant, model_calls=30)
+    run_all()
+    calls(tenant, 40, 20)
+    run_all()
+    assert left(tenant) == 2
+    RetentionRun.objects.update(started_at=timezone.now() - timedelta(hours=25))
+    run_all()
+    assert left(tenant) == 1
+    keep(tenant, model_calls=10)
+    run_all()
+    assert left(tenant) == 0
+
+
+def test_a_run_that_was_left_behind_goes_on_and_counts_each_once(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 3)
+    calls(tenant, *range(40, 50))
+    keep(tenant, model_calls=30)
+    assert running.run(0) is False
+    assert left(tenant) == 7
+    assert running.anything_due()
+    run_all()
+    assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (0, 10)
+    assert AuditEntry.objects.filter(action=running.REMOVED).count() == 1
+
+
+def test_who_keeps_it_longer_stops_the_run(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 3)
+    calls(tenant, *range(40, 50))
+    keep(tenant, model_calls=30)
+    running.run(0)
+    keep(tenant, model_calls=None)
+    run_all()
+    assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (7, 3)
+    assert AuditEntry.objects.get(action=running.REMOVED).detail["removed"] == 3
+
+
+def test_one_process_at_a_time(tenant: Tenant) -> None:
+    calls(tenant, 40)
+    keep(tenant, model_calls=30)
+    claim = alone.take(running.CLAIM)
+    assert not running.anything_due()
+    assert running.run(60) is True
+    assert left(tenant) == 1
+    alone.let_go(running.CLAIM, claim)
+    assert running.anything_due()
+    running.run(60)
+    assert left(tenant) == 0
+
+
+def test_a_process_that_was_overtaken_takes_nothing_and_counts_nothing(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 3)
+    calls(tenant, *range(40, 50))
+    keep(tenant, model_calls=30)
+    running.run(0)
+    old = newest_run(tenant, Data.MODEL_CALLS)
+    running.run(0)
+    with pytest.raises(running._Overtaken):
+        running._goes_on(tenant, old)
+    assert (left(tenant), newest_run(tenant, Data.MODEL_CALLS).number) == (4, 6)
+
+
+def test_while_handoffs_wait_a_batch_is_followed_by_a_pause(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(running, "BATCH", 3)
+    submit(tenant, payload())
+    calls(tenant, *range(40, 50))
+    keep(tenant, model_calls=30)
+    assert running.run(60) is True
+    assert left(tenant) == 7
+    assert Watermark.objects.get(name=running.CLAIM).at > timezone.now()
+
+
+def test_what_has_nothing_to_do_is_looked_at_every_ten_minutes(tenant: Tenant) -> None:
+    assert running.anything_due()
+    running.run(60)
+    assert not running.anything_due()
+    Watermark.objects.filter(name=running.MARK).update(at=timezone.now() - timedelta(minutes=11))
+    assert running.anything_due()
+
+
+def test_events_of_hooks_go_with_what_they_came_to(tenant: Tenant) -> None:
+    for days in (5, 50):
+        event = HookEvent.objects.create(id=old_id(days), tenant=tenant, key=f"{days}", name="x", at=days_ago(days))
+        ValidationState.objects.create(
+            tenant=tenant, event=event.pk, workflow_id="w", phase_id="p", status="PASSED", content="{}"
+        )
+    keep(tenant, hook_events=30)
+    run_all()
+    assert HookEvent.objects.get().key == "5"
+    assert ValidationState.objects.get().event == HookEvent.objects.get().pk
+    assert newest_run(tenant, Data.HOOK_EVENTS).number == 1
+
+
+def test_deliveries_go_after_two_weeks_and_what_waits_does_not(tenant: Tenant) -> None:
+    to = Subscriber.objects.create(tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/", events=[])
+    ends = [{"due_at": timezone.now()}, {"delivered_at": timezone.now()}, {"gave_up_at": timezone.now()}]
+    for number, end in enumerate(ends):
+        Delivery.objects.create(
+            id=old_id(15), tenant=tenant, subscriber=to, about=f"{number}", payload="", created_at=days_ago(15), **end
+        )
+    run_all()
+    assert Delivery.objects.get().about == "0"
+
+
+def test_reports_go_and_their_counts_stay(tenant: Tenant) -> None:
+    found = report_received(tenant, report({})).report
+    assert found is not None
+    before = health(tenant)
+    assert sum(before.values()) == 1
+    aged(found, 40)
+    keep(tenant, file_reports=30)
+    run_all()
+    assert not FileReport.objects.exists()
+    assert health(tenant) == before
+
+
+def test_figures_say_what_there_is_and_what_would_go(tenant: Tenant) -> None:
+    calls(tenant, 9, 40, 41)
+    now = timezone.now()
+    table = retention.current(tenant)
+    [one] = [one for one in figures.standing(tenant, table) if one.rule.name is Data.MODEL_CALLS]
+    assert (one.there.number, one.goes, one.next_at) == (3, None, None)
+    assert one.oldest is not None
+    assert (now - one.oldest).days == 41
+    assert figures.going(tenant, Data.MODEL_CALLS, 30, now).number == 2
+    assert figures.going(tenant, Data.MODEL_CALLS, None, now).number == 0
+    keep(tenant, model_calls=30)
+    [one] = [one for one in figures.standing(tenant) if one.rule.name is Data.MODEL_CALLS]
+    assert one.goes
+    assert one.goes.number == 2
+
+
+def test_counting_stops_somewhere_and_says_so(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(figures, "COUNTED_AT_MOST", 2)
+    calls(tenant, 9, 40, 41)
+    assert figures.going(tenant, Data.MODEL_CALLS, 8, timezone.now()) == figures.Count(2, more=True)
+    assert figures.going(tenant, Data.MODEL_CALLS, 30, timezone.now()) == figures.Count(2)

@@ -129,3 +129,34 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.page})"
+
+
+class DefaultView(models.Model):
+    """The view that a page opens with: for one person, or, without one, for everybody of the tenant.
+
+    Either a saved one, or `built_in`, the name of one that is part of the page; neither: the page as it is, which is a
+    person's choice as well.
+    """
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
+    person = models.ForeignKey(Person, on_delete=models.CASCADE, null=True)
+    page = models.CharField(max_length=50)
+    view = models.ForeignKey(SavedView, on_delete=models.CASCADE, null=True)
+    built_in = models.CharField(max_length=40, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "page", "person"],
+                condition=models.Q(person__isnull=False),
+                name="one_default_view_per_person",
+            ),
+            models.UniqueConstraint(
+                fields=["tenant", "page"],
+                condition=models.Q(person__isnull=True),
+                name="one_default_view_for_everybody",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.view or self.built_in or 'no view'} ({self.page})"

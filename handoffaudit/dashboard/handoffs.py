@@ -18,6 +18,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.chips import FINDING, FLAG_NAMES, PERIODS, Chip, each_chip
 from handoffaudit.dashboard.groups.words import group_name
 from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
@@ -30,6 +31,8 @@ MOST_NEW = 100
 
 @page_for(Role.VIEWER)
 def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
+    if opening := opens_with(request, who, "handoffs"):
+        return opening
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
         "asked": request.GET,

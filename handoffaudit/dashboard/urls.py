@@ -25,6 +25,7 @@ from handoffaudit.dashboard.policies.schemas import page as schemas
 from handoffaudit.dashboard.policies.strictness import page as strictness
 from handoffaudit.dashboard.policies.trials import page as trials
 from handoffaudit.dashboard.saved import changing as saved_views
+from handoffaudit.dashboard.saved import choosing
 
 app_name = "dashboard"
 urlpatterns = [
@@ -33,6 +34,7 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *live.urlpatterns,
     *saved_views.urlpatterns,
+    *choosing.urlpatterns,
     *reviewing.urlpatterns,
     *handoff.urlpatterns,
     *settings.urlpatterns,

@@ -67,6 +67,7 @@ TABLE = {
     "dashboard:handoffs_find": Row(Role.VIEWER, data={"q": "nothing is named so"}),
     "dashboard:live": Row(Role.VIEWER, 204),
     "dashboard:view_make": post(Role.VIEWER, page="handoffs", name="Held", query="state=held"),
+    "dashboard:view_opening": post(Role.VIEWER, page="handoffs", view="waiting"),
     "dashboard:view_change": post(Role.ADMIN, about="view", action="rename", name="Theirs"),
     "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
     "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),

@@ -75,7 +75,7 @@ def test_filters_are_sent_once_and_kept_as_a_view(open_page: OpenPage, default: 
     page.get_by_text("Save view").click()
     page.get_by_label("Name of the view").fill("By the lister")
     page.get_by_role("button", name="Save", exact=True).click()
-    tab = page.get_by_role("navigation", name="Saved views").get_by_role("link", name="By the lister")
+    tab = page.get_by_role("navigation", name="Views").get_by_role("link", name="By the lister")
     expect(tab).to_have_attribute("aria-current", "true")
     settled(page)
     # The menu's own keys keep silent while somebody types; `/` leads to the box that finds.

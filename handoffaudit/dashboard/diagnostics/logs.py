@@ -20,6 +20,7 @@ from handoffaudit.dashboard.diagnostics import log_imports
 from handoffaudit.dashboard.diagnostics.log_filters import EVENTS, LEVELS, LogFilters
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES, row_of
 from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.logs import arriving, searching
 from handoffaudit.handoffs.filters import BadFilter
@@ -33,6 +34,8 @@ MOST_NEW = 100
 @page_for(Role.VIEWER)
 @require_safe
 def logs(request: HttpRequest, who: Who) -> HttpResponse:
+    if opening := opens_with(request, who, "logs"):
+        return opening
     address = reverse("dashboard:logs", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {

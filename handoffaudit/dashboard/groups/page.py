@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
 from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
 from handoffaudit.handoffs import queries
@@ -24,6 +25,8 @@ SEEN = {"24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
 @page_for(Role.VIEWER)
 @require_safe
 def groups(request: HttpRequest, who: Who) -> HttpResponse:
+    if opening := opens_with(request, who, "groups"):
+        return opening
     address = reverse("dashboard:groups", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {

@@ -17,7 +17,8 @@ from handoffaudit.dashboard.reviewing.keys import keys_for
 from handoffaudit.dashboard.reviewing.place import AGE_NAMES, VIEWS, Place
 from handoffaudit.dashboard.reviewing.queue import Queue, first_free, progress_of, read_queue
 from handoffaudit.dashboard.reviewing.told import told_of
-from handoffaudit.dashboard.saved.tabs import tabs_of
+from handoffaudit.dashboard.saved.opening import opens_with
+from handoffaudit.dashboard.saved.tabs import Tabs, tabs_of
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
@@ -29,21 +30,28 @@ TEMPLATE = "dashboard/review/page.html"
 @require_safe
 @page_for(Role.VIEWER)
 def review(request: HttpRequest, who: Who) -> HttpResponse:
+    if opening := opens_with(request, who, "review"):
+        return opening
     try:
         queue = read_queue(request, who)
     except BadFilter as bad:
         return _not_understood(request, bad)
     if not is_htmx(request) and any(name in Place.__slots__ and not value for name, value in request.GET.items()):
         # A plain form sends its empty fields along: the address that is kept and shared has none.
-        return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + queue.query)
+        return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
     context = {
         **shell(who, queue.place),
-        "saved": tabs_of(request, who, "review", queue.place.but(cursor="").query.removeprefix("?")),
+        "saved": _tabs(request, who, queue.place),
         "queue": queue,
         "first": first_free(queue.rows),
         "told": told_of(request, who),
     }
     return render_page(request, TEMPLATE, context, partials=("more",))
+
+
+def _tabs(request: HttpRequest, who: Who, place: Place) -> Tabs:
+    query, view = (one.query.removeprefix("?") for one in (place.but(cursor=""), Place(view=place.view)))
+    return tabs_of(request, who, "review", query, part=view)
 
 
 @require_safe

@@ -19,9 +19,8 @@ PASSING = {"saved", "cursor"}
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`title` as its menu says it; `written` gives a query as the list writes it, and raises `BadFilter`."""
+    """`written` gives a query as the list writes it, and raises `BadFilter`."""
 
-    title: str
     parameters: frozenset[str]
     written: Callable[[QueryDict], str]
 
@@ -32,13 +31,11 @@ def _review(asked: QueryDict) -> str:
 
 
 LISTS = {
-    "handoffs": Listed("Handoffs", frozenset(PARAMETERS), lambda asked: Filters.from_query(asked).to_query()),
-    "review": Listed("Review", frozenset(Place.__slots__), _review),
-    "groups": Listed("Findings", frozenset(NARROWING), lambda asked: GroupFilters.from_query(asked).to_query()),
-    "traces": Listed("Traces", frozenset(traces.NARROWING), traces.query_of),
-    "logs": Listed(
-        "Logs", frozenset({*LOG_FIELDS, "since", "until"}), lambda asked: LogFilters.from_query(asked).to_query()
-    ),
+    "handoffs": Listed(frozenset(PARAMETERS), lambda asked: Filters.from_query(asked).to_query()),
+    "review": Listed(frozenset(Place.__slots__), _review),
+    "groups": Listed(frozenset(NARROWING), lambda asked: GroupFilters.from_query(asked).to_query()),
+    "traces": Listed(frozenset(traces.NARROWING), traces.query_of),
+    "logs": Listed(frozenset({*LOG_FIELDS, "since", "until"}), lambda asked: LogFilters.from_query(asked).to_query()),
 }
 
 

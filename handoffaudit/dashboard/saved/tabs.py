@@ -4,47 +4,84 @@ A link to a view carries its filters, so that it opens for everybody, and its nu
 the filters still sees which view was changed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.http import HttpRequest
 from django.urls import reverse
 
-from handoffaudit.accounts import saved_views
-from handoffaudit.accounts.models import Membership, Role, SavedView
+from handoffaudit.accounts import default_views, saved_views
+from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
+from handoffaudit.dashboard.saved.built_in import ALL, BUILT_IN, TITLES, BuiltIn, built_in
 
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`modified`: the filters in force are no longer those that were kept."""
+    """`modified`: the filters in force are no longer those that were kept. `opens`: the page opens with it."""
 
-    view: SavedView
+    view: SavedView | BuiltIn
     href: str
     in_force: bool
     modified: bool
     may_change: bool
+    opens: bool
+
+    @property
+    def key(self) -> str:
+        """As it stands in an address and in a form."""
+        return str(self.view.pk)
+
+    @property
+    def is_built_in(self) -> bool:
+        return isinstance(self.view, BuiltIn)
 
     @property
     def is_shared(self) -> bool:
-        return self.view.person_id is None
+        return isinstance(self.view, SavedView) and self.view.person_id is None
+
+    @property
+    def title(self) -> str:
+        if isinstance(self.view, BuiltIn):
+            return self.view.why
+        return f"Shared with everybody by {self.view.created_by}" if self.is_shared else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
     """`address` is the list without filters, `query` what it is narrowed by now. `fresh`: the answer is a part of the
-    page, and the tabs stand outside of it."""
+    page, and the tabs stand outside of it. `own` and `everybodys`: what the page opens with by a choice, as a form has
+    it; None where nothing is chosen."""
 
     page: str
+    title: str
     address: str
     query: str
     tabs: list[Tab]
     may_share: bool
     fresh: bool
+    own: str | None
+    everybodys: str | None
+    asked: str
 
     @property
     def current(self) -> Tab | None:
         return next((tab for tab in self.tabs if tab.in_force), None)
+
+    @property
+    def everything(self) -> str:
+        """The list with nothing left out, whatever it opens with."""
+        return f"{self.address}?saved={ALL}" if self.opens else self.address
+
+    @property
+    def opens(self) -> bool:
+        """Whether the bare address leads to a view."""
+        return any(tab.opens for tab in self.tabs)
+
+    @property
+    def everybodys_name(self) -> str:
+        return next((tab.view.name for tab in self.tabs if tab.key == self.everybodys), "All")
 
     @property
     def may_save(self) -> bool:
@@ -52,13 +89,20 @@ class Tabs:
         return bool(self.query) and (self.current is None or self.current.modified)
 
     @property
+    def kept(self) -> str:
+        """The view that the list's own links and forms stay in. One that is built in is left with its filters unless it
+        was opened as such: an address with those filters says the same without it."""
+        tab = self.current
+        return tab.key if tab and (tab.key == self.asked or not tab.is_built_in) else ""
+
+    @property
     def carry(self) -> str:
-        """What the list's own links carry along, to stay in the view."""
-        return f"saved={self.current.view.pk}" if self.current else ""
+        """The same as part of a query."""
+        return f"saved={self.kept}" if self.kept else ""
 
     def href(self, query: str) -> str:
         """The list narrowed by a query, still in this view."""
-        return joined(self.address, query, self.carry)
+        return joined(self.address, query, self.carry) if query or self.carry else self.everything
 
 
 def joined_query(*parts: str) -> str:
@@ -74,11 +118,16 @@ def membership_of(who: Who) -> Membership:
     return Membership(tenant=who.tenant, person=who.person, role=who.role)
 
 
-def tabs_of(request: HttpRequest, who: Who, page: str, query: str) -> Tabs:
-    """For the list whose address is named `page`, narrowed by `query` as the list itself writes it."""
+def tabs_of(request: HttpRequest, who: Who, page: str, query: str, *, part: str = "") -> Tabs:
+    """For the list whose address is named `page`, narrowed by `query` as the list itself writes it. Those that are
+    built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides."""
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
-    views = saved_views.listing(tenant=who.tenant, person=who.person, page=page)
-    in_force = _in_force(views, request.GET.get("saved", ""), query)
+    asked = request.GET.get("saved", "")
+    saved = saved_views.listing(tenant=who.tenant, person=who.person, page=page)
+    views: list[SavedView | BuiltIn] = [*BUILT_IN[page], *saved]
+    in_force = _in_force([*saved, *BUILT_IN[page]], asked, query, part)
+    defaults = default_views.of(tenant=who.tenant, person=who.person, page=page)
+    opens = view_of(defaults.in_force, page)
     member = membership_of(who)
     tabs = [
         Tab(
@@ -86,15 +135,41 @@ def tabs_of(request: HttpRequest, who: Who, page: str, query: str) -> Tabs:
             href=joined(address, view.query, f"saved={view.pk}"),
             in_force=view is in_force,
             modified=view is in_force and view.query != query,
-            may_change=saved_views.may_change(view, member),
+            may_change=isinstance(view, SavedView) and saved_views.may_change(view, member),
+            opens=opens is not None and view.pk == opens.pk,
         )
         for view in views
     ]
-    return Tabs(page, address, query, tabs, who.may(Role.REVIEWER), is_htmx(request))
+    return Tabs(
+        page=page,
+        title=TITLES[page],
+        address=address,
+        query=query,
+        tabs=tabs,
+        may_share=who.may(Role.REVIEWER),
+        fresh=is_htmx(request),
+        own=_chosen(defaults.own, page),
+        everybodys=_chosen(defaults.everybodys, page),
+        asked=asked,
+    )
 
 
-def _in_force(views: list[SavedView], asked: str, query: str) -> SavedView | None:
+def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part: str) -> SavedView | BuiltIn | None:
     """The one that was opened; else the one that has just these filters. One that is gone, or somebody else's, is
     none: the filters are in the address anyway."""
     opened = next((view for view in views if str(view.pk) == asked), None)
-    return opened or next((view for view in views if query and view.query == query), None)
+    same = (view for wanted in (query, part) for view in views if wanted and view.query == wanted)
+    return opened or next(same, None)
+
+
+def _chosen(row: DefaultView | None, page: str) -> str | None:
+    if row is None:
+        return None
+    view = view_of(row, page)
+    return str(view.pk) if view else ALL
+
+
+def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
+    """What a page opens with; None: it opens as it is. So it does, too, where the built-in view is not there any
+    more."""
+    return (row.view or built_in(page, row.built_in)) if row else None

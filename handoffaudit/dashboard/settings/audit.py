@@ -37,6 +37,7 @@ ACTIONS = {
     "view.rename": "renamed the shared view",
     "view.change": "changed the shared view",
     "view.delete": "deleted the shared view",
+    "view.open": "chose for everybody what opens the page",
     "alert.acknowledge": "acknowledged the alert",
     "group.mute": "muted the finding",
     "group.unmute": "unmuted the finding",

@@ -15,6 +15,7 @@ from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.chips import PERIODS
 from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.trace_list import list_traces
 from handoffaudit.handoffs import queries
@@ -33,6 +34,8 @@ NARROWING = ("since", "agent", "state")
 def traces(request: HttpRequest, who: Who) -> HttpResponse:
     if live.is_asked(request):
         return _new(request, who)
+    if opening := opens_with(request, who, "traces"):
+        return opening
     asked = {name: request.GET.get(name, "").strip() for name in NARROWING}
     query = _written(asked)
     cursor = request.GET.get("cursor", "")

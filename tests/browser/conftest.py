@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from tests.browser.product import PASSWORD, Product, Sender, product_of
 from tests.browser.watching import watch
-from tests.running.conftest import Up, wait_for
+from tests.running.conftest import Up, prepared, wait_for
 
 ARGUMENTS = [
     "--headless",
@@ -27,7 +27,7 @@ OpenPage = Callable[..., Page]
 
 @pytest.fixture(scope="package")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    up = Up(tmp_path_factory.mktemp("browser") / "data", "--sample")
+    up = Up(prepared(tmp_path_factory.mktemp("browser") / "data"), "--sample")
     try:
         product = product_of(up.wait_ready())
         wait_for(lambda: "refused" in up.out)

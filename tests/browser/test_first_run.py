@@ -8,7 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.running.conftest import Up, wait_for
+from tests.running.conftest import Up, prepared, wait_for
 
 pytestmark = pytest.mark.browser
 PASSWORD = "correct horse battery staple"
@@ -17,7 +17,7 @@ PASSWORD = "correct horse battery staple"
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A product that nobody has used."""
-    up = Up(tmp_path_factory.mktemp("fresh") / "data")
+    up = Up(prepared(tmp_path_factory.mktemp("fresh") / "data"))
     try:
         yield up.wait_ready()
     finally:

@@ -12,7 +12,7 @@ from tests.browser.watching import overflow, violations, watch
 from tests.messages_api.requests import Request
 from tests.messages_api.scripted import Scripted, says
 from tests.messages_api.server import MessagesServer, running
-from tests.running.conftest import Up
+from tests.running.conftest import Up, prepared
 
 pytestmark = [
     pytest.mark.browser,
@@ -36,7 +36,7 @@ def model() -> Iterator[MessagesServer]:
 @pytest.fixture(scope="module")
 def asking(model: MessagesServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The product with a model to ask."""
-    folder = tmp_path_factory.mktemp("prompts") / "data"
+    folder = prepared(tmp_path_factory.mktemp("prompts") / "data")
     up = Up(folder, ANTHROPIC_API_KEY="sk-of-the-tests", ANTHROPIC_BASE_URL=model.url)
     try:
         product = product_of(up.wait_ready())

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from handoffaudit.cli import COMMANDS, command
+from tests.running.conftest import prepared
 from tests.test_docs import leaves
 
 LEAVES = leaves(command, "handoffaudit")
@@ -62,7 +63,7 @@ def test_the_version_is_printed():
     assert run("--version").stdout.strip() == __import__("importlib.metadata").metadata.version("handoffaudit")
 
 
-def test_a_reader_that_goes_away_is_no_crash():
-    shell = f"{sys.executable} -m handoffaudit key list --json --data $(mktemp -d) | true"
+def test_a_reader_that_goes_away_is_no_crash(tmp_path):
+    shell = f"{sys.executable} -m handoffaudit key list --json --data {prepared(tmp_path / 'data')} | true"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr

@@ -1,10 +1,8 @@
-import socket
-
 import pytest
+
+from tests.running.conftest import free_port
 
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    return free_port()

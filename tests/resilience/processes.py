@@ -15,6 +15,7 @@ import httpx
 import psycopg
 
 from handoffaudit.handoffs import waking
+from tests.running.conftest import free_port
 
 SERVE = """
 import sys
@@ -43,13 +44,6 @@ with connection.cursor() as cursor:
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 current_app.control.purge()
 """
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 def eventually(condition: Callable[[], Any], seconds: float = 120, what: str = "") -> None:

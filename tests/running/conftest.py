@@ -2,13 +2,18 @@
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from random import SystemRandom
 
 import httpx
 import pytest
@@ -34,10 +39,29 @@ def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> s
     )
 
 
+@cache
+def _prepared() -> Path:
+    """As a first start leaves it."""
+    # Below the folder that goes when the tests end.
+    folder = Path(tempfile.mkdtemp(dir=os.environ["HANDOFFAUDIT_DATA"])) / "data"
+    prepare = [sys.executable, "-m", "handoffaudit.cli.running.preparing"]
+    subprocess.run(prepare, env=clean_environment(HANDOFFAUDIT_DATA=str(folder)), capture_output=True, check=True)
+    return folder
+
+
+def prepared(folder: Path) -> Path:
+    """Makes it a data folder that nobody has used: a copy, as migrations take most of the time of a first start."""
+    shutil.copytree(_prepared(), folder)
+    return folder
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """One of those that no connection is given as its own end, so that it is still free when somebody listens there."""
+    while True:
+        port = SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def descendants(pid: int) -> list[int]:
@@ -137,12 +161,17 @@ def role(pid: int) -> str:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Up]]:
-    """Starts the product; whatever still runs at the end of the test is stopped."""
+def folder(tmp_path: Path) -> Path:
+    return prepared(tmp_path / "data")
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
+    """Starts the product, in `folder` unless told where; whatever still runs at the end of the test is stopped."""
     started: list[Up] = []
 
     def start_one(*arguments: str, folder: Path | None = None, **given: str) -> Up:
-        up = Up(folder or tmp_path / "data", *arguments, **given)  # type: ignore[arg-type]
+        up = Up(folder or request.getfixturevalue("folder"), *arguments, **given)  # type: ignore[arg-type]
         started.append(up)
         return up
 
@@ -154,7 +183,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """One product for the tests that don't stop it."""
-    up = Up(tmp_path_factory.mktemp("running") / "data")
+    up = Up(prepared(tmp_path_factory.mktemp("running") / "data"))
     try:
         yield up.wait_ready()
     finally:

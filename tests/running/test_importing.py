@@ -29,11 +29,10 @@ def write_lines(path, number: int) -> None:
             file.write(json.dumps({"format": "payload", "document": document | own | {"data": data}}) + "\n")
 
 
-def test_a_killed_import_is_finished_by_doing_it_again(tmp_path):
+def test_a_killed_import_is_finished_by_doing_it_again(folder, tmp_path):
     number = 30_000
-    lines, folder = tmp_path / "lines.jsonl", tmp_path / "data"
+    lines = tmp_path / "lines.jsonl"
     write_lines(lines, number)
-    assert run("recount", folder=folder).returncode == 0
     first = subprocess.Popen(
         [*PRODUCT, "import", str(lines)],
         env=clean_environment(HANDOFFAUDIT_DATA=str(folder)),
@@ -53,9 +52,9 @@ def test_a_killed_import_is_finished_by_doing_it_again(tmp_path):
     assert handoffs(folder) == number
 
 
-def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start, tmp_path):
+def test_what_was_imported_is_judged_once_each_while_the_worker_is_killed(start, folder, tmp_path):
     number = 3_000
-    lines, folder = tmp_path / "lines.jsonl", tmp_path / "data"
+    lines = tmp_path / "lines.jsonl"
     write_lines(lines, number)
     # A killed worker's claim runs out soon here, so that the test does not wait for it.
     up = start(HANDOFFAUDIT_CLAIM_SECONDS="3", HANDOFFAUDIT_SWEEP_SECONDS="1").wait_ready()

@@ -13,10 +13,10 @@ from tests.running.conftest import alive, descendants, free_port, run, wait_for
 from tests.running.test_serving import PAYLOAD
 
 
-def test_it_says_how_long_it_took_to_be_ready(start):
+def test_it_says_how_long_it_took_to_be_ready(start, tmp_path):
     """How long that is, is measured in `benchmarks/`: here other programs take the processors meanwhile."""
     began = time.monotonic()
-    up = start().wait_ready()
+    up = start(folder=tmp_path / "new").wait_ready()
     assert 0 < up.ready_in < time.monotonic() - began + 0.1
 
 
@@ -30,8 +30,8 @@ def test_it_stops_with_all_its_processes(start, number):
     assert "Stopped." in up.out
 
 
-def test_a_second_start_keeps_everything(start, tmp_path):
-    key = run("key", "create", "tests", folder=tmp_path / "data").stdout.strip()
+def test_a_second_start_keeps_everything(start, folder):
+    key = run("key", "create", "tests", folder=folder).stdout.strip()
     up = start().wait_ready()
     headers = {"Authorization": f"Bearer {key}"}
     stored = httpx.post(f"{up.address}/api/v1/handoffs", json=PAYLOAD, headers=headers).json()
@@ -42,17 +42,17 @@ def test_a_second_start_keeps_everything(start, tmp_path):
 
 
 def test_what_it_keeps_is_for_its_owner_only(start, tmp_path):
-    given = tmp_path / "data"
+    given = tmp_path / "given"
     given.mkdir(mode=0o755)
-    start().wait_ready()
+    start(folder=given).wait_ready()
     kept = [given / "handoffaudit.sqlite3", given / "secret-key", given / "queue"]
     assert [path.stat().st_mode & 0o077 for path in kept] == [0, 0, 0]
     start(folder=tmp_path / "made").wait_ready()
     assert (tmp_path / "made").stat().st_mode & 0o077 == 0
 
 
-def test_a_killed_worker_is_replaced_and_the_next_one_judges(start, tmp_path):
-    key = run("key", "create", "tests", folder=tmp_path / "data").stdout.strip()
+def test_a_killed_worker_is_replaced_and_the_next_one_judges(start, folder):
+    key = run("key", "create", "tests", folder=folder).stdout.strip()
     up = start().wait_ready()
     first = up.worker()
     os.kill(first, signal.SIGKILL)
@@ -89,7 +89,7 @@ def test_nothing_outlives_a_killed_supervisor(start):
     start(port=up.port).wait_ready()
 
 
-def test_the_sample_is_loaded_once(start, tmp_path):
+def test_the_sample_is_loaded_once(start):
     for taken, there in ((309, 0), (0, 310)):
         up = start("--sample").wait_ready()
         wait_for(lambda up=up: "refused" in up.out)
@@ -98,13 +98,13 @@ def test_the_sample_is_loaded_once(start, tmp_path):
         up.stop()
 
 
-def test_the_link_is_printed_until_somebody_can_sign_in(start, tmp_path):
+def test_the_link_is_printed_until_somebody_can_sign_in(start, folder):
     up = start().wait_ready()
     first = up.link
     up.stop()
     made = "from handoffaudit.accounts.models import Person; p = Person.objects.get(); p.set_password('x'); p.save()"
     assert first
-    assert run("manage", "shell", "-v0", "-c", made, folder=tmp_path / "data").returncode == 0
+    assert run("manage", "shell", "-v0", "-c", made, folder=folder).returncode == 0
     assert start().wait_ready().link is None
 
 
@@ -131,16 +131,15 @@ def test_a_folder_without_the_right_to_write_is_refused(tmp_path):
     assert "Permission denied" in refused(tmp_path)
 
 
-def test_a_newer_database_is_refused_and_left_alone(tmp_path):
-    run("key", "create", "tests", folder=tmp_path)
-    with sqlite3.connect(tmp_path / "handoffaudit.sqlite3") as database:
+def test_a_newer_database_is_refused_and_left_alone(folder):
+    with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
         database.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('handoffs', '9999_later', '2030-01-01')"
         )
-    line = refused(tmp_path)
+    line = refused(folder)
     assert "newer version of handoffaudit (migration handoffs.9999_later" in line
     assert "upgrade handoffaudit" in line
-    assert "newer version" in run("key", "list", folder=tmp_path).stderr
+    assert "newer version" in run("key", "list", folder=folder).stderr
 
 
 def test_a_damaged_database_is_refused(tmp_path):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.running.conftest import clean_environment
+from tests.running.conftest import clean_environment, free_port
 
 HOOK = [sys.executable, "-m", "handoffaudit", "hook"]
 KEY = "ha_0123456789abcdef"
@@ -119,9 +119,7 @@ def gate() -> Iterator[SmallGate]:
 @pytest.fixture
 def closed_gate() -> SmallGate:
     """Not listening yet; its port is free."""
-    with serving(SmallGate()) as started:
-        pass
-    return started
+    return SmallGate(free_port())
 
 
 @dataclass

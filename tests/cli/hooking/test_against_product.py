@@ -12,7 +12,7 @@ from tests.cli.hooking.conftest import Hook, event, rule
 from tests.messages_api.scripted import says
 from tests.messages_api.server import MessagesServer
 from tests.messages_api.server import running as model_running
-from tests.running.conftest import Up, free_port, run
+from tests.running.conftest import Up, free_port, prepared, run
 
 MET = {"status": "PASSED", "reasoning": "Both are listed.", "confidence": 0.93}
 NOT_MET = {"status": "FAILED", "reasoning": "The amounts are missing.", "confidence": 0.88}
@@ -51,7 +51,7 @@ def model() -> Iterator[MessagesServer]:
 
 @pytest.fixture
 def product(tmp_path: Path) -> Iterator[Product]:
-    product = Product(tmp_path / "data")
+    product = Product(prepared(tmp_path / "data"))
     yield product
     product.stop()
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.diagnostics.files.support import BLOCK, GOOD
-from tests.running.conftest import Up, clean_environment, free_port
+from tests.running.conftest import Up, clean_environment, free_port, prepared
 from tests.running.conftest import run as product_run
 
 REPORT = ("report-file", "--agent", "planner", "--phase", "plan")
@@ -101,7 +101,8 @@ def test_into_the_local_database(tmp_path: Path) -> None:
 def test_nothing_is_lost_where_the_server_is_away(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=tmp_path / "data").stdout.strip()
+    folder = prepared(tmp_path / "server")
+    key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=folder).stdout.strip()
     away = {"HANDOFFAUDIT_URL": url, "HANDOFFAUDIT_KEY": key}
     write(tmp_path / "run-1/plan/planner/handoff.json")
     watch = ("watch", "run-1", "--once")
@@ -111,7 +112,7 @@ def test_nothing_is_lost_where_the_server_is_away(tmp_path: Path) -> None:
     watched = called(tmp_path, *watch, **away)
     assert watched.stdout.startswith("agent=planner phase=plan source=handoff_json")
     assert "2 wait for the server" in watched.stderr
-    up = Up(tmp_path / "data", port=port).wait_ready()
+    up = Up(folder, port=port).wait_ready()
     try:
         assert called(tmp_path, *watch, **away).returncode == 0
         flushed = called(tmp_path, "report-file", "--flush", **away)
@@ -126,11 +127,12 @@ def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
     port = free_port()
     old = {"HANDOFFAUDIT_URL": f"http://127.0.0.1:{port}", "HANDOFFAUDIT_KEY": "replaced"}
     assert called(tmp_path, *REPORT, "--path", "none", "--run", "r1", **old).returncode == 2
-    key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=tmp_path / "data").stdout.strip()
+    folder = prepared(tmp_path / "server")
+    key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=folder).stdout.strip()
     new = old | {"HANDOFFAUDIT_KEY": key}
     alone = called(tmp_path, "report-file", "--any-key", **new)
     assert (alone.returncode, "--any-key goes with --flush" in alone.stderr) == (2, True)
-    up = Up(tmp_path / "data", port=port).wait_ready()
+    up = Up(folder, port=port).wait_ready()
     try:
         left = called(tmp_path, "report-file", "--flush", **new)
         assert "--any-key sends those of this address" in left.stderr

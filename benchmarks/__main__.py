@@ -22,10 +22,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="also write the table to benchmarks/results.md")
     parser.add_argument("--rows", type=int, help="the larger number of handoffs for the pages")
     parser.add_argument("--database", choices=["postgresql", "sqlite"], action="append", help="only this one")
+    parser.add_argument("--filled", metavar="NAME", default="", help="database that `browser` fills once and keeps")
     asked = parser.parse_args()
     if unknown := set(asked.names) - set(SUITES):
         parser.error(f"there is no benchmark {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
-    options = QUICK if asked.quick else Options()
+    options = replace(QUICK if asked.quick else Options(), filled=asked.filled)
     if asked.rows:
         options = replace(options, rows=(options.rows[0], asked.rows))
     if asked.database:

@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg.types.json import Jsonb
 
+from benchmarks.behind import Behind
 from benchmarks.documents import submissions
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import bulk, counts, verdicts
@@ -39,6 +40,8 @@ AGENTS = [f"agent-{number:02}" for number in range(1, 41)]
 TYPES = ["message", "tool_exchange", "research_result", "deal_data", "customer_info", "status_update", "plan", "review"]
 TYPE_WEIGHTS = [40, 20, 12, 8, 8, 6, 4, 2]
 STATES = {"accepted": 700, "rejected": 100, "held": 40, "approved": 80, "declined": 50, "superseded": 28, "received": 2}
+# What a person decided, and what it was before.
+DECIDED = {"approved": "held", "declined": "rejected"}
 WARNINGS = {"": 780, "consistency.timestamp_not_utc": 120, "tokens.count_drift": 60, "chain.declared_differs": 40}
 ERRORS = {
     "structure.missing_field": 400,
@@ -91,24 +94,25 @@ class _Filler:
         self.until = timezone.now()
         self.samples = list(_samples(tenant))
         self.deltas: counts.Deltas = Counter()
-        self.shown: list[tuple[str, str]] = []
+        self.behind = Behind(tenant)
         self.trace = ""
         self.held = 0
         self.defaults = {column.attname: column.get_default() for column in FIELDS}
 
-    def fill(self) -> dict[str, Any]:
+    def fill(self) -> None:
         rows = _Rows()
         for index in range(self.number):
             self._one(index, rows)
             if len(rows.handoffs) == CHUNK:
                 rows.write()
+                self.behind.write()
                 rows = _Rows()
         rows.write()
+        self.behind.finish(self.until)
         with transaction.atomic():
             counts.apply(self.deltas)
         with connection.cursor() as cursor:
             cursor.execute("VACUUM ANALYZE" if bulk.on_postgresql() else "ANALYZE")
-        return {"shown": self.random.sample(self.shown, min(60, len(self.shown))), "trace": self.trace}
 
     def _pick(self, weights: dict[str, int]) -> str:
         return self.random.choices(list(weights), list(weights.values()))[0]
@@ -138,10 +142,9 @@ class _Filler:
         if index % 8 == 0:
             self.trace = f"trace-{self.random.getrandbits(64):016x}"
         values = self.defaults | self._values(index, pk, at, state, codes) | {"verdict": verdict}
-        if bulk.on_postgresql():
-            values["codes"] = Jsonb(codes)
-        rows.handoffs.append([values[column.attname] for column in HANDOFF.fields])
-        self._beside(index, pk, at, state, codes, rows)
+        self._beside(index, pk, at, values, rows)
+        stored = values | {"codes": Jsonb(codes)} if bulk.on_postgresql() else values
+        rows.handoffs.append([stored[column.attname] for column in HANDOFF.fields])
         place = counts.Place(
             self.tenant.pk,
             at.replace(minute=0, second=0, microsecond=0),
@@ -185,22 +188,27 @@ class _Filler:
             "tries": 1 if judged else 0,
         }
 
-    def _beside(self, index: int, pk: uuid.UUID, at: datetime, state: str, codes: list[str], rows: _Rows) -> None:
-        tenant = self.tenant.pk
-        for code in codes:
-            severity = SEVERITIES.get(code, "warning")
+    def _beside(self, index: int, pk: uuid.UUID, at: datetime, values: dict[str, Any], rows: _Rows) -> None:
+        tenant, state, codes = self.tenant.pk, values["state"], values["codes"]
+        found = [(code, SEVERITIES.get(code, "warning")) for code in codes]
+        if state != State.RECEIVED:
+            self.behind.add(pk, at, values, found)
+        for code, severity in found:
             rows.findings.append([tenant, pk, code, severity, code.partition(".")[0], "handoff.payload"])
         rows.events.append([pk, tenant, at, "key", "bench", "", "received", ""])
         if state != State.RECEIVED:
             rows.events.append([pk, tenant, at, "system", "handoffaudit", "received", "validating", ""])
-            rows.events.append([pk, tenant, at, "system", "handoffaudit", "validating", state, "; ".join(codes)])
+            judged = DECIDED.get(state, state)
+            rows.events.append([pk, tenant, at, "system", "handoffaudit", "validating", judged, "; ".join(codes)])
+            if judged != state:
+                later = at + timedelta(minutes=9)
+                rows.events.append([pk, tenant, later, "person", "bench", judged, state, "looked at"])
         self.held += state == State.HELD
         is_met_first = index >= self.number - NEWEST or (state == State.HELD and self.held <= FIRST_IN_THE_QUEUE)
         if (index % BODY_OF_EVERY == 0 or is_met_first) and state != State.RECEIVED:
             sample = self.random.choice(self.samples)
             rows.bodies.append([pk, sample.original, sample.context, sample.evidence, None])
             rows.verdicts.append([uuid.UUID(int=pk.int ^ 1), tenant, pk, "accepted", 1, at, sample.verdict])
-            self.shown.append((str(pk), state))
 
 
 def _samples(tenant: Tenant) -> Iterator[_Sample]:
@@ -216,5 +224,12 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
 
 
 def fill(tenant: Tenant, rows: int) -> dict[str, Any]:
-    """Fills an empty tenant; `shown`: ids and states of handoffs that have a document, `trace`: one trace's id."""
-    return _Filler(tenant, rows).fill()
+    """Fills an empty tenant; one that is filled stays as it is. `shown`: ids and states of some of the newest
+    handoffs that have a document, `trace`: the id of a trace."""
+    handoffs = Handoff.objects.filter(tenant=tenant).order_by("-id")
+    if not handoffs.exists():
+        _Filler(tenant, rows).fill()
+    newest = handoffs.exclude(verdict=None)[:NEWEST].values_list("id", "state")
+    shown = random.Random(20260215).sample(list(newest), min(60, len(newest)))  # noqa: S311 -- the same in every run
+    trace = handoffs.exclude(trace_id="").values_list("trace_id", flat=True)[min(100, len(newest) - 1)]
+    return {"shown": [(str(pk), state) for pk, state in shown], "trace": trace}

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rounds` alternate with the floor's, `seconds` each; `long_seconds` for what must be sustained."""
+    """`rounds` alternate with the floor's, `seconds` each; `long_seconds` for what must be sustained. `filled`: the
+    PostgreSQL database that `browser` fills once, keeps and uses again; empty: one of its own, removed after."""
 
     seconds: float = 5.0
     rounds: int = 3
@@ -15,6 +16,7 @@ class Options:
     handoffs: int = 100_000
     log_bytes: int = 1_000_000_000
     databases: tuple[str, ...] = ("postgresql", "sqlite")
+    filled: str = ""
 
 
 QUICK = Options(

@@ -33,11 +33,12 @@ class Place:
 
 
 @contextmanager
-def postgresql(name: str) -> Iterator[Place]:
-    """A new PostgreSQL database, and the Redis database of the benchmarks, emptied."""
-    database = f"bench_{name}_{secrets.token_hex(3)}"
+def postgresql(name: str, kept: str = "") -> Iterator[Place]:
+    """A new PostgreSQL database, or the one that is kept; and the Redis database of the benchmarks, emptied."""
+    database = kept or f"bench_{name}_{secrets.token_hex(3)}"
     with psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {database}")  # type: ignore[arg-type]
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
+            connection.execute(f"CREATE DATABASE {database}")  # type: ignore[arg-type]
         broker = redis.Redis.from_url(REDIS)
         broker.flushdb()
         try:
@@ -45,7 +46,8 @@ def postgresql(name: str) -> Iterator[Place]:
                 url = f"{POSTGRESQL}/{database}"
                 yield Place("PostgreSQL", folder, url, _environment(folder, DATABASE_URL=url, REDIS_URL=REDIS))
         finally:
-            connection.execute(f"DROP DATABASE {database} WITH (FORCE)")  # type: ignore[arg-type]
+            if not kept:
+                connection.execute(f"DROP DATABASE {database} WITH (FORCE)")  # type: ignore[arg-type]
             broker.flushdb()
             broker.close()
 

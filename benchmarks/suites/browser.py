@@ -18,7 +18,7 @@ VISITS = 5
 
 def browser(options: Options) -> Iterator[Row]:
     if "postgresql" in options.databases:
-        yield from _of(places.postgresql("browser"), options)
+        yield from _of(places.postgresql("browser", options.filled), options)
     if "sqlite" in options.databases:
         yield from _of(places.sqlite(), options)
 

@@ -8,6 +8,8 @@ import pytest
 CSS = Path(__file__).parents[2] / "static" / "css"
 TOKENS = CSS / "tokens.css"
 SHEETS = sorted(path for path in CSS.glob("*.css") if path != TOKENS)
+PARTS = sorted(path for suffix in ("css", "js") for path in CSS.parent.rglob(f"*.{suffix}"))
+MOST_LINES = 400
 COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgba?|hsla?|oklch|oklab|lab|lch|light-dark)\(", re.IGNORECASE)
 NAMED = re.compile(r":\s*[^;]*\b(?:white|black|red|green|blue|gr[ae]y|orange|yellow)\b(?!-)", re.IGNORECASE)
 OF_TYPE = re.compile(r"(?:font-size|font-weight|font):[^;]*\d", re.IGNORECASE)
@@ -39,6 +41,28 @@ def _bare(line: str) -> str:
 def test_a_sheet_uses_only_tokens_that_there_are(path: Path) -> None:
     known = set(re.findall(r"(--[a-z0-9-]+):", TOKENS.read_text() + rules(path)))
     assert set(re.findall(r"var\((--[a-z0-9-]+)", rules(path))) <= known
+
+
+def test_no_rule_stands_in_two_sheets() -> None:
+    """What two pages need stands in one sheet, which both load."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for path in SHEETS:
+        inner = re.sub(r"(@(?:media|container)[^{]*)\{((?:[^{}]*\{[^{}]*\})*)\s*\}", _with_condition, rules(path))
+        for selector, declared in re.findall(r"([^{};]+)\{([^{}]*)\}", inner):
+            condition, _, plain = selector.rpartition("\\")
+            found.setdefault((condition.strip(), " ".join(plain.split()), " ".join(declared.split())), set()).add(
+                path.name
+            )
+    assert {rule: names for rule, names in found.items() if len(names) > 1} == {}
+
+
+def _with_condition(block: re.Match[str]) -> str:
+    return re.sub(r"([^{}]+)(\{[^{}]*\})", lambda rule: f"{block[1].strip()}\\{rule[1]}{rule[2]}", block[2])
+
+
+@pytest.mark.parametrize("path", PARTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_sheet_or_script_is_short_enough_to_be_read_at_once(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MOST_LINES
 
 
 def test_each_token_is_used() -> None:

@@ -11,14 +11,15 @@ import handoffaudit
 from handoffaudit.accounts.models import Person
 from handoffaudit.dashboard.reviewing.keys import KEYS, keys_for
 
-SCRIPT = (Path(handoffaudit.__file__).parents[1] / "static" / "js" / "review.js").read_text()
+PARTS = Path(handoffaudit.__file__).parents[1] / "static" / "js" / "review"
+SCRIPT = (PARTS / "keys.js").read_text()
 
 
 def acted() -> set[str]:
     """The names of what the script does."""
-    table = re.search(r"Object\.assign\(actions, \{(.*?)\n  \}\);", SCRIPT, re.DOTALL)
+    table = re.search(r"const ACTIONS = \{(.*?)\n\};", SCRIPT, re.DOTALL)
     assert table
-    return {re.sub(r"\d$", "", name) for name in re.findall(r"^    (\w+)[:,]", table[1], re.MULTILINE)}
+    return {re.sub(r"\d$", "", name) for name in re.findall(r"^  (\w+)[:,]", table[1], re.MULTILINE)}
 
 
 def test_each_listed_key_does_something_and_nothing_is_done_by_a_key_that_is_not_listed() -> None:
@@ -40,3 +41,9 @@ def test_the_help_of_the_page_has_every_key(sign_in: Callable[[Person], Client],
     page = sign_in(reviewer).get("/t/acme/review/")
     listed = re.findall(r'data-action="(\w+)"', page.text)
     assert listed == [key.action for key in KEYS]
+
+
+def test_each_part_of_the_script_is_asked_for_at_once(sign_in: Callable[[Person], Client], reviewer: Person) -> None:
+    page = sign_in(reviewer).get("/t/acme/review/")
+    asked = re.findall(r'<script src="/static/js/review/(\w+)[.0-9a-f]*\.js" type="module">', page.text)
+    assert sorted(asked) == sorted(path.stem for path in PARTS.glob("*.js"))

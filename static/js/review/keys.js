@@ -1,0 +1,120 @@
+// What each key does. Which keys there are stands in the list of keys on the page (`data-action`, `data-keys`).
+
+import { act, undo } from "./deciding.js";
+import { isLoading, more, open, whenShown } from "./opening.js";
+import { arm, askForNote, current, form, links, note, pane, review, several, shown, takeNote } from "./page.js";
+import { pick, pickAll, pickRange, selected } from "./selecting.js";
+import { tellNotYet } from "./telling.js";
+
+const TOGETHER = 1500;
+// They would hit the item that is just going away.
+const ABOUT_ITEM = new Set(["approve", "decline", "pass", "reopen", "note", "similar1", "similar2", "similar3"]);
+// Nobody decides what is not shown yet: such a key is not kept for when it is, and that is said.
+const DECIDING = new Set(["approve", "decline"]);
+
+const dialog = document.getElementById("keys");
+let prefix = "";
+let prefixAt = -TOGETHER;
+
+function move(step) {
+  const all = links();
+  const at = all.indexOf(current());
+  const next = at < 0 ? all[0] : all[at + step];
+  if (next) open(next);
+  else if (step > 0) more();
+}
+
+function decide(name) {
+  if (selected().length) several.querySelector(`[data-several="${name}"]`).focus();
+  else act(name);
+}
+
+function pass() {
+  const details = document.getElementById("pass");
+  if (!details) return;
+  details.open = true;
+  if (!note().value.trim()) return askForNote("pass");
+  arm("pass");
+  document.getElementById("pass-to").focus();
+}
+
+function leave() {
+  if (selected().length) pickAll(false);
+  else if (shown()) location.assign(document.querySelector(".back a")?.href ?? review.dataset.queue);
+}
+
+const similar = (number) => takeNote(pane.querySelectorAll("[data-take]")[number - 1]);
+
+const ACTIONS = {
+  next: () => move(1),
+  previous: () => move(-1),
+  approve: () => decide("approve"),
+  decline: () => decide("decline"),
+  pass,
+  undo,
+  reopen: () => act("reopen"),
+  note: () => note()?.focus(),
+  similar1: () => similar(1),
+  similar2: () => similar(2),
+  similar3: () => similar(3),
+  select: pick,
+  range: pickRange,
+  all: () => pickAll(true),
+  search: () => document.getElementById("q").select(),
+  help: () => dialog.showModal(),
+  leave,
+};
+
+// The keys of a viewer's page are fewer: what is not in the list does nothing.
+const bound = new Map();
+for (const line of dialog.querySelectorAll("[data-action]")) {
+  for (const key of line.dataset.keys.split("|")) {
+    const name = line.dataset.action === "similar" ? `similar${key}` : line.dataset.action;
+    if (Object.hasOwn(ACTIONS, name)) bound.set(key, name);
+  }
+}
+const prefixes = new Set([...bound.keys()].filter((key) => key.includes(" ")).map((key) => key.split(" ")[0]));
+
+function typing(element) {
+  return element.isContentEditable || element.matches?.('textarea, select, input:not([type="checkbox"], [type="radio"])');
+}
+
+function inField(event) {
+  if (event.key === "Escape") event.target.blur();
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || !event.target.closest("#decide")) return;
+  event.preventDefault();
+  if (!event.repeat) act(form().dataset.armed);
+}
+
+function press(name, key) {
+  const isDeciding = DECIDING.has(name);
+  const isAboutItem = ABOUT_ITEM.has(name) && !(isDeciding && selected().length);
+  if (!isLoading() || !isAboutItem) return ACTIONS[name]();
+  whenShown(isDeciding ? null : ACTIONS[name]);
+  if (isDeciding) tellNotYet(key);
+}
+
+document.addEventListener("keydown", (event) => {
+  if (document.querySelector("dialog[open]") || event.isComposing) return;
+  if (typing(event.target)) return inField(event);
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.key === "Shift") return;
+  const key = event.timeStamp - prefixAt < TOGETHER ? `${prefix} ${event.key}` : event.key;
+  prefixAt = -TOGETHER;
+  if (prefixes.has(event.key)) {
+    prefix = event.key;
+    prefixAt = event.timeStamp;
+    event.preventDefault();
+    return;
+  }
+  const name = bound.get(key);
+  // Elsewhere the arrows scroll.
+  if (!name || (event.key.startsWith("Arrow") && !event.target.closest(".queue"))) return;
+  event.preventDefault();
+  press(name, event.key);
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-open]")) dialog.showModal();
+});
+
+document.documentElement.classList.add("has-keys");

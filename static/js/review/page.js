@@ -1,0 +1,90 @@
+// What is on the page: the rows of the queue, the one that is shown, its form and its note.
+
+export const review = document.getElementById("review");
+export const pane = document.getElementById("item");
+export const rowsList = document.getElementById("queue-rows");
+export const several = document.getElementById("several");
+
+export const links = () => [...review.querySelectorAll(".queue-link")];
+export const current = () => review.querySelector('.queue-link[aria-current="true"]');
+export const rowOf = (link) => link?.closest(".queue-row");
+export const row = (pk) => document.querySelector(`.queue-row[data-row="${CSS.escape(pk)}"]`);
+export const linkTo = (pk) => row(pk)?.querySelector(".queue-link");
+export const shown = () => pane.querySelector("[data-item]")?.dataset.item ?? "";
+export const version = () => pane.querySelector("[data-version]")?.dataset.version;
+export const form = () => document.getElementById("decide");
+export const note = () => document.getElementById("decide-note");
+
+export function isFree(link) {
+  return !rowOf(link).matches(".queue-row--gone, [data-own]") && !rowOf(link).querySelector("[data-held]");
+}
+
+// The next one that waits for this person and that nobody else has open: further down, else from the top.
+export function following(link) {
+  const all = links();
+  const at = all.indexOf(link);
+  return [...all.slice(at + 1), ...all.slice(0, Math.max(at, 0))].find(isFree);
+}
+
+export function mark(link) {
+  current()?.removeAttribute("aria-current");
+  link?.setAttribute("aria-current", "true");
+  link?.scrollIntoView({ block: "nearest" });
+}
+
+export function parsed(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return [...holder.content.children];
+}
+
+// What does nothing without a script is not there without it.
+export function reveal(part) {
+  for (const button of part.querySelectorAll("[data-copy], [data-dialog], .with-script")) button.hidden = false;
+}
+
+// Notes are kept for each item until they are sent.
+
+const draftOf = (pk) => `note ${review.dataset.tenant} ${pk}`;
+
+export const keepDraft = (pk, written) => sessionStorage.setItem(draftOf(pk), written);
+export const forgetDraft = (pk) => sessionStorage.removeItem(draftOf(pk));
+
+export function keepNote() {
+  if (!note() || !shown()) return;
+  if (note().value) keepDraft(shown(), note().value);
+  else forgetDraft(shown());
+}
+
+export function restoreNote() {
+  if (note() && !note().value) note().value = sessionStorage.getItem(draftOf(shown())) ?? "";
+}
+
+export function takeNote(button) {
+  if (!button || !note()) return;
+  note().value = button.dataset.take;
+  keepNote();
+  note().focus();
+}
+
+// What Ctrl Enter sends from the note.
+
+const SENDS = { approve: "approves it", decline: "declines it", pass: "passes it on", reopen: "reopens it" };
+const ASKS = {
+  approve: "Approving what was rejected needs a note.",
+  pass: "Passing it on needs a note: what the next person has to know.",
+  reopen: "Reopening it needs a note.",
+};
+
+export function arm(name) {
+  const told = document.getElementById("decide-armed");
+  if (!told || !name) return;
+  form().dataset.armed = name;
+  told.textContent = `Ctrl Enter ${SENDS[name]}.`;
+}
+
+export function askForNote(name) {
+  arm(name);
+  document.getElementById("decide-armed").textContent = `${ASKS[name]} Ctrl Enter ${SENDS[name]}.`;
+  note().focus();
+}

@@ -1,0 +1,64 @@
+// A decision is sent while the next one is shown already; what is refused comes back with its note.
+
+import { forgetDraft, keepDraft, row, rowsList } from "./page.js";
+import { complain, isTold, tell } from "./telling.js";
+
+const FORGOTTEN = 500;
+
+const removed = [];
+let sending = Promise.resolve();
+
+const token = () => document.querySelector("[name=csrfmiddlewaretoken]").value;
+
+export async function post(address, values, target) {
+  const body = values instanceof FormData ? values : new URLSearchParams(values);
+  const headers = { "HX-Request": "true", "HX-Target": target, "X-CSRFToken": token() };
+  const answer = await fetch(address, { method: "POST", body, headers, keepalive: true });
+  if (answer.headers.has("HX-Refresh")) location.reload();
+  return { status: answer.status, text: await answer.text() };
+}
+
+// One after the other, so that undoing meets what was done.
+export function send(pk, address, values) {
+  const sent = sending.then(() => post(address, values, "told"));
+  sending = sent.then(
+    (answer) => {
+      if (answer.status < 500 && isTold(answer.text)) tell(answer.text);
+      else complain(pk, `The server answered ${answer.status}. Whether it was decided shows when you open it.`);
+      if (answer.status >= 400) bringBack(pk);
+      else forgetDraft(pk);
+      return answer.status < 400;
+    },
+    () => {
+      complain(pk, "The connection broke off. Whether it was decided shows when you open it.");
+      bringBack(pk);
+      return false;
+    },
+  );
+  return sending;
+}
+
+export const answered = () => sending;
+
+// Rows that are decided, until the answer says otherwise or it is undone.
+
+export function take(pk, written) {
+  const element = row(pk);
+  if (!element) return;
+  removed.push({ pk, element, before: element.nextElementSibling, written });
+  if (removed.length > FORGOTTEN) removed.shift();
+  element.querySelector(".queue-link").removeAttribute("aria-current");
+  element.remove();
+}
+
+export function bringBack(pk) {
+  const at = removed.findIndex((each) => each.pk === pk);
+  if (at < 0) return null;
+  const [{ element, before, written }] = removed.splice(at, 1);
+  if (written) keepDraft(pk, written);
+  if (before?.isConnected) before.before(element);
+  else rowsList.prepend(element);
+  return element.querySelector(".queue-link");
+}
+
+export const isTaken = (pk) => removed.some((each) => each.pk === pk);

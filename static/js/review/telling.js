@@ -1,0 +1,46 @@
+// What was done, or why not, above the queue.
+
+import { linkTo, parsed } from "./page.js";
+
+const told = document.getElementById("told");
+const notYet = document.getElementById("not-yet");
+
+// With the figures: each in place of the element with its id.
+export function tell(html) {
+  for (const fresh of parsed(html)) {
+    const old = document.getElementById(fresh.id);
+    if (!old) continue;
+    if (fresh.hasAttribute("role")) old.setAttribute("role", fresh.getAttribute("role"));
+    old.replaceChildren(...fresh.childNodes);
+  }
+}
+
+export function complain(pk, what) {
+  const link = linkTo(pk);
+  const box = document.createElement("div");
+  const line = document.createElement("p");
+  box.className = "note note--error told";
+  line.textContent = what;
+  if (link) {
+    const back = document.createElement("a");
+    back.href = link.href;
+    back.textContent = " Open it again";
+    line.append(back);
+  }
+  box.append(line);
+  told.setAttribute("role", "alert");
+  told.replaceChildren(box);
+}
+
+// Beside what was done last, which can still be undone. It goes when the next one is opened.
+export function tellNotYet(key) {
+  const box = document.createElement("p");
+  box.className = "note told";
+  box.textContent = `Not shown yet: nothing was decided. Press ${key} again.`;
+  notYet.replaceChildren(box);
+}
+
+export const takeBackNotYet = () => notYet.replaceChildren();
+
+export const isTold = (html) => html.includes('id="told"');
+export const placeOfTold = () => told.offsetTop;

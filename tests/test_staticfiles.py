@@ -1,0 +1,27 @@
+"""Collected files are named by what is in them, also where one names the other."""
+
+import re
+from pathlib import Path
+
+from django.conf import settings
+from django.core.files.storage import FileSystemStorage
+
+from handoffaudit.staticfiles import Storage
+
+NAMED = re.compile(r'(?:from|import) "\./([^"]+)";')
+PARTS = "js/review"
+
+
+def test_parts_of_a_script_name_each_other_by_their_hashed_names(tmp_path: Path) -> None:
+    source = FileSystemStorage(settings.STATICFILES_DIRS[0])
+    paths = {f"{PARTS}/{name}": (source, f"{PARTS}/{name}") for name in source.listdir(PARTS)[1]}
+    storage = Storage(location=tmp_path)
+    for name in paths:
+        with source.open(name) as file:
+            storage.save(name, file)
+    assert all(result is True for *_, result in storage.post_process(paths))
+    collected = {path.name: path.read_text() for path in (tmp_path / PARTS).glob("*.js")}
+    named = {name for text in collected.values() for name in NAMED.findall(text)}
+    assert len(named) >= 5
+    assert named <= set(collected)
+    assert all(re.search(r"\.[0-9a-f]{12}\.js$", name) for name in named)

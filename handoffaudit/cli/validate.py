@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -57,18 +57,21 @@ def command(
     A FILE holds one document or submission, or one a line (JSONL), or a JSON array of them; gzip is recognised, and -
     is standard input. Of a file with several, those without findings are only counted.
 
-    Exits with 0 where none is rejected (a held one waits for a person and is no error), with 1 where one is, and with 2
-    where a file can't be read.
+    All files are judged, also after one that can't be read. Exits with 2 where one couldn't be read, else with 1 where
+    a handoff is rejected, else with 0: a held one waits for a person and is no error.
     """
     from handoffaudit.cli.local.policy import read_policy
 
     config = read_policy(policy, type_policy)
     if skills:
         config = replace(config, known_agents=_known_agents(skills))
-    results = _results(files, config=config, form=form, root=root, counts=as_json)
-    seen = _print_json(results) if as_json else _print_text(results)
-    if seen["rejected"]:
-        sys.exit(1)
+    unread: list[Stop] = []
+    results = _results(files, unread, config=config, form=form, root=root, counts=as_json)
+    seen = _print_json(results, unread) if as_json else _print_text(results)
+    for stop in unread:
+        click.echo(stop.message, err=True)
+    if unread or seen["rejected"]:
+        sys.exit(2 if unread else 1)
 
 
 def _known_agents(folder: str) -> frozenset[str]:
@@ -97,23 +100,32 @@ class Result:
         return self.file if self.alone else f"{self.file}:{self.number}"
 
 
-def _results(files: tuple[str, ...], **how: object) -> Iterator[Result]:
+def _results(files: tuple[str, ...], unread: list[Stop], **how: object) -> Iterator[Result]:
+    """What can't be read of a file goes to `unread`, and the next file's turn comes."""
+    for path in files:
+        try:
+            yield from _results_of(path, **how)
+        except Stop as stop:
+            unread.append(stop)
+
+
+def _results_of(path: str, **how: object) -> Iterator[Result]:
     from handoffaudit.cli.local.documents import Documents
     from handoffaudit.cli.local.judging import judge_for
 
-    for source in [Documents(path) for path in files]:
-        judge = judge_for(source.path, **how)  # type: ignore[arg-type]
-        pieces = source.pieces()
-        first, second = next(pieces, None), next(pieces, None)
-        if first is None:
-            raise Stop(f"{source.name} is empty.")
-        for piece in chain([first], [second] if second else [], pieces):
-            if piece.text is None:
-                raise Stop(f"{source.name}:{piece.number} is a document of more than {LONGEST // 1024**2} MiB.")
-            yield Result(source.name, piece.number, second is None, *judge.judge(piece.text))
+    source = Documents(path)
+    judge = judge_for(path, **how)  # type: ignore[arg-type]
+    pieces = source.pieces()
+    first, second = next(pieces, None), next(pieces, None)
+    if first is None:
+        raise Stop(f"{source.name} is empty.")
+    for piece in chain([first], [second] if second else [], pieces):
+        if piece.text is None:
+            raise Stop(f"{source.name}:{piece.number} is a document of more than {LONGEST // 1024**2} MiB.")
+        yield Result(source.name, piece.number, second is None, *judge.judge(piece.text))
 
 
-def _print_json(results: Iterable[Result]) -> Counter[str]:
+def _print_json(results: Iterable[Result], unread: Sequence[Stop]) -> Counter[str]:
     """Written as it comes, since a file may hold more verdicts than fit into memory."""
     from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -124,7 +136,9 @@ def _print_json(results: Iterable[Result]) -> Counter[str]:
         click.echo((",\n" if seen.total() else "\n") + json.dumps(shown), nl=False)
         seen[result.verdict.outcome.value] += 1
     counts = {outcome: seen[outcome] for outcome in ("accepted", "rejected", "held")}
-    click.echo(f'\n], "valid": {json.dumps(not seen["rejected"])}, "counts": {json.dumps(counts)}}}')
+    valid = json.dumps(not (unread or seen["rejected"]))
+    told = json.dumps([stop.message for stop in unread])
+    click.echo(f'\n], "valid": {valid}, "counts": {json.dumps(counts)}, "unread": {told}}}')
     return seen
 
 

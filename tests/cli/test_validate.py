@@ -38,6 +38,24 @@ def test_exit_codes_follow_the_verdicts(tmp_path):
     assert missing.stderr.endswith("none.json can't be read (No such file or directory).\n")
 
 
+@pytest.mark.parametrize("second", [payload(), REJECTED], ids=["accepted", "rejected"])
+def test_all_files_are_judged_and_each_that_cannot_be_read_is_told(tmp_path, second):
+    first, last = written(tmp_path / "a.json", payload()), written(tmp_path / "z.json", second)
+    none, empty = str(tmp_path / "none.json"), tmp_path / "empty.jsonl"
+    empty.write_text("")
+    done = run("validate", first, none, str(empty), last)
+    heads = [line.split()[1] for line in done.stdout.splitlines() if "score" in line]
+    assert (done.returncode, heads) == (2, [first, last])
+    assert done.stdout.splitlines()[-1].startswith("2 handoffs: ")
+    assert [line.partition(".json")[2] for line in done.stderr.splitlines()] == [
+        " can't be read (No such file or directory).",
+        "l is empty.",
+    ]
+    shown = json.loads(run("validate", first, none, last, "--json").stdout)
+    assert (shown["valid"], [item["file"] for item in shown["items"]]) == (False, [first, last])
+    assert [message.startswith(none) for message in shown["unread"]] == [True]
+
+
 def test_one_document_is_told_in_full(tmp_path):
     done = run("validate", written(tmp_path / "bad.json", REJECTED))
     head = f"rejected  {tmp_path}/bad.json · score 0.00 · payload research_result · researcher → writer"

@@ -120,12 +120,11 @@ def _converted(value: Any, types: list[str]) -> str | None:
 
 def _empty(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
     if isinstance(value, list):
-        message, hint = f"{_name(place)} has no entries.", "Give at least one entry"
+        message, least = f"{_name(place)} has no entries.", "at least one entry"
     else:
-        message, hint = f"{_name(place)} is empty.", "Give at least one character"
-    yield make(
-        "structure.empty", location=place, message=message, hint=f"{hint}{_such_as(rule)}.", expected=1, actual=value
-    )
+        message, least = f"{_name(place)} is empty.", "at least one character"
+    hint = f"Give {least}{_such_as(rule)}."
+    yield make("structure.empty", location=place, message=message, hint=hint, expected=least, actual=value)
 
 
 def _out_of_range(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:

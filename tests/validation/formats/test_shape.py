@@ -83,6 +83,12 @@ def test_all_errors_are_found_in_one_go() -> None:
     ]
 
 
+def test_of_what_is_empty_it_is_said_in_words_what_is_expected() -> None:
+    issues = judge(payload(call_chain=[], source_agent_id="")).issues
+    expected = {issue.field_path: issue.expected for issue in issues if issue.code == "structure.empty"}
+    assert expected == {"call_chain": "at least one entry", "source_agent_id": "at least one character"}
+
+
 def keys(count: int) -> dict[str, Any]:
     return {f"k{number}": number for number in range(count)}
 

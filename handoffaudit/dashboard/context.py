@@ -8,12 +8,11 @@ from django.utils.functional import SimpleLazyObject
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.navigation import menu
-from handoffaudit.dashboard.reviewing.queue import waiting_number
+from handoffaudit.dashboard.reviewing.queue import waiting
 from handoffaudit.dashboard.theme import density_of, theme_of
 
 MOST_TENANTS = 50
-# One more than the menu says.
-MOST_WAITING = 100
+MOST_WAITING = 99
 
 
 def page(request: HttpRequest) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def page(request: HttpRequest) -> dict[str, Any]:
         "section": _section(request.path, who.tenant),
         "menu": menu(who),
         "tenants": SimpleLazyObject(lambda: _tenants(who)),
-        "waiting_number": SimpleLazyObject(lambda: waiting_number(who.tenant, MOST_WAITING)),
+        "waiting_told": SimpleLazyObject(lambda: waiting(who.tenant, MOST_WAITING)),
     }
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.context import MOST_WAITING
-from handoffaudit.dashboard.reviewing.queue import waiting_number
+from handoffaudit.dashboard.reviewing.queue import waiting
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff, State
@@ -89,10 +89,10 @@ def _menu(request: HttpRequest, who: Who) -> list[str]:
     seen = number_seen(request, "waiting")
     if seen < 0:
         return []
-    number = waiting_number(who.tenant, MOST_WAITING)
-    if number == seen:
+    told = waiting(who.tenant, MOST_WAITING)
+    if told.number + told.more == seen:
         return []
-    return [render_to_string("dashboard/live/waiting.html", {"waiting_number": number})]
+    return [render_to_string("dashboard/live/waiting.html", {"waiting_told": told})]
 
 
 def _tokens(text: str) -> dict[uuid.UUID, int]:

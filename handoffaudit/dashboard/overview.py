@@ -15,7 +15,7 @@ from handoffaudit.dashboard import alerts, first_run, live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.agents.busiest import busy
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.reviewing.queue import waiting_number
+from handoffaudit.dashboard.reviewing.queue import waiting
 from handoffaudit.diagnostics import model_now
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, noise
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
@@ -84,8 +84,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         "bad": bad,
         "periods": PERIODS.values(),
         "waiting": queries.waiting(who.tenant),
-        "for_review": waiting_number(who.tenant, MOST_COUNTED),
-        "most_counted": MOST_COUNTED,
+        "for_review": waiting(who.tenant, MOST_COUNTED),
         "alerts": alerts.told(who.tenant),
         "model": model_now.status(who.tenant),
         "unchecked": model_now.waiting(who.tenant, whole),

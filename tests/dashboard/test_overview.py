@@ -83,6 +83,7 @@ def test_the_menu_says_99_at_most(sign_in: SignIn, viewer: Person, tenant: Tenan
     page = client.get("/t/acme/").text
     assert '<span aria-hidden="true">99+</span><span class="hidden"> more than 99 waiting' in page
     assert 'number">100<' in page
+    assert 'data-live-seen="waiting=100"' in page
     Handoff.objects.filter(pk=circular.pk).delete()
     assert 'class="badge">99<' in client.get("/t/acme/").text
 

@@ -112,7 +112,7 @@ def progress_of(who: Who) -> reviewing.Progress:
     return reviewing.progress(who.tenant, who.person, left_out=groups.muted_handoffs(who.tenant))
 
 
-def waiting_number(tenant: Tenant, most: int) -> int:
+def waiting(tenant: Tenant, most: int) -> reviewing.Waiting:
     """How much waits for review, for everybody who says so, counted up to `most`."""
     return reviewing.waiting(tenant, left_out=groups.muted_handoffs(tenant), most=most)
 

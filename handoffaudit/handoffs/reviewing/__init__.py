@@ -18,7 +18,7 @@ from handoffaudit.handoffs.reviewing.errors import (
 )
 from handoffaudit.handoffs.reviewing.passing import pass_on, passed_on, passed_on_of, reviewers, take_back
 from handoffaudit.handoffs.reviewing.precedents import Precedent, similar
-from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, progress, waiting
+from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, Waiting, progress, waiting
 from handoffaudit.handoffs.reviewing.proposing import is_by, needs_four_eyes, proposal_of, proposals
 from handoffaudit.handoffs.reviewing.queueing import VIEWS, queue
 from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, reopen, undo
@@ -64,6 +64,7 @@ __all__ = [
     "Selection",
     "Stale",
     "TooMany",
+    "Waiting",
     "decide",
     "decide_many",
     "decide_matching",

@@ -24,7 +24,7 @@ PARTS = tuple(_STATES)
 # In any of the parts.
 WAITS = Q(state=State.HELD) | Q(state=State.REJECTED, escalated=True) | Q(state=State.REJECTED, approvable=True)
 # Nobody mutes what a person has to see.
-_MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
+MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 
 
 def queue(
@@ -70,9 +70,9 @@ def seen_in(
         return rows.filter(pk__in=_proposed_by_others(tenant, person))
     rows = rows.filter(~Exists(passing.in_force_of(OuterRef("pk"), OuterRef("version"))))
     if view == "muted":
-        return rows.filter(_MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
+        return rows.filter(MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
     if left_out is not None:
-        rows = rows.filter(~_MAY_BE_LEFT_OUT | ~Exists(left_out.filter(handoff=OuterRef("pk"))))
+        rows = rows.filter(~MAY_BE_LEFT_OUT | ~Exists(left_out.filter(handoff=OuterRef("pk"))))
     return rows
 
 

@@ -6,6 +6,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import judging, reviewing
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Finding, Handoff
+from handoffaudit.handoffs.reviewing import Waiting
 from tests.handoffs.reviewing.support import colleague, decide, pass_on, reopen
 from tests.handoffs.support import circular, held, judged, payload, set_policy, submit, to_itself
 
@@ -117,10 +118,19 @@ def test_progress_counts_what_waits_and_what_was_decided(tenant: Tenant, reviewe
     reopen(decide(undone, reviewer), admin)
     pass_on(passed, reviewer)
     found = reviewing.progress(tenant, reviewer)
-    assert (found.waiting, found.complete) == (5, True)
-    assert found.waiting == len(seen(tenant, reviewer)) == reviewing.waiting(tenant)
+    assert found.waiting == reviewing.waiting(tenant) == reviewing.Waiting(len(seen(tenant, reviewer))) == Waiting(5)
     assert found.decided_today == reviewing.progress(tenant, admin).decided_today == 1
-    assert reviewing.progress(tenant, reviewer, left_out=marks("chain.circular")).waiting == 3
+    assert reviewing.progress(tenant, reviewer, left_out=marks("chain.circular")).waiting == Waiting(3)
+
+
+def test_of_much_that_is_left_out_the_newest_are_counted(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    send(tenant, one=held(), **{f"c{number}": circular() for number in range(3)})
+    left_out = marks("chain.circular")
+    assert reviewing.waiting(tenant, left_out=left_out) == Waiting(1)
+    assert reviewing.waiting(tenant, left_out=left_out, most=1) == Waiting(1)
+    monkeypatch.setattr("handoffaudit.handoffs.reviewing.progressing.MOST_LOOKED_AT", 3)
+    assert reviewing.waiting(tenant, left_out=left_out) == Waiting(1, more=True)
+    assert reviewing.waiting(tenant, left_out=marks("no.such"), most=2) == Waiting(2, more=True)
 
 
 def test_what_waits_is_counted_up_to_a_bound(tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,4 +138,4 @@ def test_what_waits_is_counted_up_to_a_bound(tenant: Tenant, reviewer: Person, m
     for _ in range(3):
         judged(tenant, held())
     found = reviewing.progress(tenant, reviewer)
-    assert (found.waiting, found.complete) == (2, False)
+    assert found.waiting == Waiting(2, more=True)

@@ -26,7 +26,11 @@ DEATHS_BEFORE_READY = 3
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
 @click.option("--port", default=8000, show_default=True, type=click.IntRange(1, 65535), help="The port to listen on.")
 @data_option
-@click.option("--sample", is_flag=True, help="Load some 300 real handoffs to look at. Loading them again adds nothing.")
+@click.option(
+    "--sample",
+    is_flag=True,
+    help="Load some 400 handoffs to look at, with handoff files and logs. Loading them again adds nothing.",
+)
 def command(host: str, port: int, *, sample: bool) -> None:
     """Start everything: database, web server and worker. Ctrl-C stops it.
 
@@ -144,15 +148,18 @@ def allowed_name() -> str:
 
 
 def load_sample(supervisor: Supervisor) -> None:
-    """In a process of its own, beside the ones that serve."""
+    """In processes of their own, beside the ones that serve: handoffs, then handoff files and logs."""
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
-    loading = subprocess.Popen([sys.executable, "-m", "handoffaudit", "import", *files])  # noqa: S603
-    while loading.poll() is None and not supervisor.stopping:
-        supervisor.look()
-        time.sleep(LOOK_SECONDS)
-    loading.terminate()
-    if loading.wait() not in (0, -signal.SIGTERM):
-        warn("The sample was not loaded in full: start again with --sample, which takes up what is missing.")
+    for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.running.sampling"]):
+        loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603
+        while loading.poll() is None and not supervisor.stopping:
+            supervisor.look()
+            time.sleep(LOOK_SECONDS)
+        loading.terminate()
+        if loading.wait() not in (0, -signal.SIGTERM):
+            warn("The sample was not loaded in full: start again with --sample, which takes up what is missing.")
+        if supervisor.stopping:
+            return
 
 
 def say(line: str) -> None:

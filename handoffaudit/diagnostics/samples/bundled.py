@@ -1,4 +1,4 @@
-"""The bundled sample (`handoffaudit/samples/README.md`) as it is sent in: handoffs, reports of handoff files, a log."""
+"""The bundled sample (`handoffaudit/samples/README.md`) as it is sent in: handoffs, reports of handoff files, logs."""
 
 import gzip
 import hashlib
@@ -19,6 +19,8 @@ from handoffaudit.validation.times import utc_text
 FOLDER: Final = Path(handoffaudit.__file__).parent / "samples"
 # The time that reports and log lines lead up to; they are moved so that it is the time of whoever looks.
 ENDS_AT: Final = datetime(2026, 2, 14, 12, tzinfo=UTC)
+_REPORTS: Final = {"handoff-files.json.gz": "sample-file-", "handoff-files-made.json.gz": "sample-made-file-"}
+_LOGS: Final = {"agents.log.gz": "sample: work orders", "runtimes.log.gz": "sample: runtimes"}
 _TIME: Final = re.compile(r"\b2026-02-\d\dT\d\d:\d\d:\d\dZ")
 
 
@@ -37,14 +39,21 @@ def submissions(tenant_slug: str) -> Iterator[Submission]:
 
 def reports(until: datetime) -> Iterator[tuple[str, bytes]]:
     """Reports of handoff files with their ids, moved so that the newest is of `until`."""
-    for number, report in enumerate(orjson.loads(_unpacked("handoff-files.json.gz"))):
-        yield f"sample-file-{number}", orjson.dumps(report | {"timestamp": _moved(report["timestamp"], until)})
+    for name, begins in _REPORTS.items():
+        for number, report in enumerate(orjson.loads(_unpacked(name))):
+            yield f"{begins}{number}", orjson.dumps(report | {"timestamp": _moved(report["timestamp"], until)})
 
 
-def log(until: datetime) -> bytes:
-    """The log, moved in the same way."""
-    text = _unpacked("agents.log.gz").decode()
-    return _TIME.sub(lambda found: _moved(found[0], until), text).encode()
+def first_report() -> tuple[str, datetime]:
+    """The id of the first report and its time, before it is moved."""
+    name, begins = next(iter(_REPORTS.items()))
+    return f"{begins}0", datetime.fromisoformat(orjson.loads(_unpacked(name))[0]["timestamp"])
+
+
+def logs(until: datetime) -> Iterator[tuple[str, bytes]]:
+    """Each log under its name, moved in the same way."""
+    for file, name in _LOGS.items():
+        yield name, _TIME.sub(lambda found: _moved(found[0], until), _unpacked(file).decode()).encode()
 
 
 def _submission(line: bytes, tenant_slug: str) -> Submission:

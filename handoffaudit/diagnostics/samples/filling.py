@@ -6,11 +6,13 @@ whichever worker. What is in it already is not put in twice.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from django.db import transaction
 from django.db.models import QuerySet
+from django.utils import timezone
 
 from handoffaudit.accounts import audit, tenants
 from handoffaudit.accounts.errors import Refused
@@ -18,6 +20,7 @@ from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import AuditEntry, Membership, Person, Role, Tenant
 from handoffaudit.diagnostics.files import receiving
 from handoffaudit.diagnostics.logs import storing
+from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.samples import bundled
 from handoffaudit.handoffs import ingest, waking
 from handoffaudit.handoffs.actors import SYSTEM
@@ -28,7 +31,6 @@ TASK: Final = "handoffaudit.diagnostics.tasks.tend_samples"
 NAME: Final = "Sample data"
 MADE: Final = "sample.create"
 FILLED: Final = "sample.fill"
-LOG_SOURCE: Final = "sample: work orders"
 PART: Final = 50
 _MOST_SLUGS: Final = 1000
 
@@ -78,14 +80,33 @@ def fill(tenant: Tenant) -> None:
         if not _wanted(tenant):
             return
         ingest.accept_many(tenant, SYSTEM, part)
-    for handoff_id, report in bundled.reports(tenant.created_at):
+    for _ in _beside(tenant, tenant.created_at):
         if not _wanted(tenant):
             return
-        receiving.receive(tenant, SYSTEM, report, handoff_id)
-    storing.take(tenant, LOG_SOURCE, SYSTEM.name, [bundled.log(tenant.created_at)])
     with transaction.atomic():
         if _wanted(tenant) and not _filled(tenant):
             audit.record(tenant=tenant, actor=SYSTEM.name, action=FILLED, target=tenant.slug, detail={})
+
+
+def fill_beside(tenant: Tenant) -> None:
+    """Puts reports of handoff files and logs into a tenant of one's own, beside the sample's handoffs. They lead up to when
+    that was done first; what is there is not put in twice."""
+    handoff_id, at = bundled.first_report()
+    first = Handoff.objects.filter(tenant=tenant, handoff_id=handoff_id).values("pk")
+    report = FileReport.objects.filter(tenant=tenant, handoff__in=first).first()
+    until = report.at + (bundled.ENDS_AT - at) if report else timezone.now().replace(microsecond=0)
+    for _ in _beside(tenant, until):
+        pass
+
+
+def _beside(tenant: Tenant, until: datetime) -> Iterator[None]:
+    """Part by part, so that whoever fills can end it."""
+    for handoff_id, report in bundled.reports(until):
+        yield
+        receiving.receive(tenant, SYSTEM, report, handoff_id)
+    for name, log in bundled.logs(until):
+        yield
+        storing.take(tenant, name, SYSTEM.name, [log])
 
 
 def progress(tenant: Tenant) -> Progress:

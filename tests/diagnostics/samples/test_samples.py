@@ -1,7 +1,9 @@
 """Sample data: a tenant of its own, filled whatever happens meanwhile, and removed without a trace of it elsewhere."""
 
 from datetime import timedelta
+from itertools import product
 
+import orjson
 import pytest
 from django.apps import apps
 from django.db import models
@@ -16,6 +18,8 @@ from handoffaudit.diagnostics.models import FileReport, LogBlock
 from handoffaudit.diagnostics.samples import bundled, filling, removing
 from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.validation.formats.file_report import Fallback, Reason, judge_report
+from handoffaudit.validation.loglines import Kind, read_line
 from tests.access.support import everything
 
 # Rows of the whole product, which belong to no tenant.
@@ -60,7 +64,7 @@ def test_it_holds_handoffs_files_and_logs_and_says_how_far_it_is(sample: Tenant)
     reading.drain(60)
     assert FileReport.objects.filter(tenant=sample).count() == 6
     lines = LogBlock.objects.filter(tenant=sample).aggregate(sum=models.Sum("lines"))["sum"]
-    assert lines == bundled.log(sample.created_at).count(b"\n") > 100
+    assert lines == sum(log.count(b"\n") for _, log in bundled.logs(sample.created_at)) > 300
     found = filling.progress(sample)
     assert (found.number, found.judged, found.filled, found.done) == (26, 26, True, True)
     assert list(filling.unfilled()) == []
@@ -80,8 +84,8 @@ def test_nothing_of_it_names_the_wrong_tenant(sample: Tenant) -> None:
 
 def test_times_lead_up_to_now() -> None:
     now = timezone.now().replace(microsecond=0)
-    log = bundled.log(now).decode()
-    assert "2026-02-14" not in log or now.year == 2026
+    for _, log in bundled.logs(now):
+        assert b"2026-02-14" not in log or now.year == 2026
     newest = max(report for _, report in bundled.reports(now))
     assert newest
 
@@ -182,3 +186,23 @@ def test_every_model_is_removed_or_belongs_to_no_tenant() -> None:
 
 def _all_models() -> list[type[models.Model]]:
     return [model for name in removing.APPS for model in apps.get_app_config(name).get_models()]
+
+
+def test_files_of_every_reason_and_lines_of_every_form_are_there() -> None:
+    found = [judge_report(orjson.loads(report)) for _, report in bundled.reports(timezone.now())]
+    assert {(one.reason, one.fallback) for one in found} == {(None, None), *product(Reason, (None, *Fallback))} - {
+        (Reason.SCHEMA_INVALID, Fallback.FAILED)
+    }
+    assert any(one.wrong_path for one in found)
+    lines = [read_line(line) for _, log in bundled.logs(timezone.now()) for line in log.decode().splitlines()]
+    assert {line.kind for line in lines} == set(Kind)
+
+
+def test_files_and_logs_beside_the_handoffs_of_ones_own_tenant_come_once(tenant: Tenant, few: None) -> None:
+    filling.fill_beside(tenant)
+    first = FileReport.objects.order_by("at").values_list("at", flat=True)[0]
+    before = Handoff.objects.count(), FileReport.objects.count(), LogBlock.objects.count()
+    assert min(before) > 0
+    filling.fill_beside(tenant)
+    assert (Handoff.objects.count(), FileReport.objects.count(), LogBlock.objects.count()) == before
+    assert FileReport.objects.order_by("at").values_list("at", flat=True)[0] == first

@@ -12,6 +12,7 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
@@ -35,6 +36,7 @@ EXAMPLE: Final[dict[str, Any]] = {
     "target_agent_id": "planner",
     "handoffs": 104,
     "waiting": 7,
+    "more_wait": False,
     "first_seen": "2026-02-11T08:02:00.000Z",
     "last_seen": "2026-02-15T00:15:00.000Z",
     "signs": ["regressed", "growing"],
@@ -66,19 +68,19 @@ class Until(StrEnum):
 class GroupsQuery(Schema):
     status: str = Field("open", description=f"{', '.join(STATUSES)}.", examples=["regressed"])
     sort: str = Field("newest", description=f"{', '.join(SORTS)}; the last two leave out what does not.")
-    code: str = Field("", examples=["chain.circular"])
-    source: str = ""
-    target: str = ""
+    code: str = Field("", description="The code that the findings have.", examples=["chain.circular"])
+    source: str = Field("", description=SOURCE)
+    target: str = Field("", description=TARGET)
     agent: str = Field("", description="The source or the target.")
     since: str = Field("", description="Seen since: a date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
     until: str = Field("", description="Seen first before.")
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class GroupHandoffsQuery(Schema):
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class MuteOut(Schema):
@@ -103,6 +105,7 @@ class GroupOut(Schema):
     target_agent_id: str
     handoffs: int = Field(description="How many have it.")
     waiting: int = Field(description="How many of these wait for review.")
+    more_wait: bool = Field(description="At least so many: of what waits, the newest 10,000 of either state count.")
     first_seen: str
     last_seen: str
     signs: list[str] = Field(description="muted, regressed, new, growing.")
@@ -249,6 +252,7 @@ def _shown(tenant: Tenant, listed: Listed) -> dict[str, Any]:
         "target_agent_id": group.target_agent_id,
         "handoffs": group.number,
         "waiting": listed.waiting,
+        "more_wait": listed.more_wait,
         "first_seen": shapes.moment(group.first_seen),
         "last_seen": shapes.moment(group.last_seen),
         "signs": list(listed.signs),

@@ -94,7 +94,7 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     if filters.quality_max is not None:
         rows = rows.filter(score__lte=filters.quality_max)
     for found in _marks(tenant, filters):
-        rows = _narrowed_to(rows, found)
+        rows = narrowed_to(rows, found)
     return rows.filter(_flagged(filters.flag))
 
 
@@ -108,7 +108,7 @@ def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
     return found
 
 
-def _narrowed_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
+def narrowed_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
     """What few have is looked up among the marks; what many have is met soon enough in the rows' own order, each looked
     up in the marks' index."""
     if found.order_by()[: RARE + 1].count() <= RARE:

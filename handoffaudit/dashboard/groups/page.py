@@ -13,6 +13,7 @@ from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.diagnostics.groups.figures import MOST_WAITING
 from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
@@ -33,6 +34,7 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         "asked": {name: request.GET.get(name, "") for name in NARROWING},
         "sorts": SORT_NAMES,
         "seen": SEEN,
+        "most_waiting": MOST_WAITING,
         "sides": [(name, label, request.GET.get(name, "")) for name, label in SIDES.items()],
         "cursor": cursor,
         "known": SimpleLazyObject(lambda: _known(who)),

@@ -50,6 +50,7 @@ class Line:
     group: FindingGroup
     signs: list[Sign]
     waiting: int
+    more_wait: bool
     spark: Drawing
     lately: int
 
@@ -66,7 +67,7 @@ class Until:
 def line(listed: Listed) -> Line:
     spark = sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
-    return Line(listed.group, signs, listed.waiting, spark, sum(listed.days[-WEEK:]))
+    return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
 
 
 def group_name(tenant: Tenant, number: str) -> str:

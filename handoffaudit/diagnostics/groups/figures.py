@@ -1,7 +1,8 @@
 """Numbers of groups: over days, and how much of each waits for review."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -12,12 +13,15 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
 from handoffaudit.handoffs import bulk
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.reviewing.passing import in_force
 
 DAYS_LISTED: Final = 14
 WEEK: Final = 7
-# Of the handoffs that wait, so many of the newest are looked at.
-MOST_WAITING: Final = 1_500
+# Of the held handoffs, and of the rejected ones that wait, so many of the newest are looked at.
+MOST_WAITING: Final = 10_000
+# What the queue has, each from one index.
+_WAITS: Final = ("state = 'held'", "state = 'rejected' AND (approvable OR escalated)")
 _LEAST_GROWTH: Final = 10
 _HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
 _MEMBERS: Final = GroupedHandoff._meta.db_table  # noqa: SLF001 -- Django's documented API
@@ -52,11 +56,20 @@ def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
     return {row["group"]: more for row in summed if (more := row["last"] - row["earlier"]) > 0}
 
 
-def waiting(tenant: Tenant) -> Counter[int]:
-    """How many handoffs of each group wait for a person now, of the newest that do."""
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How many handoffs of each group wait for a person now. `more`: more wait than were looked at, so that each has at
+    least so many."""
+
+    numbers: Mapping[int, int]
+    more: bool
+
+
+def waiting(tenant: Tenant) -> Waiting:
+    """As the review queue has them, what is muted included."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
-        for waits in ("state = 'held'", "state = 'rejected' AND approvable")
+        for waits in _WAITS
     )
     # From a subquery, PostgreSQL would go through all members of groups; those of an array it looks up.
     among = (
@@ -67,4 +80,14 @@ def waiting(tenant: Tenant) -> Counter[int]:
     sql = f'''SELECT group_id, COUNT(*) FROM "{_MEMBERS}" WHERE tenant_id = %s AND handoff {among} GROUP BY group_id'''  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(sql, [tenant.pk] * 3)
-        return Counter(dict(cursor.fetchall()))
+        numbers = Counter(dict(cursor.fetchall()))
+    passed_on = GroupedHandoff.objects.filter(tenant=tenant, handoff__in=in_force(tenant).values("handoff"))
+    numbers.subtract(Counter(passed_on.values_list("group", flat=True)))
+    return Waiting({group: number for group, number in numbers.items() if number > 0}, more=_is_more(tenant))
+
+
+def _is_more(tenant: Tenant) -> bool:
+    """Whether more wait of either state than are looked at."""
+    handoffs = Handoff.objects.filter(tenant=tenant).order_by()
+    either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
+    return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)

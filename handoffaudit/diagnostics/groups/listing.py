@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups.figures import days_of, growth, is_growing, waiting
+from handoffaudit.diagnostics.groups.figures import Waiting, days_of, growth, is_growing, waiting
 from handoffaudit.diagnostics.groups.places import BEGINNING
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.filters import BadFilter, Filters
@@ -69,12 +69,13 @@ class GroupFilters:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A group as lists show it: its last 14 days, how many of its handoffs wait for review, and its signs, of
-    regressed, muted, new, growing."""
+    """A group as lists show it: its last 14 days, how many of its handoffs wait for review (`more_wait`: at least so
+    many), and its signs, of regressed, muted, new, growing."""
 
     group: FindingGroup
     days: tuple[int, ...]
     waiting: int
+    more_wait: bool
     signs: tuple[str, ...]
 
 
@@ -94,7 +95,7 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
     if filters.sort in _COLUMNS:
         found = _by_column(rows, filters.sort, after, limit + 1)
     else:
-        ranks = waits if filters.sort == "waiting" else growth(rows.order_by("-last_seen")[:MOST_GROWING])
+        ranks = waits.numbers if filters.sort == "waiting" else growth(rows.order_by("-last_seen")[:MOST_GROWING])
         found = _by_rank(rows, ranks, after, limit + 1)
     shown = found[:limit]
     following = _written(*shown[-1]) if len(found) > limit else None
@@ -107,9 +108,12 @@ def as_listed(tenant: Tenant, group: FindingGroup) -> Listed:
     return listed
 
 
-def _listed(groups: list[FindingGroup], waits: Mapping[int, int]) -> list[Listed]:
+def _listed(groups: list[FindingGroup], waits: Waiting) -> list[Listed]:
     days = days_of(groups)
-    return [Listed(one, days[one.pk], waits.get(one.pk, 0), tuple(_signs(one, days[one.pk]))) for one in groups]
+    return [
+        Listed(one, days[one.pk], waits.numbers.get(one.pk, 0), waits.more, tuple(_signs(one, days[one.pk])))
+        for one in groups
+    ]
 
 
 def regressed_number(tenant: Tenant, most: int = 100) -> int:

@@ -60,7 +60,7 @@ def seen_in(
     """The handoffs of a view, besides their states: `part_of` narrows to these."""
     rows = queries.matching(tenant, filters)
     if within is not None:
-        rows = rows.filter(pk__in=within.values("handoff"))
+        rows = queries.narrowed_to(rows, within)
     if view == "mine":
         mine = passing.in_force(tenant).filter(to=person) if person else passing.in_force(tenant).none()
         return rows.filter(pk__in=mine.values("handoff"))

@@ -7,11 +7,13 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.groups import figures, handoffs_of
 from handoffaudit.diagnostics.groups.figures import days_of, is_growing
 from handoffaudit.diagnostics.groups.listing import SORTS, GroupFilters, GroupPage, list_groups, regressed_number
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
 from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import Decision
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
@@ -161,3 +163,27 @@ def test_one_that_is_gone_over_is_listed_with_its_group(tenant: Tenant) -> None:
     found(tenant, 3)
     (one,) = list_groups(tenant, GroupFilters()).items
     assert (one.group, one.days[-1] + one.days[-2], one.signs) == (group(tenant), 3, ("new",))
+
+
+def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third, fourth = found(tenant, 4)
+    one = group(tenant)
+
+    def waits() -> tuple[int, bool]:
+        (listed,) = list_groups(tenant, GroupFilters()).items
+        queue = reviewing.queue(tenant, None, within=handoffs_of(tenant, one.pk))
+        assert listed.waiting == len(queue.items) or listed.more_wait
+        return listed.waiting, listed.more_wait
+
+    assert waits() == (4, False)
+    reviewing.pass_on(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
+    Handoff.objects.filter(pk=second.pk).update(approvable=False)
+    assert waits() == (2, False)
+    Handoff.objects.filter(pk=second.pk).update(escalated=True)
+    Handoff.objects.filter(pk=third.pk).update(state="held")
+    assert waits() == (3, False)
+    monkeypatch.setattr(figures, "MOST_WAITING", 1)
+    assert waits() == (1, True)
+    Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
+    monkeypatch.setattr(figures, "MOST_WAITING", 10)
+    assert waits() == (0, False)

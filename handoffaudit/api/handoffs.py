@@ -10,6 +10,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET, UNTIL, Reference
 from handoffaudit.api.reading_requests import check_names, seconds_to_wait
 from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
 from handoffaudit.api.submitting import router
@@ -28,18 +29,19 @@ READ = KeyWith(Scope.READ)
 class ListQuery(Schema):
     state: str = Field("", description="One or several, with commas.", examples=["held,rejected"])
     type: str = Field("", description="The handoff type.", examples=["research_result"])
-    source: str = ""
-    target: str = ""
+    source: str = Field("", description=SOURCE, examples=["planner"])
+    target: str = Field("", description=TARGET, examples=["writer"])
     code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
-    trace: str = ""
+    trace: str = Field("", description="The `trace_id` that they have.")
+    handoff_id: str = Field("", description="The sender's id; the way to one with a `/` in it.", examples=["run/7"])
     group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
     since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = ""
-    quality_min: str = ""
-    quality_max: str = ""
+    until: str = Field("", description=UNTIL)
+    quality_min: str = Field("", description="From this quality score on, 0.0 to 1.0.", examples=["0.8"])
+    quality_max: str = Field("", description="Up to this quality score.")
     flag: str = Field("", description="parked, shadowed, warnings or overdue.")
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 @router.get(
@@ -65,8 +67,8 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     summary="One handoff with its document and verdict",
     response={200: HandoffOut, 404: ProblemOut},
 )
-def get_handoff(request: HttpRequest, reference: str) -> HttpResponse:
-    """`reference` is the product's `id` or the sender's `handoff_id`. With `Prefer: wait=N` the answer waits for the
+def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
+    """With `Prefer: wait=N` the answer waits for the
     verdict, and for a held handoff for the person's decision."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
@@ -86,7 +88,7 @@ def get_handoff(request: HttpRequest, reference: str) -> HttpResponse:
     summary="The verdicts on a handoff, newest first",
     response={200: VerdictsOut, 404: ProblemOut},
 )
-def list_verdicts(request: HttpRequest, reference: str) -> HttpResponse:
+def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
     items = [orjson.Fragment(row.content) for row in queries.verdicts(handoff)]
     return shapes.answer({"items": items, "next": None})
@@ -99,7 +101,7 @@ def list_verdicts(request: HttpRequest, reference: str) -> HttpResponse:
     summary="Every change of state, oldest first",
     response={200: EventsOut, 404: ProblemOut},
 )
-def list_events(request: HttpRequest, reference: str) -> HttpResponse:
+def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
     return shapes.answer({"items": [shapes.event_of(event) for event in queries.events(handoff)], "next": None})
 
@@ -111,7 +113,7 @@ def list_events(request: HttpRequest, reference: str) -> HttpResponse:
     summary="The attempts at a handoff and what each changed, oldest first",
     response={200: AttemptsOut, 404: ProblemOut},
 )
-def list_attempts(request: HttpRequest, reference: str) -> HttpResponse:
+def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     """The newest twenty of its lineage, with what was asked of the lineage so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
@@ -127,7 +129,7 @@ def list_attempts(request: HttpRequest, reference: str) -> HttpResponse:
     summary="The chain, drawn",
     openapi_extra={"responses": {200: {"description": "An image", "content": {"image/svg+xml": {}}}}},
 )
-def get_chain(request: HttpRequest, reference: str) -> HttpResponse:
+def get_chain(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
     verdict: dict[str, Any] = queries.current_verdict(handoff) or {}
     facts = verdict.get("chain")

@@ -16,6 +16,7 @@ from handoffaudit.accounts.keys import authenticate
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import Caller, KeyWith, caller
+from handoffaudit.api.parameters import PhaseId, WorkflowId
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
 from handoffaudit.api.schemas import ProblemOut
@@ -189,8 +190,8 @@ def _seconds(request: HttpRequest) -> float:
     summary="What the newest event of a phase came to",
     response={200: ValidationStateOut, 404: ProblemOut},
 )
-def get_validation_state(request: HttpRequest, workflow_id: str, phase_id: str) -> HttpResponse:
-    """`workflow_id` is the event's, else its session. A verdict that came after the event was answered is in it."""
+def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
+    """A verdict that came after the event was answered is in it."""
     tenant = caller(request).tenant
     found = records.state(tenant, workflow_id, phase_id)
     if found is None:

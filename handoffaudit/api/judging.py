@@ -13,6 +13,7 @@ from ninja import Router
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import Reference
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
 from handoffaudit.api.schemas import ProblemOut, RepairOut, VerdictOut
@@ -81,7 +82,7 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     summary="Repair a rejected handoff; the candidates are stored as new attempts",
     response={200: RepairOut, 404: ProblemOut, 409: ProblemOut},
 )
-def repair_stored(request: HttpRequest, reference: str) -> HttpResponse:
+def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
     who = caller(request)
     try:
         result = repairing.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)

@@ -7,6 +7,7 @@ from ninja import Router
 from pydantic import BaseModel
 
 from handoffaudit.api import shapes
+from handoffaudit.api.parameters import SchemaName
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
@@ -30,7 +31,7 @@ NAMES = (*SCHEMA_NAMES, *RESULT_SCHEMA_NAMES, *RESULTS)
     description=f"Names: {', '.join(NAMES)}.",
     response={200: dict[str, Any], 404: ProblemOut},
 )
-def get_schema(request: HttpRequest, name: str) -> HttpResponse:
+def get_schema(request: HttpRequest, name: SchemaName) -> HttpResponse:
     if name in SCHEMA_NAMES:
         return shapes.answer(schema(name))
     if name in RESULT_SCHEMA_NAMES:

@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Person, Scope, Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
+from handoffaudit.api.parameters import Reference
 from handoffaudit.api.schemas import HandoffOut, ProblemOut
 from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.actors import Actor
@@ -76,7 +77,7 @@ class ReviewIn(Schema):
     response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
 )
-def review(request: HttpRequest, reference: str, asked: ReviewIn) -> HttpResponse:
+def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpResponse:
     """Where the type needs four eyes, the first decision is a proposal: the state stays, and `awaits_second` is true.
     The same decision by another key or person takes effect."""
     who = caller(request)

@@ -54,6 +54,17 @@ def test_every_operation_is_documented_with_its_refusals() -> None:
         assert operation["operationId"]
 
 
+def test_every_parameter_says_what_it_means() -> None:
+    silent = [
+        f"{method.upper()} {path}: {one['name']}"
+        for path, methods in document()["paths"].items()
+        for method, operation in methods.items()
+        for one in operation.get("parameters", [])
+        if not (one.get("description") or one["schema"].get("description"))
+    ]
+    assert silent == []
+
+
 @schema.parametrize()
 @settings(
     max_examples=12,

@@ -44,6 +44,14 @@ def test_a_list_takes_filters(api: httpx.Client) -> None:
         assert [item["id"] for item in api.get(f"/handoffs?{query}").json()["items"]] == expected, query
 
 
+def test_one_whose_name_has_a_slash_is_found_by_its_name(api: httpx.Client) -> None:
+    pk = submitted(api, payload(handoff_id="An expired hold / 7"))
+    submitted(api, payload(handoff_id="An expired hold "))
+    (found,) = api.get("/handoffs", params={"handoff_id": "An expired hold / 7"}).json()["items"]
+    assert found["id"] == pk
+    assert api.get(f"/handoffs/{found['id']}").json()["handoff_id"] == "An expired hold / 7"
+
+
 def test_one_is_shown_with_its_document_and_verdict(api: httpx.Client) -> None:
     pk = submitted(api, circular(handoff_id="h"), context={"q": 1}, evidence=[1], trace_id="t", step=2)
     shown = api.get(f"/handoffs/{pk}").json()

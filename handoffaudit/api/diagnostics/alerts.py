@@ -9,6 +9,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import LIMIT
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.handoffs import alert_texts, alerts
@@ -21,7 +22,7 @@ MOST_DIGITS = 18
 
 class AlertsQuery(Schema):
     open: bool | None = Field(None, description="Only those that stand, or only those that are over.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
     cursor: str = Field("", description="The `next` of the page before.")
 
 

@@ -1,6 +1,5 @@
 """Diagnostics by API: reports of handoff files, and what counts as failed."""
 
-import uuid
 from typing import Any
 
 from django.conf import settings
@@ -11,6 +10,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import policies, shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import LIMIT, PHASE, UNTIL, ReportId
 from handoffaudit.api.problems import problem
 from handoffaudit.api.reading_requests import body_of, check_names
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
@@ -94,18 +94,18 @@ class ReportsOut(Schema):
 
 
 class ReportsQuery(Schema):
-    agent: str = ""
-    phase: str = ""
-    runtime: str = ""
+    agent: str = Field("", description="The agent that writes the file.")
+    phase: str = Field("", description=PHASE)
+    runtime: str = Field("", description="What the agent runs in, as it was reported.")
     run: str = Field("", description="The run_id.")
     reason: str = Field("", description=f"One of {', '.join(queries.REASONS)}.", examples=["file_missing"])
     source: str = Field("", description="handoff_json or text_fallback")
     fallback: str = Field("", description="text_fallback_ok or text_fallback_fail")
     failed: str = Field("", description="yes or no")
     since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = ""
+    until: str = Field("", description=UNTIL)
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class FilePolicyOut(policies.PolicyOut):
@@ -205,7 +205,7 @@ def _policy(table: Table[Any]) -> HttpResponse:
     summary="One report of a handoff file",
     response={200: ReportOut, 404: ProblemOut},
 )
-def get_report(request: HttpRequest, report_id: uuid.UUID) -> HttpResponse:
+def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:
     who = caller(request)
     try:
         report = queries.get(who.tenant, report_id)

@@ -1,6 +1,5 @@
 """Diagnostics by API: logs sent in, and their lines found again."""
 
-import uuid
 from typing import Any
 
 from django.conf import settings
@@ -13,6 +12,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import LIMIT, PHASE, UNTIL, ImportId
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of, check_names
 from handoffaudit.api.schemas import ProblemOut
@@ -100,21 +100,21 @@ class LinesOut(Schema):
 class LinesQuery(Schema):
     text: str = Field("", max_length=200, description="Stands anywhere in the line, in any case.")
     agent: str = Field("", max_length=200, description="Also a gate's component.")
-    phase: str = Field("", max_length=200)
+    phase: str = Field("", max_length=200, description=PHASE)
     kind: str = Field("", description=f"{', '.join(Kind)}; health has older, too.")
     event: str = Field("", max_length=200, description="An event type, or a reason.", examples=["file_missing"])
     level: str = Field("", max_length=200, description="error, warning, info, debug")
     trace: str = Field("", max_length=200, description="A trace_id, or the run of a health line.")
     source: str = Field("", max_length=200, description="The name of the log.")
     since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = ""
+    until: str = Field("", description=UNTIL)
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class PageQuery(Schema):
     cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200)
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 @router.post(
@@ -200,7 +200,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
     summary="One log that was sent in, with its bad lines",
     response={200: OneImportOut, 400: ProblemOut, 404: ProblemOut},
 )
-def get_log_import(request: HttpRequest, import_id: uuid.UUID, query: QueryOf[PageQuery]) -> HttpResponse:
+def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:
     """How far it is read, and which of its new lines are in no known form, with why."""
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.parameters import TraceId
 from handoffaudit.api.schemas import ProblemOut, SummaryOut
 from handoffaudit.diagnostics.trace_drawing import drawing_of
 from handoffaudit.diagnostics.tracing import Trace, Traced, traced
@@ -104,7 +105,7 @@ class TraceOut(Schema):
     summary="The handoffs of a trace in time, drawn",
     openapi_extra={"responses": {200: {"description": "An image", "content": {"image/svg+xml": {}}}}},
 )
-def get_trace_lanes(request: HttpRequest, trace_id: str) -> HttpResponse:
+def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     who = caller(request)
     drawing = drawing_of(_trace(request, trace_id), slug=who.tenant.slug, is_folded=False, standalone=True)
     response = HttpResponse(drawing.svg, content_type="image/svg+xml; charset=utf-8")
@@ -120,7 +121,7 @@ def get_trace_lanes(request: HttpRequest, trace_id: str) -> HttpResponse:
     summary="A trace: its handoffs, its graph, and where what is wrong came in",
     response={200: TraceOut, 404: ProblemOut},
 )
-def get_trace(request: HttpRequest, trace_id: str) -> HttpResponse:
+def get_trace(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     """Its first 200 handoffs, by their steps where they have one, else as they came."""
     trace = _trace(request, trace_id)
     slug = caller(request).tenant.slug

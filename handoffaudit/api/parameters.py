@@ -1,0 +1,27 @@
+"""What parameters that many operations have mean: said once, and told with each of them."""
+
+import uuid
+from typing import Annotated, Final
+
+from ninja import Path
+
+SOURCE: Final = "The agent that handed over: its exact name."
+TARGET: Final = "The agent that was handed to: its exact name."
+UNTIL: Final = "Before this moment: a date (its beginning, UTC), a date and time, or 24h, 7d, 30d ago."
+LIMIT: Final = "How many a page has at most."
+PHASE: Final = "The phase of the run."
+
+Reference = Annotated[
+    str,
+    Path(
+        description="The product's `id`, or the sender's `handoff_id`. One with a `/` in it is found by "
+        "`GET /handoffs?handoff_id=…`, and then named by its `id`.",
+        examples=["0197f0c2-6f5c-7d53-9b0a-6f2f4f3f0a11"],
+    ),
+]
+TraceId = Annotated[str, Path(description="The sender's `trace_id`; it may hold slashes.", examples=["run-7"])]
+ReportId = Annotated[uuid.UUID, Path(description="The `id` that the report was answered with.")]
+ImportId = Annotated[uuid.UUID, Path(description="The `id` that the import was answered with.")]
+WorkflowId = Annotated[str, Path(description="The event's `workflow_id`, else its session; it may hold slashes.")]
+PhaseId = Annotated[str, Path(description="The `phase_id` that the event was answered with.")]
+SchemaName = Annotated[str, Path(description="Which schema: one of the names above.", examples=["payload"])]

@@ -20,6 +20,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+TIMEOUT = 60_000
 HEIGHTS = {390: 844, 1440: 900}
 
 OpenPage = Callable[..., Page]
@@ -42,7 +43,7 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
-    expect.set_options(timeout=60_000)
+    expect.set_options(timeout=TIMEOUT)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
         yield browser
@@ -57,6 +58,7 @@ def signed_in(browser: Browser, product: Product) -> Callable[[str], Any]:
     def state_of(person: str) -> Any:
         if person not in kept:
             page = browser.new_page()
+            page.set_default_timeout(TIMEOUT)
             page.goto(f"{product.address}/sign-in/")
             page.get_by_label("Name").fill(person)
             page.get_by_label("Password").fill(PASSWORD)
@@ -87,7 +89,7 @@ def open_page(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Ope
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(TIMEOUT)
         watch(page, complaints)
         return page
 

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 from typing import Any
 
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import ConsoleMessage, Page, Request, Response, expect
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -20,7 +20,16 @@ _DEAD_ENDS = """
 }).map((element) => element.outerHTML.slice(0, 160))
 """
 
-_axe = Axe()
+_SHOWN = """(each) => {
+  const box = each.getBoundingClientRect();
+  return box.width > 1 && box.height > 1 && each.checkVisibility({ visibilityProperty: true });
+}"""
+NEWLY_SHOWN = f"[...document.querySelectorAll('body *')].filter((each) => !each.wasShown && ({_SHOWN})(each))"
+
+_RUN = """async (options) => {
+  const among = AMONG;
+  return among.length === 0 ? [] : (await axe.run(among, options)).violations;
+}"""
 
 
 def watch(page: Page, complaints: list[str]) -> None:
@@ -50,12 +59,23 @@ def watch(page: Page, complaints: list[str]) -> None:
 
 def violations(page: Page) -> list[str]:
     """What axe finds, one line per rule and place."""
-    return _violations(page, {"type": "tag", "values": RULES})
+    return _violations(page, {"runOnly": {"type": "tag", "values": RULES}})
 
 
-def unreadable(page: Page) -> list[str]:
+def violations_but_colours(page: Page) -> list[str]:
+    """Colours take most of axe's time."""
+    but = {"color-contrast": {"enabled": False}}
+    return _violations(page, {"runOnly": {"type": "tag", "values": RULES}, "rules": but})
+
+
+def unreadable(page: Page, among: str = "document") -> list[str]:
     """What axe finds of colours alone: all that another theme can change."""
-    return _violations(page, {"type": "rule", "values": ["color-contrast"]})
+    return _violations(page, {"runOnly": {"type": "rule", "values": ["color-contrast"]}}, among)
+
+
+def note_shown(page: Page) -> None:
+    """What is shown now is not `NEWLY_SHOWN` later on."""
+    page.evaluate(f"for (const each of document.querySelectorAll('body *')) each.wasShown = ({_SHOWN})(each)")
 
 
 def dead_ends(page: Page) -> list[str]:
@@ -63,9 +83,10 @@ def dead_ends(page: Page) -> list[str]:
     return list(page.evaluate(_DEAD_ENDS))
 
 
-def _violations(page: Page, what: dict[str, Any]) -> list[str]:
-    options: dict[str, Any] = {"resultTypes": ["violations"], "runOnly": what}
-    found = _axe.run(page, options=options).response["violations"]
+def _violations(page: Page, options: dict[str, Any], among: str = "document") -> list[str]:
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    found = page.evaluate(_RUN.replace("AMONG", among), {"resultTypes": ["violations"], **options})
     return [f"{each['id']}: {node['html'][:200]} {node['failureSummary']}" for each in found for node in each["nodes"]]
 
 

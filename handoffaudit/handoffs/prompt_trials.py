@@ -69,6 +69,10 @@ class Cost:
         return self.usd > self.left
 
 
+class NotKept(Exception):
+    """Some answer of the model is not kept any more, so that nothing can be said without asking again."""
+
+
 def judged(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:
     """Each judged twice, with the model; several at once. No transaction may be open."""
     histories, bodies = _beside(part)
@@ -82,6 +86,16 @@ def judged(part: Sequence[Handoff], in_force: ValidationConfig, draft: Validatio
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(one, part))
+
+
+def from_kept(handoff: Handoff, in_force: ValidationConfig, draft: ValidationConfig) -> Pair:
+    """One judged twice by the answers that the trial got; nothing is asked. Raises `NotKept`."""
+    histories, bodies = _beside([handoff])
+    meter = _Meter(handoff.tenant_id)
+    pair = _pair(handoff, bodies[handoff.pk], histories[handoff.pk], (in_force, draft), meter)
+    if meter.asked:
+        raise NotKept
+    return pair
 
 
 def cost(

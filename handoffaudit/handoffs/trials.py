@@ -121,9 +121,14 @@ def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
 
 
 def verdicts_of(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
-    """That handoff judged by what is in force now, and by the draft; the model is not asked. Raises `InvalidPolicy`
-    where the draft could no longer be saved."""
+    """That handoff judged by what is in force now, and by the draft. The model is not asked: where prompts are tried,
+    its answers are those that the trial got. Raises `InvalidPolicy` where the draft could no longer be saved, and
+    `prompt_trials.NotKept` where the answers are gone."""
     in_force, draft = _configs(trial)
+    if trial.kind == Kind.PROMPTS:
+        pair = prompt_trials.from_kept(handoff, in_force, draft)
+        if pair.now and pair.then:
+            return pair.now, pair.then
     before = Before(lineage.histories([handoff])[handoff.pk])
     body = HandoffBody.objects.get(pk=handoff.pk)
     return verdict_on(handoff, body, before, in_force), verdict_on(handoff, body, before, draft)

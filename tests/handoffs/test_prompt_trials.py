@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import prompt_trials, sweeping, trials, waking
-from handoffaudit.handoffs.models import Handoff, ModelBreaker, ModelCall, Trial
+from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, ModelCall, Trial
 from handoffaudit.policy.kinds import prompts, strictness
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.config import Strictness, TypePolicy
@@ -73,6 +73,23 @@ def test_both_prompts_are_asked_and_flips_are_counted(tenant: Tenant, model: Mes
     assert all(handoff.state == "accepted" for handoff in Handoff.objects.all())
     again = tried(tenant)
     assert (again.flips, len(model.requests)) == (trial.flips, asked_before + 3)
+
+
+def test_both_verdicts_of_one_are_told_by_the_answers_of_the_trial(tenant: Tenant, model: MessagesServer) -> None:
+    handoffs = three(tenant)
+    model.respond = sharply
+    trial = tried(tenant)
+    asked = len(model.requests)
+    now, then = trials.verdicts_of(trial, handoffs[1])
+    assert (now.outcome, then.outcome) == ("accepted", "rejected")
+    assert "semantic.fabricated" in {issue.code for issue in then.issues} - {issue.code for issue in now.issues}
+    now, then = trials.verdicts_of(trial, handoffs[0])
+    assert (now.outcome, then.outcome) == ("accepted", "accepted")
+    assert len(model.requests) == asked
+    ModelAnswer.objects.all().delete()
+    with pytest.raises(prompt_trials.NotKept):
+        trials.verdicts_of(trial, handoffs[1])
+    assert len(model.requests) == asked
 
 
 def test_only_what_the_draft_is_for_is_asked_about(tenant: Tenant, model: MessagesServer) -> None:

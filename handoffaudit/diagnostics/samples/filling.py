@@ -89,8 +89,8 @@ def fill(tenant: Tenant) -> None:
 
 
 def fill_beside(tenant: Tenant) -> None:
-    """Puts reports of handoff files and logs into a tenant of one's own, beside the sample's handoffs. They lead up to when
-    that was done first; what is there is not put in twice."""
+    """Puts reports of handoff files and logs into a tenant of one's own, beside the sample's handoffs. They lead up to
+    when that was done first; what is there is not put in twice."""
     handoff_id, at = bundled.first_report()
     first = Handoff.objects.filter(tenant=tenant, handoff_id=handoff_id).values("pk")
     report = FileReport.objects.filter(tenant=tenant, handoff__in=first).first()

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -23,7 +24,7 @@ from handoffaudit.dashboard.policies.schemas import page as schemas
 from handoffaudit.dashboard.policies.strictness import page as strictness
 from handoffaudit.dashboard.policies.trials import words
 from handoffaudit.dashboard.policies.words import Lines
-from handoffaudit.handoffs import queries, trials
+from handoffaudit.handoffs import prompt_trials, queries, trials
 from handoffaudit.handoffs.models import WAITING_STATES, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
@@ -85,21 +86,23 @@ def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> Ht
     """One handoff of a trial: its verdict now, and with the draft."""
     tried = _trial(who, pk)
     found = queries.of_tenant(who.tenant).filter(pk=handoff).exclude(state__in=WAITING_STATES).first()
-    if found is None or tried.kind == Kind.PROMPTS:
+    if found is None:
         raise Http404("There is no such handoff in this trial.")
+    context: dict[str, Any] = {
+        "kind": PAGES[tried.kind],
+        "trial": tried,
+        "handoff": found,
+        "with_model": tried.kind == Kind.PROMPTS,
+        "most": words.MOST_ISSUES,
+    }
     try:
         now, then = trials.verdicts_of(tried, found)
     except InvalidPolicy as invalid:
         raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
-    context = {
-        "kind": PAGES[tried.kind],
-        "trial": tried,
-        "handoff": found,
-        "now": now,
-        "then": then,
-        "told": words.told(now, then),
-        "most": words.MOST_ISSUES,
-    }
+    except prompt_trials.NotKept:
+        context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
+    else:
+        context |= {"now": now, "then": then, "told": words.told(now, then)}
     return render(request, "dashboard/trials/one.html", context)
 
 
@@ -131,7 +134,6 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "flip": next((one for one in found if one.name == flip), None),
         "code": code,
         "listed": len(tried.changed),
-        "compares": tried.kind != Kind.PROMPTS,
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
         # Not asked for while it is looked at each second.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),

@@ -37,14 +37,20 @@ def newcomer(fresh: Up, browser: Browser) -> Iterator[Page]:
     page.context.close()
 
 
+def command_on(page: Page, name: str) -> str:
+    """With the new key in it: before there was one it said where to put it."""
+    place = page.locator(f"#{name}")
+    expect(place).to_contain_text("Bearer ha_")
+    return place.text_content() or ""
+
+
 def secret_in(command: str) -> str:
     return command.partition("Bearer ")[2].partition('"')[0]
 
 
 def test_the_command_works_as_pasted_and_its_handoff_is_seen_without_reloading(newcomer: Page) -> None:
     newcomer.get_by_role("button", name="Make a key for the command").click()
-    command = newcomer.locator("#first-curl").text_content()
-    assert command
+    command = command_on(newcomer, "first-curl")
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout)["handoff_id"]
     arrived = newcomer.locator("#arrived")
@@ -58,9 +64,7 @@ def test_the_command_works_as_pasted_and_its_handoff_is_seen_without_reloading(n
 def test_the_command_for_python_works_and_the_second_handoff_waits(newcomer: Page, fresh: Up) -> None:
     newcomer.goto(f"{fresh.address}/t/default/start/")
     newcomer.get_by_role("button", name="Make a key for the command").click()
-    script, held = (newcomer.locator(f"#{name}").text_content() for name in ("first-python", "held-curl"))
-    assert script
-    assert held
+    script, held = command_on(newcomer, "first-python"), command_on(newcomer, "held-curl")
     subprocess.run(["python3", "-c", script], capture_output=True, check=True, timeout=60)
     waits = subprocess.run(["bash", "-c", held], capture_output=True, text=True, check=True, timeout=60)
     sent = json.loads(waits.stdout)["id"]
@@ -98,7 +102,7 @@ def test_without_javascript_the_key_is_made_and_the_page_can_be_looked_at_again(
     plain = browser.new_page(storage_state=newcomer.context.storage_state(), java_script_enabled=False)
     plain.goto(f"{fresh.address}/t/default/start/")
     plain.get_by_role("button", name="Make a key for the command").click()
-    command = plain.locator("#first-curl").text_content() or ""
+    command = command_on(plain, "first-curl")
     read = httpx.get(f"{fresh.address}/api/v1/handoffs", headers={"Authorization": f"Bearer {secret_in(command)}"})
     assert read.status_code == 200
     expect(plain.locator("#arrived")).to_contain_text("See it")

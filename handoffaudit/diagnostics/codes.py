@@ -11,12 +11,12 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import noise
 from handoffaudit.diagnostics.noise import Decided
 from handoffaudit.diagnostics.tallies import Change, Share
-from handoffaudit.diagnostics.time_steps import TimeStep
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.time_steps import TimeStep
 
 MOST_SOURCES = 12
 MOST_CODES = 10

@@ -1,16 +1,16 @@
 """Numbers for pages, read from the kept counts; what still waits to be judged is counted live, up to a bound."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import connection
-from django.db.models import Min, QuerySet, Sum
+from django.db.models import F, Min, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.time_steps import TimeStep
 
 COUNTED_LIVE = 10_000
 MENU_LENGTH = 200
@@ -60,13 +60,13 @@ def over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 3
     start = since.replace(minute=0, second=0, microsecond=0)
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))
     step = timedelta(hours=-(-hours // buckets))
-    found: dict[int, Counter[str]] = {}
-    rows = _hours(tenant, start, until).filter(code="").values_list("hour", "state", "number")
-    for hour, state, number in rows:
-        found.setdefault((hour - start) // step, Counter())[state] += number
+    place = TimeStep(F("hour"), seconds=int(step.total_seconds()), begin=int(start.timestamp()))
+    rows = _hours(tenant, start, until).filter(code="").order_by().values_list(place, "state")
+    found: dict[int, dict[str, int]] = {}
+    for index, state, number in rows.annotate(sum=Sum("number")):
+        found.setdefault(index, {})[state] = number
     return [
-        Bucket(start + index * step, dict(found.get(index, {})))
-        for index in range(-(-hours // (step // timedelta(hours=1))))
+        Bucket(start + index * step, found.get(index, {})) for index in range(-(-hours // (step // timedelta(hours=1))))
     ]
 
 

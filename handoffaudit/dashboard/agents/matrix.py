@@ -13,7 +13,7 @@ from handoffaudit.diagnostics.agents import Agents
 from handoffaudit.diagnostics.edges import Edge, folded
 from handoffaudit.diagnostics.tallies import Share
 
-MOST: Final = 30
+MOST: Final = 20
 # No agent has that name: none is stored with a NUL.
 OTHERS: Final = "\x00"
 _LONGEST: Final = 24
@@ -59,7 +59,7 @@ class Matrix:
 
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
-    """At most 30 of each, the others as one; those with the most handoffs first."""
+    """At most 20 of each, the others as one; those with the most handoffs first."""
     listed = found.edges.listed
     sources, targets = _most(listed, 0), _most(listed, 1)
     cells: dict[tuple[str, str], Edge] = {}

@@ -21,11 +21,11 @@ from handoffaudit.diagnostics.compliance.report import (
 )
 from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, judged_of, sums_of
 from handoffaudit.diagnostics.tallies import FileTally, Judged
-from handoffaudit.diagnostics.time_steps import TimeStep
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import HourlyTotal
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.time_steps import TimeStep
 
 # Combinations of source and target that are read; what is left of the whole is summed.
 MOST_COMBINATIONS = 20_000

@@ -22,12 +22,12 @@ def new_database(postgres_url: str) -> Iterator[str]:
         server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def embedded(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     return Installation(tmp_path_factory.mktemp("embedded") / "data", {})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def full(tmp_path_factory: pytest.TempPathFactory, postgres_url: str, redis_url: str) -> Iterator[Installation]:
     broker = f"{redis_url.rpartition('/')[0]}/9"
     with redis.Redis.from_url(broker) as client:
@@ -39,8 +39,10 @@ def full(tmp_path_factory: pytest.TempPathFactory, postgres_url: str, redis_url:
 @pytest.fixture
 def installation(request: pytest.FixtureRequest) -> Iterator[Installation]:
     found: Installation = request.getfixturevalue(request.param)
+    shared = dict(found.environment)
     yield found
     found.clear()
+    found.environment = shared
 
 
 @pytest.fixture

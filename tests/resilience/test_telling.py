@@ -34,7 +34,6 @@ for model in (Delivery, Subscriber, Gathering):
 def telling(installation: Installation) -> Iterator[Installation]:
     installation.environment["HANDOFFAUDIT_WEBHOOK_PRIVATE"] = "127.0.0.0/8"
     yield installation
-    del installation.environment["HANDOFFAUDIT_WEBHOOK_PRIVATE"]
     installation.run(FORGET)
 
 

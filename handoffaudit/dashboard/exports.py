@@ -1,8 +1,10 @@
-"""The list of handoffs as a file: what the filters show, and nothing else."""
+"""Lists as files: what the filters show, and nothing else."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Self
+from weakref import WeakSet
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -15,35 +17,67 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.reviewing.place import Place
+from handoffaudit.dashboard.reviewing.queue import page_of
 from handoffaudit.dashboard.saved.tabs import joined
+from handoffaudit.diagnostics.groups import exporting as of_groups
+from handoffaudit.diagnostics.groups.listing import GroupFilters
 from handoffaudit.handoffs import exporting
 from handoffaudit.handoffs.exporting import Form
 from handoffaudit.handoffs.filters import BadFilter, Filters
 
-# A file keeps one of the server's threads busy until whoever reads it has it all.
-MOST_AT_ONCE = 2
+# A file keeps one of the server's 32 threads busy until whoever reads it has it all. Who stops reading keeps it, but
+# only from their own and their tenant's other files.
+MOST_OF_PERSON = 2
+MOST_OF_TENANT = 4
+MOST_READ = 8
+MOST_AT_ONCE = 16
+STALLED_SECONDS = 30.0
 COUNTED = 10_000
 LONGEST_WORDS = 80
 
-_free = threading.BoundedSemaphore(MOST_AT_ONCE)
+# Nobody closes the parts of an answer that was never sent: these leave by themselves.
+_under_way: "WeakSet[Parts]" = WeakSet()
+_lock = threading.Lock()
+
+
+class TooMany(Exception):
+    """As many files are under way as may be; the message says whose."""
 
 
 class Parts:
-    """The parts of a file. Its place among those at once is given back when it is done, or closed before its end."""
+    """The parts of a file. Its place among those under way is given back when it is done, or closed before its end."""
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
+    def __init__(self, person: int, tenant: int, parts: Iterator[bytes]) -> None:
         self._parts = parts
-        self._holds = True
+        self.person, self.tenant = person, tenant
+        self._taken_at = time.monotonic()
 
     @classmethod
-    def begun(cls, parts: Iterator[bytes]) -> Self | None:
-        """None where as many are under way as may be."""
-        return cls(parts) if _free.acquire(blocking=False) else None
+    def begun(cls, person: int, tenant: int, parts: Iterator[bytes]) -> Self:
+        """Raises `TooMany`."""
+        with _lock:
+            if sum(one.person == person for one in _under_way) >= MOST_OF_PERSON:
+                raise TooMany(f"You have {MOST_OF_PERSON} exports under way already.")
+            if sum(one.tenant == tenant for one in _under_way) >= MOST_OF_TENANT:
+                raise TooMany(f"{MOST_OF_TENANT} exports of this tenant are under way already.")
+            read = sum(not one.is_stalled for one in _under_way)
+            if read >= MOST_READ or len(_under_way) >= MOST_AT_ONCE:
+                raise TooMany(f"{len(_under_way)} exports are under way already.")
+            made = cls(person, tenant, parts)
+            _under_way.add(made)
+        return made
+
+    @property
+    def is_stalled(self) -> bool:
+        """Nobody has taken a part of it for a while: others need not wait for it."""
+        return time.monotonic() - self._taken_at > STALLED_SECONDS
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> bytes:
+        self._taken_at = time.monotonic()
         try:
             return next(self._parts)
         except BaseException:
@@ -51,32 +85,41 @@ class Parts:
             raise
 
     def close(self) -> None:
-        if self._holds:
-            self._holds = False
-            _free.release()
-
-    # Nobody closes the parts of an answer that was never sent.
-    __del__ = close
+        with _lock:
+            _under_way.discard(self)
 
 
 @page_for(Role.VIEWER)
 @require_safe
 def export(request: HttpRequest, who: Who) -> HttpResponseBase:
     try:
-        filters = Filters.from_query(request.GET)
-        form = _form(request.GET.get("format", ""))
+        filters, form = Filters.from_query(request.GET), _form(request)
     except BadFilter as bad:
         return render_page(request, "dashboard/handoffs/page.html", {"bad": bad}, status=400)
-    query = filters.to_query()
-    if request.method == "HEAD":
-        return HttpResponse(content_type=exporting.CONTENT_TYPES[form])
-    parts = Parts.begun(exporting.parts(who.tenant, filters, form))
-    if parts is None:
-        messages.error(request, f"{MOST_AT_ONCE} exports are being sent already. Try again when one of them is done.")
-        return HttpResponseRedirect(joined(reverse("dashboard:handoffs", args=[who.tenant.slug]), query))
-    answer = StreamingHttpResponse(parts, content_type=exporting.CONTENT_TYPES[form])
-    answer["Content-Disposition"] = f'attachment; filename="{_name(who, query, form)}"'
-    return answer
+    return _file(request, who, "handoffs", filters.to_query(), form, lambda: exporting.parts(who.tenant, filters, form))
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def review_export(request: HttpRequest, who: Who) -> HttpResponseBase:
+    """From the beginning of the queue, wherever its page stands."""
+    try:
+        place, form = Place.of(request).but(cursor=""), _form(request)
+        page = page_of(who, place, limit=exporting.PART)
+    except BadFilter as bad:
+        return render_page(request, "dashboard/review/page.html", {"bad": bad, "section": "review"}, status=400)
+    query = place.query.removeprefix("?")
+    return _file(request, who, "review", query, form, lambda: exporting.of_handoffs(page, form))
+
+
+@page_for(Role.VIEWER)
+@require_safe
+def groups_export(request: HttpRequest, who: Who) -> HttpResponseBase:
+    try:
+        filters, form = GroupFilters.from_query(request.GET), _form(request)
+    except BadFilter as bad:
+        return render_page(request, "dashboard/groups/page.html", {"bad": bad}, status=400)
+    return _file(request, who, "groups", filters.to_query(), form, lambda: of_groups.parts(who.tenant, filters, form))
 
 
 @page_for(Role.VIEWER)
@@ -93,21 +136,40 @@ def count(request: HttpRequest, who: Who) -> HttpResponse:
     )
 
 
-def _form(asked: str) -> Form:
+def _file(
+    request: HttpRequest, who: Who, page: str, query: str, form: Form, parts: Callable[[], Iterator[bytes]]
+) -> HttpResponseBase:
+    """The file of the list whose page is named so; back to it where too many are under way."""
+    if request.method == "HEAD":
+        return HttpResponse(content_type=exporting.CONTENT_TYPES[form])
+    try:
+        begun = Parts.begun(who.person.pk, who.tenant.pk, parts())
+    except TooMany as full:
+        messages.error(request, f"{full} Try again when one of them is done.")
+        return HttpResponseRedirect(joined(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))
+    answer = StreamingHttpResponse(begun, content_type=exporting.CONTENT_TYPES[form])
+    answer["Content-Disposition"] = f'attachment; filename="{_name(who, page, query, form)}"'
+    return answer
+
+
+def _form(request: HttpRequest) -> Form:
+    asked = request.GET.get("format", "")
     try:
         return Form(asked)
     except ValueError:
         raise BadFilter("format", asked[:40], f"use {' or '.join(Form)}.") from None
 
 
-def _name(who: Who, query: str, form: Form) -> str:
+def _name(who: Who, page: str, query: str, form: Form) -> str:
     """Says what is in the file: `acme-handoffs-state-held-2026-02-15.csv`."""
     words = slugify(query.replace("&", "-").replace("=", "-").replace(".", "-"))[:LONGEST_WORDS].strip("-")
-    parts = (who.tenant.slug, "handoffs", words, f"{timezone.now():%Y-%m-%d}")
+    parts = (who.tenant.slug, "findings" if page == "groups" else page, words, f"{timezone.now():%Y-%m-%d}")
     return f"{'-'.join(part for part in parts if part)}.{form}"
 
 
 urlpatterns = [
     path("handoffs/export/", export, name="handoffs_export"),
     path("handoffs/count/", count, name="handoffs_count"),
+    path("review/export/", review_export, name="review_export"),
+    path("groups/export/", groups_export, name="groups_export"),
 ]

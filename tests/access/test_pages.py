@@ -64,6 +64,8 @@ TABLE = {
     "dashboard:handoffs_new": Row(Role.VIEWER, data={"after": str(UUID(int=0))}),
     "dashboard:handoffs_export": Row(Role.VIEWER, data={"format": "csv"}),
     "dashboard:handoffs_count": Row(Role.VIEWER),
+    "dashboard:review_export": Row(Role.VIEWER, data={"format": "csv"}),
+    "dashboard:groups_export": Row(Role.VIEWER, data={"format": "csv"}),
     "dashboard:handoffs_find": Row(Role.VIEWER, data={"q": "nothing is named so"}),
     "dashboard:live": Row(Role.VIEWER, 204),
     "dashboard:view_make": post(Role.VIEWER, page="handoffs", name="Held", query="state=held"),

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from typing import Any
 
 import orjson
 import pytest
@@ -11,7 +12,12 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import exports
 from handoffaudit.dashboard.exports import Parts
+from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics.groups import exporting as of_groups
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs import exporting
 from handoffaudit.handoffs.models import Handoff
+from tests.diagnostics.groups.support import found
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -51,12 +57,71 @@ def test_what_cannot_be_read_is_told(sign_in: SignIn, viewer: Person, tenant: Te
     assert sign_in(viewer).get(EXPORT, asked).status_code == 400
 
 
-def test_only_so_many_are_sent_at_once(sign_in: SignIn, viewer: Person, held: Handoff) -> None:
+def test_the_queue_and_findings_are_files_too(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, held: Handoff, circular: Handoff, submit: Submit
+) -> None:
+    """Exactly what the pages show, in their order, more than one page of them."""
+    submit(target_agent_id="planner")
+    attributing.run()
     client = sign_in(viewer)
-    under_way = [client.get(EXPORT, {"format": "csv"}) for _ in range(exports.MOST_AT_ONCE)]
+
+    def lines(address: str, query: str) -> list[dict[str, Any]]:
+        answer = client.get(f"{address}export/?format=ndjson{query}")
+        assert answer.status_code == 200
+        return [orjson.loads(line) for line in answer.getvalue().splitlines()]
+
+    for query in ("", "&code=chain.circular", "&view=mine", "&cursor=rejected:x", "&q=planner"):
+        shown = client.get(f"/t/acme/review/?{query[1:]}" if "cursor" not in query else "/t/acme/review/").context
+        assert [one["id"] for one in lines("/t/acme/review/", query)] == [
+            str(row.handoff.pk) for row in shown["queue"].rows
+        ]
+    for query in ("", "&sort=most", "&status=muted", "&agent=planner&since=7d"):
+        shown = client.get(f"/t/acme/groups/?{query[1:]}").context
+        told = [(one.group.pk, one.group.code, one.waiting) for one in shown["lines"]]
+        assert [(one["id"], one["code"], one["waiting"]) for one in lines("/t/acme/groups/", query)] == told
+    assert (
+        'href="/t/acme/review/export/?format=csv&amp;code=chain.circular"'
+        in client.get("/t/acme/review/?code=chain.circular").text
+    )
+    assert 'href="/t/acme/groups/export/?format=ndjson&amp;sort=most"' in client.get("/t/acme/groups/?sort=most").text
+
+
+def test_more_than_fits_a_page_is_in_the_file(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporting, "PART", 2)
+    monkeypatch.setattr(of_groups, "PART", 2)
+    handoffs = found(tenant, 5)
+    found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])
+    client = sign_in(viewer)
+    (number,) = FindingGroup.objects.filter(number=5).values_list("pk", flat=True)
+    answer = client.get(f"/t/acme/review/export/?format=csv&group={number}")
+    assert f'filename="acme-review-group-{number}-2' in answer["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+    assert [row["id"] for row in rows] == [str(one.pk) for one in reversed(handoffs)]
+    answer = client.get("/t/acme/groups/export/?format=csv")
+    assert 'filename="acme-findings-2' in answer["Content-Disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.getvalue().decode())))
+    assert sorted(row["handoffs"] for row in rows) == ["1", "5"]
+    assert rows[0]["signs"] == "new"
+
+
+@pytest.mark.parametrize("address", ["review/export/?format=xls", "groups/export/", "groups/export/?format=csv&sort=x"])
+def test_what_cannot_be_read_of_others_is_told(sign_in: SignIn, viewer: Person, tenant: Tenant, address: str) -> None:
+    assert sign_in(viewer).get(f"/t/acme/{address}").status_code == 400
+
+
+def test_only_so_many_of_a_person_are_sent_at_once(
+    sign_in: SignIn, viewer: Person, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(viewer)
+    under_way = [client.get(EXPORT, {"format": "csv"}) for _ in range(exports.MOST_OF_PERSON)]
     refused = client.get(EXPORT, {"format": "csv", "state": "held"})
     assert refused["Location"] == "/t/acme/handoffs/?state=held"
-    assert "sent already" in client.get(refused["Location"]).text
+    assert "under way already" in client.get(refused["Location"]).text
+    client.force_login(reviewer)
+    assert client.get(EXPORT, {"format": "csv"}).getvalue()
+    client.force_login(viewer)
     for answer in under_way:
         list(answer)
     for _ in range(exports.MOST_AT_ONCE + 1):
@@ -65,15 +130,43 @@ def test_only_so_many_are_sent_at_once(sign_in: SignIn, viewer: Person, held: Ha
         list(again)
 
 
+def begun(person: int, tenant: int) -> Parts:
+    return Parts.begun(person, tenant, iter([b"1", b"2"]))
+
+
+def test_who_stops_reading_keeps_others_from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stalled = [begun(person, 1) for person in (1, 1, 2, 2)]
+    for one in stalled:
+        assert next(one) == b"1"
+    for person, tenant in ((1, 1), (2, 3), (3, 1)):
+        with pytest.raises(exports.TooMany):
+            begun(person, tenant)
+    others = [begun(10 + number, 10 + number) for number in range(exports.MOST_READ - len(stalled))]
+    with pytest.raises(exports.TooMany):
+        begun(99, 99)
+    monkeypatch.setattr(exports, "STALLED_SECONDS", -1.0)
+    others += [begun(99, 99)]
+    # They go on where they stopped, and none of their own begins before.
+    with pytest.raises(exports.TooMany):
+        begun(1, 1)
+    assert [list(one) for one in stalled] == [[b"2"]] * 4
+    assert list(begun(1, 1)) == [b"1", b"2"]
+    others += [begun(100 + number, 100 + number) for number in range(exports.MOST_AT_ONCE - len(others))]
+    with pytest.raises(exports.TooMany):
+        begun(200, 200)
+
+
 def test_a_file_that_is_given_up_makes_room() -> None:
-    begun = [Parts.begun(iter([b"1", b"2"])) for _ in range(exports.MOST_AT_ONCE)]
-    assert Parts.begun(iter([b"1"])) is None
-    assert next(begun[0]) == b"1"
-    begun[0].close()
-    begun[0].close()
-    after = Parts.begun(iter([b"1"]))
-    assert list(after) == [b"1"]
-    assert list(begun[1]) == [b"1", b"2"]
+    first, second = begun(1, 1), begun(1, 1)
+    with pytest.raises(exports.TooMany):
+        begun(1, 1)
+    assert next(first) == b"1"
+    first.close()
+    first.close()
+    assert list(begun(1, 1)) == [b"1", b"2"]
+    del second
+    never_sent = [begun(1, 1), begun(1, 1)]
+    assert [list(one) for one in never_sent] == [[b"1", b"2"]] * 2
 
 
 def test_the_menu_says_how_many_it_will_be(

@@ -51,6 +51,7 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         return HttpResponseRedirect(views.href(query))
     context |= {
         "filters": filters,
+        "query": query,
         "views": views,
         "lines": [line(one) for one in found.items],
         "statuses": [

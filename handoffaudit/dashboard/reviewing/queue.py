@@ -2,9 +2,10 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from django.db.models import QuerySet
@@ -18,6 +19,7 @@ from handoffaudit.handoffs import holding, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
+from handoffaudit.handoffs.queries import Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,18 +83,27 @@ def first_free(rows: Iterable[Row], besides: uuid.UUID | None = None) -> Handoff
 def read_queue(request: HttpRequest, who: Who) -> Queue:
     """As the address has it. Raises BadFilter."""
     place = Place.of(request)
-    filters, found_by = searched(who, place)
-    page = reviewing.queue(
-        who.tenant,
-        who.person,
+    _, found_by = searched(who, place)
+    page = page_of(who, place)(place.cursor)
+    following = place.but(cursor=page.next) if page.next else None
+    return Queue(place, _rows(who, page.items), found_by, following)
+
+
+def page_of(who: Who, place: Place, limit: int = 50) -> Callable[[str], Page]:
+    """Reads the page of the queue that begins at a cursor, narrowed as the place is. Raises BadFilter."""
+    return partial(
+        _page,
+        who,
+        limit=limit,
         view=place.view or "all",
-        cursor=place.cursor,
-        filters=filters,
+        filters=searched(who, place)[0],
         left_out=groups.muted_handoffs(who.tenant),
         within=of_group(who, place),
     )
-    following = place.but(cursor=page.next) if page.next else None
-    return Queue(place, _rows(who, page.items), found_by, following)
+
+
+def _page(who: Who, cursor: str, **more: Any) -> Page:
+    return reviewing.queue(who.tenant, who.person, cursor=cursor, **more)
 
 
 def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selection:

@@ -112,6 +112,12 @@ _TYPES = (
     ),
     ProblemType("The note", 422, "A note is missing, or too long.", "Say in a sentence why; the detail has the limit."),
     ProblemType(
+        "The webhook",
+        422,
+        "A webhook can't be made as it was asked for.",
+        "The member field names what is wrong, and the detail what it may be.",
+    ),
+    ProblemType(
         "The request can't be read",
         422,
         "A field of the request is unknown, missing or of another type.",

@@ -17,6 +17,7 @@ from handoffaudit.api import (
     rules,
     schemas_by_type,
     strictness,
+    webhooks,
 )
 from handoffaudit.api.reading_requests import StrictParser
 
@@ -46,6 +47,7 @@ for router in (
     declared.router,
     diagnostics.router,
     retention.router,
+    webhooks.router,
     published.router,
 ):
     api.add_router("", router)

@@ -14,7 +14,7 @@ from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.models import Handoff, ValidationState, new_id
+from handoffaudit.handoffs.models import Handoff, Subscriber, ValidationState, new_id
 from handoffaudit.policy import rule_sets
 from handoffaudit.policy.kinds import KINDS, strictness
 from handoffaudit.policy.models import Kind
@@ -76,6 +76,10 @@ TABLE = {
     ("GET", "/agents"): ("read", 200),
     ("GET", "/agents/declared"): ("read", 200),
     ("PUT", "/agents/declared"): ("admin", 200),
+    ("GET", "/webhooks"): ("admin", 200),
+    ("POST", "/webhooks"): ("admin", 201),
+    ("DELETE", "/webhooks/{webhook}"): ("admin", 204),
+    ("POST", "/webhooks/{webhook}/test"): ("admin", 200),
     ("GET", "/retention"): ("admin", 200),
     ("PUT", "/retention"): ("admin", 200),
     ("GET", "/schemas/{name}.json"): (PUBLIC, 200),
@@ -93,6 +97,7 @@ class World:
     report_id: UUID
     import_id: UUID
     group: int
+    webhook: int
 
     def ask(self, row: tuple[str, str], key: str | None, reference: str = "") -> httpx.Response:
         method, path = row
@@ -106,6 +111,7 @@ class World:
             ("POST", "/groups/{group}/mute"): {"note": "known"},
             ("POST", "/handoff-files"): file_report({}),
             ("POST", "/logs"): {"not": "a line of any form"},
+            ("POST", "/webhooks"): {"name": "CI", "address": "https://93.184.216.34/", "events": ["alert"]},
             ("PUT", "/handoff-files/policy"): {"base_version": 0, "strict_handoff_files": True},
             ("PUT", "/strictness"): {
                 "base_version": 0,
@@ -122,6 +128,7 @@ class World:
             report_id=self.report_id,
             import_id=self.import_id,
             group=self.group,
+            webhook=self.webhook,
             trace_id="their-trace",
             name="payload",
             **PHASE,
@@ -140,7 +147,8 @@ def world(kept_tenant: Tenant) -> World:
     theirs = judged(tenant, held(handoff_id="theirs"), trace_id="their-trace")
     attributing.run()
     group = FindingGroup.objects.filter(tenant=tenant)[0].pk
-    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group)
+    webhook = Subscriber.objects.create(tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/").pk
+    return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook)
 
 
 def test_every_operation_has_a_row_and_every_row_an_operation() -> None:
@@ -201,8 +209,13 @@ def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) 
     browser.force_login(admin)
     with client(None) as api:
         cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
-        ids = {"report_id": world.report_id, "import_id": world.import_id, "group": world.group, "trace_id": "t"}
-        address = row[1].format(reference=world.handoff.pk, **ids, **PHASE)
+        ids = {
+            "report_id": world.report_id,
+            "import_id": world.import_id,
+            "group": world.group,
+            "webhook": world.webhook,
+        }
+        address = row[1].format(reference=world.handoff.pk, trace_id="t", **ids, **PHASE)
         response = api.request(row[0], address, headers=cookie, content=b"{}")
     problem(response, 401)
     assert "Set-Cookie" not in response.headers

@@ -1,0 +1,164 @@
+"""Who is told of what happens, by API: web addresses and e-mail addresses listed, made, tried, deleted."""
+
+from typing import Annotated, Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Path, Router, Schema
+from pydantic import ConfigDict, Field
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import shapes
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.problems import Problem
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.handoffs.models import Subscriber, SubscriberKind
+from handoffaudit.handoffs.webhooks import log, registering
+from handoffaudit.handoffs.webhooks.registering import EVENTS, VERDICTS, Wanted
+
+router = Router(tags=["Webhooks"])
+ADMIN = KeyWith(Scope.ADMIN)
+
+WebhookId = Annotated[int, Path(description="The webhook's `id`.", ge=1, le=10**12 - 1, examples=[3])]
+_TOLD = ", ".join(EVENTS[SubscriberKind.WEBHOOK])
+_BY_MAIL = ", ".join(sorted(EVENTS[SubscriberKind.EMAIL]))
+
+
+class WebhookIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str = Field("webhook", description=", ".join(SubscriberKind.values))
+    name: str = Field(description="Who hears.", examples=["CI"])
+    address: str = Field(
+        description="A web address, or an e-mail address. Private addresses are refused as on the page.",
+        examples=["https://ci.example.com/handoffs"],
+    )
+    events: list[str] = Field(description=f"Of {_TOLD}; by e-mail of {_BY_MAIL}.", examples=[["verdict", "decision"]])
+    states: list[str] = Field(
+        default_factory=list,
+        description=f"Narrows verdicts: of {', '.join(VERDICTS)}; empty: all.",
+        examples=[["held"]],
+    )
+
+
+class DeliveriesOut(Schema):
+    delivered_at: str | None = Field(description="When something last arrived.")
+    failed: int = Field(description="Of the last 24 hours; those that are tried again count, too.")
+    waiting: int = Field(description="Not delivered yet.")
+
+
+class WebhookOut(Schema):
+    id: int
+    kind: str
+    name: str
+    address: str
+    events: list[str]
+    states: list[str]
+    active: bool = Field(description="Paused ones hear of nothing.")
+    created_at: str
+    created_by: str
+    deliveries: DeliveriesOut
+
+
+class NewWebhookOut(WebhookOut):
+    secret: str | None = Field(description="Signs its requests. Shown only this once; null by e-mail.")
+
+
+class WebhooksOut(Schema):
+    items: list[WebhookOut]
+    next: str | None = Field(description="Always null: all are listed.")
+
+
+class TestedOut(Schema):
+    delivered: bool
+    status: int | None = Field(description="What the receiver answered; null where nothing came.")
+    ms: float
+    error: str | None = Field(description="Why it did not arrive, and what to do.")
+
+
+@router.get(
+    "/webhooks",
+    auth=ADMIN,
+    operation_id="list_webhooks",
+    summary="Who is told of what happens, and how it goes",
+    response={200: WebhooksOut},
+)
+def list_all(request: HttpRequest) -> HttpResponse:
+    tenant = caller(request).tenant
+    items = [_shown(tenant, one) for one in registering.listing(tenant)]
+    return shapes.answer({"items": items, "next": None})
+
+
+@router.post(
+    "/webhooks",
+    auth=ADMIN,
+    operation_id="create_webhook",
+    summary="Make a webhook; its secret is shown only in this answer",
+    response={201: NewWebhookOut, 422: ProblemOut},
+)
+def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
+    who = caller(request)
+    wanted = Wanted(asked.name, asked.address, asked.events, asked.states)
+    try:
+        made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=_actor(request))
+    except Refused as refused:
+        raise Problem(422, "The webhook", refused.message, field=refused.field) from None
+    return shapes.answer(_shown(who.tenant, made) | {"secret": made.secret or None}, 201)
+
+
+@router.delete(
+    "/webhooks/{webhook}",
+    auth=ADMIN,
+    operation_id="delete_webhook",
+    summary="Delete a webhook with its log",
+    response={204: None, 404: ProblemOut},
+)
+def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
+    tenant = caller(request).tenant
+    registering.delete(tenant=tenant, pk=_found(tenant, webhook).pk, actor=_actor(request))
+    return HttpResponse(status=204)
+
+
+@router.post(
+    "/webhooks/{webhook}/test",
+    auth=ADMIN,
+    operation_id="test_webhook",
+    summary="Send a test now, and say what came of it",
+    response={200: TestedOut, 404: ProblemOut},
+)
+def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
+    """Answered once the receiver has answered, or its time is up. The test stands in the log, as any delivery."""
+    answer = log.test(_found(caller(request).tenant, webhook))
+    shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
+    return shapes.answer(shown)
+
+
+def _actor(request: HttpRequest) -> str:
+    return f"key {caller(request).key.name}"
+
+
+def _found(tenant: Tenant, pk: int) -> Subscriber:
+    try:
+        return registering.get(tenant, pk)
+    except Subscriber.DoesNotExist:
+        raise Http404(f"There is no webhook {pk}.") from None
+
+
+def _shown(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
+    health = log.health(tenant, [one])[one.pk]
+    return {
+        "id": one.pk,
+        "kind": one.kind,
+        "name": one.name,
+        "address": one.address,
+        "events": one.events,
+        "states": one.states,
+        "active": one.active,
+        "created_at": shapes.moment(one.created_at),
+        "created_by": one.created_by,
+        "deliveries": {
+            "delivered_at": shapes.moment(health.delivered_at),
+            "failed": health.failed,
+            "waiting": health.waiting,
+        },
+    }

@@ -16,18 +16,20 @@ from handoffaudit.diagnostics.edges import Edge, Told, edges
 from handoffaudit.diagnostics.file_counts import Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
 from handoffaudit.diagnostics.tallies import FileTally, Judged
-from handoffaudit.diagnostics.windows import Window
+from handoffaudit.diagnostics.windows import HOUR, Window
 from handoffaudit.handoffs.models import Handoff, HourlyCount
+from handoffaudit.handoffs.outcome_sums import sums_by
 from handoffaudit.policy import kinds
 from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.validation.text import nearest
 
 # The newest findings of an agent that are read.
-MOST_FINDINGS: Final = 20_000
+MOST_FINDINGS: Final = 5_000
 # Handoffs that findings were passed on from, the most frequent ones.
 _MOST_ORIGINS: Final = 2_000
 _NEWEST: Final = 10
 _MOST_NEAR: Final = 5
+_MOST_LOOKUPS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,11 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     rows = HourlyCount.objects.filter(
         tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="", source_agent_id=name
     )
+    types = sums_by(tenant, window.since, window.until, "handoff_type", narrowed=Q(source_agent_id=name))
+    hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
+    if len(types) * len(hours) <= _MOST_LOOKUPS:
+        # Each a place in the index, which has the hour and the type before the source: a range would read all of them.
+        rows = rows.filter(hour__in=hours, handoff_type__in=[name for (name,) in types])
     numbers: Counter[int] = Counter()
     for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
         numbers[hour.hour] += number

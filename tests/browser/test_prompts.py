@@ -12,7 +12,7 @@ from tests.browser.watching import overflow, violations, watch
 from tests.messages_api.requests import Request
 from tests.messages_api.scripted import Scripted, says
 from tests.messages_api.server import MessagesServer, running
-from tests.running.conftest import Up, prepared
+from tests.running.conftest import Up, prepared, wait_for
 
 pytestmark = [
     pytest.mark.browser,
@@ -126,11 +126,7 @@ def test_a_draft_is_tried_once_its_cost_is_agreed_to_and_saved(page, sender, mod
     expect(page.get_by_role("heading", level=1, name="What would have happened")).to_be_visible()
     found = page.get_by_text("1 verdict would be otherwise, 2 as now.")
     if not javascript:
-        for _ in range(20):
-            if found.is_visible():
-                break
-            page.wait_for_timeout(250)
-            page.reload()
+        wait_for(lambda: page.reload() and found.is_visible())
     expect(found).to_be_visible()
     assert len(model.requests) == asked + 3
     expect(page.get_by_role("table", name="Which ones")).to_contain_text("A point that seems made up")

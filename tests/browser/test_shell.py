@@ -106,6 +106,7 @@ def test_the_theme_is_kept_from_page_to_page(open_page, default, javascript):
     page = open_page("vik", javascript=javascript, color_scheme="light")
     page.goto(f"{default.pages}handoffs/?state=held")
     page.get_by_role("button", name="Dark theme").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(page).to_have_url(re.compile(r"handoffs/\?state=held$"))
     page.goto(default.pages)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
@@ -165,14 +166,14 @@ def test_keys_lead_from_page_to_page_and_are_silent_while_typing(open_page, defa
     page.keyboard.press("?")
     dialog = page.get_by_role("dialog", name="Keys")
     expect(dialog.get_by_text("Handoffs")).to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("h")
+    # Typed without a pause: too long after `g` a key stands for itself.
+    page.keyboard.type("gh")
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert page.url.partition("?")[0] == default.pages
-    page.keyboard.press("g")
-    page.keyboard.press("h")
+    page.keyboard.type("gh")
     expect(page.get_by_role("heading", level=1, name="Handoffs")).to_be_visible()
+    page.wait_for_load_state()
     field = page.locator("#f-type")
     field.fill("")
     field.press_sequentially("gr?")
@@ -186,7 +187,9 @@ def test_compact_shows_more_rows_and_stays(open_page, default, javascript):
     page.goto(f"{default.pages}agents/?period=30d")
     height = page.locator(".table tbody tr").first.bounding_box()["height"]
     page.get_by_role("button", name="Compact density").click()
+    expect(page.locator("html")).to_have_attribute("data-density", "compact")
     expect(page).to_have_url(re.compile(r"agents/\?period=30d$"))
+    page.wait_for_load_state()
     assert page.locator(".table tbody tr").first.bounding_box()["height"] < height
     small = "[...document.querySelectorAll('button, select')].filter((each) => each.checkVisibility())"
     lowest = page.evaluate(f"Math.min(...{small}.map((each) => each.getBoundingClientRect().height))")

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.product import ACCEPTED, Product, Sender
 from tests.browser.watching import overflow, settled, violations
+from tests.running.conftest import wait_for
 
 pytestmark = [
     pytest.mark.browser,
@@ -41,12 +42,19 @@ def check(page: Page, *, javascript: bool) -> None:
 
 def finished(page: Page, *, javascript: bool) -> None:
     """Without JavaScript one looks again oneself."""
-    done = page.get_by_role("heading", name="Verdicts")
-    for _ in range(20):
-        if javascript or done.is_visible():
-            break
-        page.get_by_role("link", name="Look again").click()
-        page.wait_for_timeout(300)
+    done, again = page.get_by_role("heading", name="Verdicts"), page.get_by_role("link", name="Look again")
+
+    def look_again() -> bool:
+        expect(done.or_(again).first).to_be_visible()
+        page.wait_for_load_state()
+        if done.is_visible():
+            return True
+        with page.expect_navigation():
+            again.click()
+        return False
+
+    if not javascript:
+        wait_for(look_again)
     expect(done).to_be_visible()
 
 

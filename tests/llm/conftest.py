@@ -11,6 +11,7 @@ from handoffaudit.llm.calling import Caller
 from handoffaudit.llm.claude import ClaudeClient, load_sdk
 from handoffaudit.validation.asking.question import Role
 from tests.messages_api.server import MessagesServer, running
+from tests.running.conftest import free_port
 
 KEY = "sk-ant-api03-of-the-tests-0123456789"
 MODELS = {Role.FAST: "claude-haiku-5-5", Role.CAREFUL: "claude-sonnet-5-5"}
@@ -42,9 +43,7 @@ def caller_of(api: MessagesServer) -> Callable[..., Caller]:
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    return free_port()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from django.template import Library
+from django.template import Context, Library
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -83,6 +83,32 @@ def code_title(value: str) -> str:
 def agent_pair(source: str, target: str) -> dict[str, str]:
     # A name that turns the direction of what follows would swap who hands to whom.
     return {"source": readable(source), "target": readable(target)}
+
+
+# Value, title, what is read out, icon. The first is as it is without a choice.
+SWITCHES = {
+    "theme": (
+        ("system", "As the system", "Theme as the system", "auto"),
+        ("light", "Light", "Light theme", "sun"),
+        ("dark", "Dark", "Dark theme", "moon"),
+    ),
+    "density": (
+        ("comfortable", "Comfortable", "Comfortable density", "roomy"),
+        ("compact", "Compact", "Compact density", "compact"),
+    ),
+}
+
+
+@register.inclusion_tag("components/switch.html", takes_context=True)
+def switch(context: Context, name: str, where: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "label": name.capitalize() + where,
+        "chosen": context[name] or SWITCHES[name][0][0],
+        "choices": SWITCHES[name],
+        "who": context["who"],
+        "next": context["request"].get_full_path(),
+    }
 
 
 @dataclass(frozen=True, slots=True)

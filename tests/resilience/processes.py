@@ -37,10 +37,12 @@ CLEAR = """
 from celery import current_app
 from django.db import connection
 from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, HourlyCount, HourlyTotal, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
+from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlyTotal
 asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
 with connection.cursor() as cursor:
-    for model in (*asked, Event, Finding, HandoffBody, Verdict, HourlyCount, HourlyTotal, Handoff):
+    counted = (DailyCount, DailyPair, HourlyCount, HourlyTotal)
+    for model in (*asked, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 current_app.control.purge()
 """

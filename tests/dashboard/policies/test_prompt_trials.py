@@ -40,7 +40,7 @@ def test_what_would_come_is_told_and_leads_to_its_place(
     page = client.get(address)
     assert (page.context["now"].outcome, page.context["then"].outcome) == ("accepted", "rejected")
     assert ">new<" in page.text
-    assert "by the answers that the model gave in the trial" in page.text
+    assert "with the answers that the model gave in the trial" in page.text
     assert f"/t/acme/handoffs/{handoff.pk}/" in page.text
     assert len(model.requests) == asked
 

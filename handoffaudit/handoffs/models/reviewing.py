@@ -42,7 +42,8 @@ class PassedOn(models.Model):
 
 class Proposal(models.Model):
     """The first of the two decisions that a type with four eyes needs. It holds while the handoff is at `version`;
-    `over`: a decision ended it."""
+    `over`: a decision ended it. `replaced`: the proposal that it took the place of (decision, note, actor_kind, actor,
+    at as text), for who takes it back."""
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -53,6 +54,7 @@ class Proposal(models.Model):
     version = models.PositiveIntegerField()
     over = models.BooleanField(default=False, db_default=False)
     at = models.DateTimeField()
+    replaced = models.JSONField(null=True)
 
     class Meta:
         indexes = [

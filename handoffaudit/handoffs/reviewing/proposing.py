@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 
 from django.db.models import F, QuerySet
 from django.utils import timezone
@@ -51,6 +52,7 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
     """Keeps the decision as the first of two, in place of another proposal; call inside a transaction. It is no longer
     passed on: somebody judged it."""
     said = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
+    before = proposal_of(handoff)
     remark(handoff, actor, f"{said}; a second person decides")
     Proposal.objects.update_or_create(
         handoff=handoff,
@@ -63,15 +65,29 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
             "version": handoff.version,
             "over": False,
             "at": timezone.now(),
+            "replaced": _plain(before) if before else None,
         },
     )
     PassedOn.objects.filter(handoff=handoff.pk).delete()
 
 
 def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
-    """Takes a proposal back; call inside a transaction."""
-    remark(handoff, actor, f"{NOUNS[proposal.decision]} no longer proposed")
-    Proposal.objects.filter(handoff=handoff.pk).delete()
+    """Takes a proposal back; call inside a transaction. The one that it replaced, where there was one, counts again."""
+    said, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
+    if before:
+        said += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
+    remark(handoff, actor, said)
+    rows = Proposal.objects.filter(handoff=handoff.pk)
+    if before:
+        at = datetime.fromisoformat(before["at"])
+        rows.update(**before | {"at": at}, version=handoff.version, over=False, replaced=None)
+    else:
+        rows.delete()
+
+
+def _plain(proposal: Proposal) -> dict[str, str]:
+    kept = {name: getattr(proposal, name) for name in ("decision", "note", "actor_kind", "actor")}
+    return kept | {"at": proposal.at.isoformat()}
 
 
 def agreed(proposal: Proposal, note: str, actor: Actor) -> str:

@@ -7,7 +7,7 @@ from handoffaudit.handoffs import holding, judging, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
 from handoffaudit.handoffs.reviewing import Decision, NotApprovable, NoteRequired, NotReviewable, Stale
-from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, told
+from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, told, undo
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, set_policy, submit, to_itself
 
 pytestmark = pytest.mark.django_db
@@ -70,6 +70,20 @@ def test_another_decision_by_another_is_a_new_proposal_for_a_third(tenant: Tenan
     assert (proposal.decision, proposal.actor) == ("decline", "ben")
     assert decide(seen, ada, "decline", "you are right").state == State.DECLINED
     assert told(seen)[-1][-1] == "proposed by ben: “no”; confirmed by ada: “you are right”"
+
+
+def test_a_proposal_taken_back_makes_room_for_the_one_it_replaced(tenant: Tenant, ada: Person, ben: Person) -> None:
+    handoff = judged(tenant, held())
+    decide(handoff, ada, "decline", "wrong")
+    first = reviewing.proposal_of(now(handoff))
+    (result,) = undo(ben, decide(handoff, ben, "approve", "right"))
+    assert result.error is None
+    again = reviewing.proposal_of(now(handoff))
+    assert first is not None
+    assert again is not None
+    assert (again.actor, again.decision, again.note, again.at) == ("ada", "decline", "wrong", first.at)
+    assert told(handoff)[-1][-1] == "approval no longer proposed; the decline that ada proposed counts again"
+    assert decide(handoff, ben, "decline", "").state == State.DECLINED
 
 
 def test_nobody_confirms_themselves(tenant: Tenant, ada: Person) -> None:

@@ -1,0 +1,15 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("handoffs", "0008_daily_counts"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="proposal",
+            name="replaced",
+            field=models.JSONField(null=True),
+        ),
+    ]

@@ -77,7 +77,7 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
         pending = (*WAITING_STATES, State.HELD)
         handoff = listening.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
     shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.review_of(handoff)
-    shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(queries.body(handoff))
+    shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(handoff)
     return shapes.answer(shown)
 
 

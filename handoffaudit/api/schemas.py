@@ -217,6 +217,9 @@ class HandoffOut(SummaryOut):
     document: Any = Field(None, description="Only where one handoff is asked for")
     raw: str | None = Field(None, description="What was sent, where it is not JSON")
     original_sha256: str | None = None
+    removed_at: str | None = Field(
+        None, description="When retention removed what was sent: `document` is null then, and what was said of it stays"
+    )
     lifted: dict[str, Any] | None = Field(None, description="The document in the current version, where it was adapted")
     context: dict[str, Any] | None = None
     evidence: list[Any] | None = None

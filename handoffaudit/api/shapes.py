@@ -8,7 +8,7 @@ import orjson
 from django.conf import settings
 from django.http import HttpResponse
 
-from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
@@ -129,8 +129,19 @@ def repair_of(result: Repair) -> dict[str, Any]:
     return repair_to_dict(result) | {"verdict": verdict}
 
 
-def documents_of(body: HandoffBody) -> dict[str, Any]:
-    """What was sent: the document as JSON, or as text in `raw` where it is none."""
+def documents_of(handoff: Handoff) -> dict[str, Any]:
+    """What was sent: the document as JSON, or as text in `raw` where it is none. Of what retention has removed only its
+    hash, and when."""
+    body = queries.body(handoff)
+    if body is None:
+        left = queries.removal_of(handoff)
+        nothing = dict.fromkeys(("document", "raw", "lifted", "context", "evidence"))
+        removed_at = moment(left.at) if left else None
+        return nothing | {"original_sha256": left.sha256 if left else None, "removed_at": removed_at}
+    return _documents_of(body) | {"removed_at": None}
+
+
+def _documents_of(body: HandoffBody) -> dict[str, Any]:
     original = bytes(body.original)
     plain = original.removeprefix(b"\xef\xbb\xbf")
     document: orjson.Fragment | None

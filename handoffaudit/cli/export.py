@@ -32,7 +32,8 @@ FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until
 def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
     """Write stored handoffs to standard output, one submission a line (JSONL), the oldest first.
 
-    Each line can be imported again, here or elsewhere. What was sent and is no JSON is left out and counted.
+    Each line can be imported again, here or elsewhere. What was sent and is no JSON, or was
+    removed by retention, is left out and counted.
     """
     start_with_database()
     from handoffaudit.handoffs import portable
@@ -43,13 +44,15 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
     except BadFilter as bad:
         raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
     out = sys.stdout.buffer
-    written = unreadable = 0
+    written = unreadable = removed = 0
     for line in portable.lines(find_tenant(tenant), filters, reviews=reviews):
         if line.text is None:
-            unreadable += 1
+            removed += line.is_removed
+            unreadable += not line.is_removed
             continue
         out.write(line.text + b"\n")
         written += 1
     out.flush()
     left_out = f" {unreadable:,} that are no JSON were left out." if unreadable else ""
+    left_out += f" {removed:,} whose documents retention has removed were left out." if removed else ""
     click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)

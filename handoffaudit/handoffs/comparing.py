@@ -53,5 +53,8 @@ def _document(handoff: Handoff) -> Any:
     """The parsed document, or in words why there is none to compare."""
     if handoff.size_bytes > LARGEST:
         return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"
-    value, issues = parse_json(bytes(queries.body(handoff).original))
+    body = queries.body(handoff)
+    if body is None:
+        return f"the document of attempt {handoff.attempt} was removed by retention"
+    value, issues = parse_json(bytes(body.original))
     return f"attempt {handoff.attempt} is not readable as JSON" if issues or isinstance(value, str) else value

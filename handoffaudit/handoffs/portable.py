@@ -22,10 +22,12 @@ _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`text`: the submission as one line of JSON, without its end; None where what was sent is no JSON."""
+    """`text`: the submission as one line of JSON, without its end; None where what was sent is no JSON, or
+    `is_removed` by retention."""
 
     handoff: Handoff
     text: bytes | None
+    is_removed: bool = False
 
 
 def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterator[Line]:
@@ -39,7 +41,9 @@ def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterato
         for part in parts(some):
             bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
             for handoff in part:
-                yield Line(handoff, _submission(handoff, bodies[handoff.pk], reviews=reviews))
+                body = bodies.get(handoff.pk)
+                text = _submission(handoff, body, reviews=reviews) if body else None
+                yield Line(handoff, text, is_removed=body is None)
         after = some[-1].pk
 
 

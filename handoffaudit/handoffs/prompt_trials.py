@@ -40,12 +40,13 @@ _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One handoff's verdicts by what is in force and by the draft; both None where the draft has no other prompt for
-    it, or where the model could not be asked: then `outage` says why."""
+    it, where its documents were removed, or where the model could not be asked: then `outage` says why."""
 
     handoff: Handoff
     now: Verdict | None = None
     then: Verdict | None = None
     outage: Unavailable | None = None
+    is_removed: bool = False
 
     @property
     def ends_it(self) -> bool:
@@ -78,9 +79,12 @@ def judged(part: Sequence[Handoff], in_force: ValidationConfig, draft: Validatio
     histories, bodies = _beside(part)
 
     def one(handoff: Handoff) -> Pair:
+        body = bodies.get(handoff.pk)
+        if body is None:
+            return Pair(handoff, is_removed=True)
         try:
             model = _Noting(asking.model_for(handoff.tenant_id, handoff.pk))
-            return _pair(handoff, bodies[handoff.pk], histories[handoff.pk], (in_force, draft), model)
+            return _pair(handoff, body, histories[handoff.pk], (in_force, draft), model)
         finally:
             connections.close_all()
 
@@ -92,7 +96,10 @@ def from_kept(handoff: Handoff, in_force: ValidationConfig, draft: ValidationCon
     """One judged twice by the answers that the trial got; nothing is asked. Raises `NotKept`."""
     histories, bodies = _beside([handoff])
     meter = _Meter(handoff.tenant_id)
-    pair = _pair(handoff, bodies[handoff.pk], histories[handoff.pk], (in_force, draft), meter)
+    body = bodies.get(handoff.pk)
+    if body is None:
+        raise HandoffBody.DoesNotExist
+    pair = _pair(handoff, body, histories[handoff.pk], (in_force, draft), meter)
     if meter.asked:
         raise NotKept
     return pair
@@ -126,7 +133,8 @@ def _one_by_one(handoffs: Sequence[Handoff]) -> Iterator[tuple[Handoff, HandoffB
     for part in parts(handoffs):
         histories, bodies = _beside(part)
         for handoff in part:
-            yield handoff, bodies[handoff.pk], histories[handoff.pk]
+            if handoff.pk in bodies:
+                yield handoff, bodies[handoff.pk], histories[handoff.pk]
 
 
 def _beside(part: Sequence[Handoff]) -> tuple[Mapping[Any, History], Mapping[Any, HandoffBody]]:

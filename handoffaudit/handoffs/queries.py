@@ -23,7 +23,7 @@ from handoffaudit.handoffs.figures import (
     waiting,
 )
 from handoffaudit.handoffs.filters import BadFilter, Filters
-from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
+from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
 from handoffaudit.handoffs.rows import record_of
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "list_handoffs",
     "over_time",
     "record_of",
+    "removal_of",
     "state_totals",
     "top_codes",
     "trace",
@@ -192,8 +193,14 @@ def get(tenant: Tenant, reference: str) -> Handoff:
     return found
 
 
-def body(handoff: Handoff) -> HandoffBody:
-    return HandoffBody.objects.get(pk=handoff.pk)
+def body(handoff: Handoff) -> HandoffBody | None:
+    """Its documents; None where retention has removed them."""
+    return HandoffBody.objects.filter(pk=handoff.pk).first()
+
+
+def removal_of(handoff: Handoff) -> RemovedDocument | None:
+    """What is left of documents that were removed."""
+    return RemovedDocument.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
 
 
 def current_verdict(handoff: Handoff) -> dict[str, Any] | None:

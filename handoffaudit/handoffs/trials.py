@@ -122,8 +122,8 @@ def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
 
 def verdicts_of(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
     """That handoff judged by what is in force now, and by the draft. The model is not asked: where prompts are tried,
-    its answers are those that the trial got. Raises `InvalidPolicy` where the draft could no longer be saved, and
-    `prompt_trials.NotKept` where the answers are gone."""
+    its answers are those that the trial got. Raises `InvalidPolicy` where the draft could no longer be saved,
+    `prompt_trials.NotKept` where the answers are gone, and `HandoffBody.DoesNotExist` where the documents are."""
     in_force, draft = _configs(trial)
     if trial.kind == Kind.PROMPTS:
         pair = prompt_trials.from_kept(handoff, in_force, draft)
@@ -221,6 +221,7 @@ def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: V
     for pair in prompt_trials.judged(part, in_force, draft):
         if pair.now and pair.then and _decided(pair.now) != _decided(pair.then):
             _note(trial, pair.handoff, pair.now, pair.then)
+        trial.removed += pair.is_removed
         if pair.outage:
             trial.unasked += 1
             ended = ended or (f"The model can't be asked: {pair.outage.detail}" if pair.ends_it else "")
@@ -232,8 +233,12 @@ def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft:
     histories = lineage.histories(part)
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
     for handoff in part:
+        body = bodies.get(handoff.pk)
+        if body is None:
+            trial.removed += 1
+            continue
         before = Before(histories[handoff.pk])
-        now, then = (verdict_on(handoff, bodies[handoff.pk], before, config) for config in (in_force, draft))
+        now, then = (verdict_on(handoff, body, before, config) for config in (in_force, draft))
         if _decided(now) != _decided(then):
             _note(trial, handoff, now, then)
     _reached(trial, part)
@@ -272,6 +277,7 @@ def _keep(trial: Trial, **columns: object) -> bool:
     """Writes how far it is, where the claim still stands."""
     columns |= {"judged": trial.judged, "reached": trial.reached, "flips": trial.flips, "changed": trial.changed}
     columns["unasked"] = trial.unasked
+    columns["removed"] = trial.removed
     columns.setdefault("claim_expires_at", _expiry(with_model=trial.kind == Kind.PROMPTS))
     return bool(Trial.objects.filter(pk=trial.pk, claim=trial.claim).update(**columns))
 

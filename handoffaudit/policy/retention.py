@@ -19,6 +19,7 @@ class Data(StrEnum):
     HOOK_EVENTS = "hook_events"
     MODEL_CALLS = "model_calls"
     DELIVERIES = "deliveries"
+    DOCUMENTS = "documents"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs.models import HookEvent, ValidationState
+from handoffaudit.handoffs.models import HookEvent, RemovedDocument, ValidationState
 from tests.api.support import client, make_key
 from tests.diagnostics.files.support import AT, report
 from tests.diagnostics.logs.support import health
-from tests.diagnostics.retention.support import aged, days_ago, keep, old_id, run_all
+from tests.diagnostics.retention.support import age, aged, days_ago, keep, old_id, run_all
 from tests.handoffs.support import judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -64,3 +64,21 @@ def test_a_state_that_was_removed_says_so(tenant: Tenant) -> None:
     gone = client(make_key(tenant, "read")).get("/validation-state/w/p")
     assert gone.status_code == 404
     assert "was removed on" in gone.json()["detail"]
+
+
+def test_the_api_answers_null_and_when_it_was_removed(tenant: Tenant) -> None:
+    gone = age(judged(tenant, payload()))
+    keep(tenant, documents=30)
+    run_all()
+    api = client(make_key(tenant, "ingest", "read", "review", "admin"))
+    shown = api.get(f"/handoffs/{gone.pk}").json()
+    left = RemovedDocument.objects.get()
+    nothing = ("document", "raw", "lifted", "context", "evidence")
+    assert {name: shown[name] for name in nothing} == dict.fromkeys(nothing)
+    assert (shown["original_sha256"], bool(shown["removed_at"])) == (left.sha256, True)
+    assert shown["verdict"]["outcome"] == "accepted"
+    for below in ("verdicts", "events", "attempts", "chain.svg"):
+        assert api.get(f"/handoffs/{gone.pk}/{below}").status_code in (200, 404), below
+    assert api.post(f"/handoffs/{gone.pk}/repair").status_code == 409
+    other = api.get(f"/handoffs/{judged(tenant, payload()).pk}").json()
+    assert (other["removed_at"], bool(other["document"])) == (None, True)

@@ -80,7 +80,7 @@ def _document(who: Who, report: FileReport) -> dict[str, Any]:
         body = handoffs.body(handoffs.get(who.tenant, str(report.handoff)))
     except Handoff.DoesNotExist:
         return {}
-    return obj(parse_json(bytes(body.original))[0])
+    return obj(parse_json(bytes(body.original))[0]) if body else {}
 
 
 def _of_document(document: dict[str, Any]) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import path, reverse
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
@@ -34,7 +35,7 @@ BESIDE = ("context", "evidence")
 
 def document_part(request: HttpRequest, who: Who, shown: Handoff) -> HttpResponse:
     """The section of the page alone, for who changes how the document is shown."""
-    body = queries.body(shown)
+    body = parts.body_of(shown)
     document = shown_document(body, queries.current_verdict(shown))
     context = {
         "handoff": shown,
@@ -51,6 +52,8 @@ def document_context(
     request: HttpRequest, shown: Handoff, body: HandoffBody, document: ShownDocument, placed: Sequence[Found]
 ) -> dict[str, Any]:
     """What the section shows: the tree with the issues `placed` in it, else what arrived."""
+    if removed := queries.removal_of(shown) if document.value is None else None:
+        return {"removed": removed}
     original = bytes(body.original)
     if document.value is None:
         raw = raw_part(original, number(request.GET.get("start", "0")) or 0)
@@ -86,7 +89,7 @@ def _bounds(shown: Handoff, *, only: bool, opened: bool) -> Bounds:
 def part(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """A part of the document, from some entry or character on: for htmx its entries, else a page of its own."""
     shown = parts.handoff_or_404(who, pk)
-    body = queries.body(shown)
+    body = parts.body_of(shown)
     of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), number(request.GET.get("from", "0"))
     end = number(request.GET.get("to", ""))
     document = _document_of(shown, body, of)
@@ -129,7 +132,11 @@ def _part(document: ShownDocument, where: str, start: int, end: int | None, *, u
 def raw(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """The bytes as they arrived."""
     shown = parts.handoff_or_404(who, pk)
-    response = HttpResponse(bytes(queries.body(shown).original), content_type="text/plain; charset=utf-8")
+    body = queries.body(shown)
+    if body is None:
+        messages.info(request, "Retention has removed what arrived: there is nothing to download.")
+        return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+    response = HttpResponse(bytes(body.original), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="handoff-{shown.pk}.txt"'
     response["X-Content-Type-Options"] = "nosniff"
     return response

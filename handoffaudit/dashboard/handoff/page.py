@@ -58,7 +58,7 @@ def handoff(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
 
 
 def _page(request: HttpRequest, who: Who, shown: Handoff) -> dict[str, Any]:
-    body, verdict = queries.body(shown), queries.current_verdict(shown)
+    body, verdict = parts.body_of(shown), queries.current_verdict(shown)
     document = shown_document(body, verdict)
     history, latest = history_of(shown, request.GET.get("before", "")), history_of(shown, limit=1)
     facts = verdict or {}

@@ -26,6 +26,11 @@ NARROW = 336
 ASIDE = Bounds(nodes=40, weight=6_000)
 
 
+def body_of(handoff: Handoff) -> HandoffBody:
+    """What was sent; nothing at all, as JSON, where retention has removed it."""
+    return queries.body(handoff) or HandoffBody(handoff=handoff, original=b"null")
+
+
 def parsed(body: HandoffBody, of: str = "") -> Any:
     """The document, or what was sent beside it (`context`, `evidence`); None where it can't be read or is not there."""
     if not of:

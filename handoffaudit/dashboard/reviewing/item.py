@@ -39,7 +39,7 @@ def seen_by(handoff: Handoff, who: Who) -> holding.Holder | None:
 
 def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
     verdict = queries.current_verdict(handoff)
-    body = queries.body(handoff)
+    body = parts.body_of(handoff)
     document = shown_document(body, verdict)
     found = document.found
     events = queries.events(handoff)
@@ -56,6 +56,7 @@ def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
         "chain": parts.chain_drawings((verdict or {}).get("chain"), f"{address}?chain=full#chain", is_full=False),
         "tree": parts.document_tree(document.value, found) if document.value is not None else None,
         "is_lifted": document.is_lifted,
+        "removed": queries.removal_of(handoff) if document.value is None else None,
         "claims": claims_of(verdict, document.value, parts.evidence_of(handoff, body)),
         "lineage": comparing.attempts(handoff),
         "events": events[-MOST_EVENTS:][::-1],

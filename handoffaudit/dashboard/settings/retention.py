@@ -75,6 +75,14 @@ WORDS: Final = {
         "delivery",
         "deliveries",
     ),
+    Data.DOCUMENTS: Words(
+        "Documents of handoffs",
+        "What was sent: document, context and evidence. The handoff, its verdicts, which may quote it, its events and "
+        "decisions stay for good, and so does the hash of what was sent. Nothing goes of handoffs that wait, are held, "
+        "rejected, not ended or not verified.",
+        "document",
+        "documents",
+    ),
 }
 
 

@@ -6,19 +6,34 @@ Ages are told by primary keys, which begin with the time: when a row came, or of
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Any, Final
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
 from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.models import Delivery, HookEvent, ModelCall, ValidationState
+from handoffaudit.handoffs.models import (
+    Delivery,
+    Event,
+    Handoff,
+    HandoffBody,
+    HookEvent,
+    ModelCall,
+    ModelCheck,
+    RemovedDocument,
+    State,
+    ValidationState,
+)
 from handoffaudit.policy.retention import Data
 
 Rows = QuerySet[Any]
+# Longer than a decision can be undone without a note.
+_UNDOABLE: Final = timedelta(days=1)
+_HASHED_AT_ONCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +128,47 @@ def _remove_deliveries(due: Due) -> int:
     return _old_deliveries(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
 
+def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
+    return HandoffBody.objects.filter(handoff__tenant=tenant)
+
+
+def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
+    """Of handoffs that nothing and nobody has to read again: not of those that wait, were rejected and may be repaired
+    or approved, were handed out and have no end, or could not be checked by a model yet. A fresh decision can still be
+    undone."""
+    settled = Handoff.objects.filter(
+        tenant=tenant,
+        id__lt=first_id_at(before),
+        state__in=(State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED),
+        open=False,
+        unverified=False,
+    )
+    lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
+    due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
+    settled = settled.filter(~Exists(due)).filter(~Q(state__in=(State.APPROVED, State.DECLINED)) | ~Exists(lately))
+    return HandoffBody.objects.filter(pk__lt=first_id_at(before), handoff__in=settled)
+
+
+def _remove_documents(due: Due) -> int:
+    """What is left of each says when, by which rule, and what its bytes were."""
+    # Nobody may reopen one meanwhile.
+    list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
+    bodies = _old_documents(due.tenant, due.before).filter(pk__in=due.pks)
+    now = timezone.now()
+    left = [
+        RemovedDocument(handoff_id=pk, tenant=due.tenant, at=now, days=due.days, sha256=sha256(original).hexdigest())
+        for pk, original in bodies.values_list("pk", "original").iterator(chunk_size=_HASHED_AT_ONCE)
+    ]
+    RemovedDocument.objects.bulk_create(left, ignore_conflicts=True)
+    HandoffBody.objects.filter(pk__in=[one.pk for one in left]).delete()
+    return len(left)
+
+
 KINDS: Final[dict[Data, Kept]] = {
     Data.LOGS: Kept(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
     Data.FILE_REPORTS: Kept(_reports, _old_reports, _remove_reports),
     Data.HOOK_EVENTS: Kept(_events, _old_events, _remove_events),
     Data.MODEL_CALLS: Kept(_calls, _old_calls, _remove_calls),
     Data.DELIVERIES: Kept(_deliveries, _old_deliveries, _remove_deliveries),
+    Data.DOCUMENTS: Kept(_documents, _old_documents, _remove_documents),
 }

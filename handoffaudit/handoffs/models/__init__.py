@@ -11,7 +11,15 @@ from handoffaudit.handoffs.models.asking import (
 )
 from handoffaudit.handoffs.models.counting import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.gate import HandedOut, HookEvent, ValidationState
-from handoffaudit.handoffs.models.handoff import WAITING_STATES, Handoff, HandoffBody, Remediation, State, new_id
+from handoffaudit.handoffs.models.handoff import (
+    WAITING_STATES,
+    Handoff,
+    HandoffBody,
+    Remediation,
+    RemovedDocument,
+    State,
+    new_id,
+)
 from handoffaudit.handoffs.models.reviewing import PassedOn, Proposal, ReviewHold, Trial
 from handoffaudit.handoffs.models.verdict import ActorKind, Event, Finding, Verdict
 from handoffaudit.handoffs.models.webhooks import Delivery, Gathering, Subscriber, SubscriberKind
@@ -41,6 +49,7 @@ __all__ = [
     "PassedOn",
     "Proposal",
     "Remediation",
+    "RemovedDocument",
     "ReviewHold",
     "State",
     "Subscriber",

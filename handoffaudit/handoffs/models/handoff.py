@@ -162,6 +162,22 @@ class HandoffBody(models.Model):
         return f"the documents of {self.handoff_id}"
 
 
+class RemovedDocument(models.Model):
+    """What is left of the documents of a handoff that retention has removed, kept for `days`: `sha256` is that of the
+    document as it arrived."""
+
+    handoff = models.OneToOneField(
+        Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="removed_document"
+    )
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    at = models.DateTimeField()
+    days = models.PositiveIntegerField()
+    sha256 = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return f"the removed documents of {self.handoff_id}"
+
+
 class Remediation(models.Model):
     """What was asked of a lineage of attempts so far; `content` is the core's record. `lineage` is the first attempt's
     handoff_id."""

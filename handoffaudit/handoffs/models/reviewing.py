@@ -70,7 +70,8 @@ class Trial(models.Model):
 
     `draft` is the plain content of its kind, as JSON. `reached` is the handoff judged last; the newest is judged first.
     `flips` counts by `before>after`; `changed` has the first ones: `{handoff, handoff_id, before, after, codes}`.
-    `unasked`: of those judged, how many a model could not be asked about, where the trial asks one.
+    `unasked`: of those judged, how many a model could not be asked about, where the trial asks one; `removed`: how
+    many have no documents any more, and count as neither.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -88,6 +89,7 @@ class Trial(models.Model):
     total = models.PositiveIntegerField(default=0)
     judged = models.PositiveIntegerField(default=0)
     unasked = models.PositiveIntegerField(default=0)
+    removed = models.PositiveIntegerField(default=0, db_default=0)
     reached = models.UUIDField(null=True)
     flips = models.JSONField(default=dict)
     changed = models.JSONField(default=list)

@@ -47,6 +47,11 @@ class NotReopenable(ReviewError):
         self.state = handoff.state
 
 
+class DocumentRemoved(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("Retention has removed what this handoff said, so there is nothing to decide on again.")
+
+
 class NotApprovable(ReviewError):
     def __init__(self) -> None:
         super().__init__(

@@ -16,7 +16,14 @@ from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.reviewing import passing, proposing
 from handoffaudit.handoffs.reviewing.changes import begin_waiting, changed, last_event
 from handoffaudit.handoffs.reviewing.deciding import Result, each
-from handoffaudit.handoffs.reviewing.errors import WHY_AGAIN, NoteRequired, NothingToUndo, NotReopenable, checked_note
+from handoffaudit.handoffs.reviewing.errors import (
+    WHY_AGAIN,
+    DocumentRemoved,
+    NoteRequired,
+    NothingToUndo,
+    NotReopenable,
+    checked_note,
+)
 from handoffaudit.handoffs.rows import record_of
 from handoffaudit.handoffs.states import DECIDED, REVIEWABLE
 from handoffaudit.policy.load import load
@@ -40,9 +47,12 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
     decided = _decision_on(handoff) if handoff.state in DECIDED else None
     if decided is None:
         raise NotReopenable(handoff)
+    body = HandoffBody.objects.filter(pk=handoff.pk).first()
+    if body is None:
+        raise DocumentRemoved
     columns: dict[str, object] = {}
     if handoff.state == State.APPROVED:
-        columns["user_approved"] = _approved_by_sender(handoff)
+        columns["user_approved"] = _approved_by_sender(handoff, body)
     if decided.from_state == State.HELD and handoff.review_due_at is None:
         # The model's later check took the time that was left.
         limit = load(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
@@ -57,10 +67,9 @@ def _decision_on(handoff: Handoff) -> Event | None:
     return made.order_by("-id").first()
 
 
-def _approved_by_sender(handoff: Handoff) -> bool:
+def _approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
     """What its document says, as judging read it."""
-    body = HandoffBody.objects.filter(pk=handoff.pk).first()
-    record = record_of(handoff, body) if body else None
+    record = record_of(handoff, body)
     return record is not None and record.user_approved
 
 

@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
 from handoffaudit.diagnostics.retention import running
 from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.policy.retention import Data, Retention
@@ -62,3 +63,13 @@ def aged_blocks(tenant: Tenant, days: float) -> None:
 
 def newest_run(tenant: Tenant, data: Data) -> RetentionRun:
     return RetentionRun.objects.get(tenant=tenant, kind=data.value)
+
+
+def age(handoff: Handoff, days: float = 40) -> Handoff:
+    """The handoff as if it had come then, with all that is said of it; and as if a model had verified it."""
+    new, old = old_id(days), handoff.pk
+    Handoff.objects.filter(pk=old).update(id=new, received_at=days_ago(days), unverified=False)
+    for model in (HandoffBody, Verdict, Event):
+        model._default_manager.filter(handoff=old).update(handoff=new)
+    Event.objects.filter(handoff=new).update(at=days_ago(days))
+    return Handoff.objects.get(pk=new)

@@ -25,7 +25,7 @@ from handoffaudit.dashboard.policies.strictness import page as strictness
 from handoffaudit.dashboard.policies.trials import words
 from handoffaudit.dashboard.policies.words import Lines
 from handoffaudit.handoffs import prompt_trials, queries, trials
-from handoffaudit.handoffs.models import WAITING_STATES, Trial
+from handoffaudit.handoffs.models import WAITING_STATES, HandoffBody, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.versions import Stale, Table
@@ -97,6 +97,9 @@ def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> Ht
     }
     try:
         now, then = trials.verdicts_of(tried, found)
+    except HandoffBody.DoesNotExist:
+        messages.info(request, "Retention has removed what this handoff said: it cannot be judged again.")
+        return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
     except InvalidPolicy as invalid:
         raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
     except prompt_trials.NotKept:
@@ -128,7 +131,7 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "known": SimpleLazyObject(lambda: words.listed(queries.known_values(who.tenant).types)),
         "flips": found,
         "number": number,
-        "same": tried.judged - number - tried.unasked,
+        "same": tried.judged - number - tried.unasked - tried.removed,
         "changed": words.changed(tried, flip, code) if code else changed,
         "codes": words.codes(changed),
         "flip": next((one for one in found if one.name == flip), None),

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("handoffs", "0008_daily_counts"),
+        ("handoffs", "0009_removed_documents"),
     ]
 
     operations = [

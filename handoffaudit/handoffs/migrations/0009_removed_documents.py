@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('accounts', '0002_saved_views'),
-        ('handoffs', '0009_proposal_replaced'),
+        ('handoffs', '0008_daily_counts'),
     ]
 
     operations = [

@@ -2,6 +2,7 @@
 page of its own."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.loader import render_to_string
 from django.urls import path, reverse
+from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts import keys
@@ -19,28 +21,34 @@ from handoffaudit.dashboard import alerts, first_commands, live, once
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.filters import Filters
-from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State
+from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Handoff, State
 
 TEMPLATE = "dashboard/first_run/page.html"
 LIVE_PARTS = tuple(f"dashboard/first_run/{part}.html" for part in ("arrived", "lead", "sent"))
 KEY_NAME = "first steps"
 SCOPES = (Scope.INGEST, Scope.READ)
 MOST_ADMINS = 5
+# For so long a new key's first handoff is waited for.
+LATELY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is done. `newest` is the handoff that came last."""
+    """What is done. `newest` is the handoff that came last; where a key was made lately (`new_key`: its name), the
+    first that came with it, however many came before."""
 
     key_made: bool
     newest: Handoff | None
     decided: bool
     invited: bool
+    any_came: bool = False
+    new_key: str = ""
 
     @property
     def arrived(self) -> bool:
-        return self.newest is not None
+        return self.any_came or self.newest is not None
 
     @property
     def judged(self) -> bool:
@@ -105,12 +113,32 @@ def page(request: HttpRequest, who: Who, *, secret: str = "") -> HttpResponse:
 
 def steps_of(tenant: Tenant) -> Steps:
     decided = (State.APPROVED.value, State.DECLINED.value)
+    newest = next(iter(queries.list_handoffs(tenant, Filters(), limit=1).items), None)
+    made = Key.objects.filter(tenant=tenant, revoked_at=None, created_at__gt=timezone.now() - LATELY)
+    key = made.order_by("-pk").first()
     return Steps(
         key_made=Key.objects.filter(tenant=tenant).exists(),
-        newest=next(iter(queries.list_handoffs(tenant, Filters(), limit=1).items), None),
+        newest=_first_of(tenant, key) if key else newest,
+        any_came=newest is not None,
+        new_key=key.name if key else "",
         decided=bool(queries.list_handoffs(tenant, Filters(state=decided), limit=1).items),
         invited=Membership.objects.filter(tenant=tenant).order_by()[:2].count() > 1,
     )
+
+
+def _first_of(tenant: Tenant, key: Key) -> Handoff | None:
+    """The first handoff that came with a key. One that was never used is not looked for."""
+    if key.last_used_at is None:
+        return None
+    arrivals = Event.objects.filter(
+        tenant=tenant,
+        handoff__gte=first_id_at(key.created_at),
+        from_state="",
+        actor_kind=ActorKind.KEY,
+        actor=key.name,
+    )
+    found = arrivals.order_by("handoff").values_list("handoff", flat=True).first()
+    return queries.of_tenant(tenant).filter(pk=found).first() if found else None
 
 
 def administrators(tenant: Tenant) -> list[str]:

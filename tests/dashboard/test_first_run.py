@@ -84,6 +84,36 @@ def test_the_page_hears_of_the_first_handoff_and_of_its_verdict(
     assert f"/t/acme/handoffs/{Handoff.objects.get().pk}/" in settled.text
 
 
+def test_a_new_key_in_an_old_tenant_still_sees_its_first_handoff_arrive(
+    sign_in: SignIn, admin: Person, submit_to: Submit, tenant: Tenant
+) -> None:
+    submit_to(tenant)
+    client = sign_in(admin)
+    assert "Waiting for" not in client.get(START).text
+    page = client.post(f"{START}key/", follow=True)
+    assert "Waiting for the first handoff with the key first steps" in page.text
+    submit_to(tenant)
+    seen = first_run.steps_of(tenant).seen
+    assert client.get(f"{START}arrived/", {"seen": seen}).status_code == 204, "that was another key's"
+    assert keys.authenticate(page.context["secret"]) is not None
+    document = {
+        "tenant_id": "acme",
+        "source_agent_id": "planner",
+        "target_agent_id": "writer",
+        "call_chain": ["planner"],
+    }
+    document |= {"call_chain": ["planner"], "handoff_type": "message"}
+    body = {"document": {**document, "data": {"text": "It is done."}}}
+    sent = Client().post(
+        "/api/v1/handoffs", body, "application/json", headers={"Authorization": f"Bearer {page.context['secret']}"}
+    )
+    assert sent.status_code == 202
+    judging.drain()
+    came = client.get(f"{START}arrived/", {"seen": seen})
+    assert f"/t/acme/handoffs/{sent.json()['id']}/" in came.text
+    assert "data-live=" not in came.text
+
+
 def test_steps_are_ticked_as_they_are_done(
     sign_in: SignIn, admin: Person, tenant: Tenant, submit: Submit, held: Handoff
 ) -> None:

@@ -15,8 +15,8 @@ class SubscriberKind(models.TextChoices):
 class Subscriber(models.Model):
     """An address that hears of events: a web address that gets signed requests, or an e-mail address.
 
-    `events` are of `verdict`, `decision`, `alert`, `group`; `states` narrows verdicts to those that end in one of them (empty:
-    all). `secret` signs requests; both sides need it, so it is kept as it is. It hears of what happens after
+    `events` are of `verdict`, `decision`, `alert`, `group`; `states` narrows verdicts to those that end in one of them
+    (empty: all). `secret` signs requests; both sides need it, so it is kept as it is. It hears of what happens after
     `heard_from`: since it was made, or was switched on again.
     """
 

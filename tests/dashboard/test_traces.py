@@ -34,7 +34,7 @@ def test_without_a_trace_the_list_says_what_one_is(browser: Client, tenant: Tena
     assert "trace_id" in page.text
 
 
-@pytest.mark.parametrize("trace", ["work/1", "a//b/", "émile & co?x#y%20", "new", "../x", "."])
+@pytest.mark.parametrize("trace", ["work/1", "a//b/", "émile & co?x#y%20", "new", "../x", ".", "a\nb", "a\rb"])
 def test_the_list_leads_to_each_trace_whatever_its_id(trace: str, browser: Client, tenant: Tenant) -> None:
     handed(tenant, "planner", "writer", "It is done.", trace)
     address = address_of("acme", trace)

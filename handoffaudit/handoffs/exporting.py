@@ -116,5 +116,6 @@ def _cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A quote before it shows as text, and is what table calculators themselves write.
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    # A quote before it shows as text, and is what table calculators themselves write. Some skip what is blank before.
+    is_formula = isinstance(value, str) and value.lstrip(" \u00a0").startswith(FORMULA)
+    return f"'{value}" if is_formula else value

@@ -46,7 +46,7 @@ def test_what_comes_while_it_is_sent_is_not_in_it(tenant: Tenant, monkeypatch: p
     assert "late" not in b"".join([first, *parts]).decode()
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1"])
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\uff1d1", " =1", "\u00a0=1"])
 def test_no_name_becomes_a_formula(tenant: Tenant, name: str) -> None:
     rows(tenant, 1, source_agent_id=name)
     (row,) = csv.DictReader(io.StringIO(read(tenant), newline=""))

@@ -114,8 +114,9 @@ def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, u
 def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     """The begin of the newest decisions that are read."""
     newest = decisions(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
-    # A slice from there to there is one step along the index of decisions.
-    return next(iter(newest[MOST_DECISIONS : MOST_DECISIONS + 1]), since)
+    # The oldest that is read, and the one before it: a slice from there to there is one step along the index.
+    edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
+    return edge[0] if len(edge) > 1 else since
 
 
 def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":

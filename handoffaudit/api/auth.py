@@ -32,6 +32,11 @@ class Caller:
     def actor(self) -> Actor:
         return Actor.key(self.key.name)
 
+    @property
+    def named(self) -> str:
+        """As the audit log and the history of policies name it."""
+        return f"key {self.key.name}"
+
 
 @lru_cache(maxsize=1024)
 def _tenant(pk: int, slug: str) -> Tenant:

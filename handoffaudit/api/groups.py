@@ -199,7 +199,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     who = caller(request)
     pk = _found(who.tenant, group).pk
     try:
-        found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=_actor(request))
+        found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
         raise Problem(422, "The note", refused.message, field=refused.field) from None
     return _answer(who.tenant, found)
@@ -214,12 +214,9 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
 )
 def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
     """One that is not muted stays as it is."""
-    tenant = caller(request).tenant
-    return _answer(tenant, muting.unmute(tenant=tenant, group=_found(tenant, group).pk, actor=_actor(request)))
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"key {caller(request).key.name}"
+    who = caller(request)
+    pk = _found(who.tenant, group).pk
+    return _answer(who.tenant, muting.unmute(tenant=who.tenant, group=pk, actor=who.named))
 
 
 def _found(tenant: Tenant, group: int) -> FindingGroup:

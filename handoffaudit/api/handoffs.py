@@ -16,7 +16,7 @@ from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, Handoff
 from handoffaudit.api.submitting import router
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import comparing, listening, queries, remedies
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import FLAGS, Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
 
 # Submitting's router and not one of its own: an address with two methods must stand in one, and `/handoffs/batch` must
@@ -39,7 +39,7 @@ class ListQuery(Schema):
     until: str = Field("", description=UNTIL)
     quality_min: str = Field("", description="From this quality score on, 0.0 to 1.0.", examples=["0.8"])
     quality_max: str = Field("", description="Up to this quality score.")
-    flag: str = Field("", description="parked, shadowed, warnings or overdue.")
+    flag: str = Field("", description=f"One of {', '.join(FLAGS)}.")
     cursor: str = Field("", description="The `next` of the page before.")
     limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
@@ -68,8 +68,7 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     response={200: HandoffOut, 404: ProblemOut},
 )
 def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
-    """With `Prefer: wait=N` the answer waits for the
-    verdict, and for a held handoff for the person's decision."""
+    """With `Prefer: wait=N` the answer waits for the verdict, and for a held handoff for the person's decision."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     seconds = seconds_to_wait(request)

@@ -38,7 +38,7 @@ def save(
         tenant=who.tenant,
         base_version=change.base_version,
         rows=versions.parse(rows),
-        actor=f"key {who.key.name}",
+        actor=who.named,
         note=change.note,
     )
     return shapes.answer(shown(versions, saved))

@@ -100,7 +100,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     who = caller(request)
     wanted = Wanted(asked.name, asked.address, asked.events, asked.states)
     try:
-        made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=_actor(request))
+        made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
     except Refused as refused:
         raise Problem(422, "The webhook", refused.message, field=refused.field) from None
     return shapes.answer(_shown(who.tenant, made) | {"secret": made.secret or None}, 201)
@@ -114,8 +114,8 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     response={204: None, 404: ProblemOut},
 )
 def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
-    tenant = caller(request).tenant
-    registering.delete(tenant=tenant, pk=_found(tenant, webhook).pk, actor=_actor(request))
+    who = caller(request)
+    registering.delete(tenant=who.tenant, pk=_found(who.tenant, webhook).pk, actor=who.named)
     return HttpResponse(status=204)
 
 
@@ -131,10 +131,6 @@ def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     answer = log.test(_found(caller(request).tenant, webhook))
     shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
     return shapes.answer(shown)
-
-
-def _actor(request: HttpRequest) -> str:
-    return f"key {caller(request).key.name}"
 
 
 def _found(tenant: Tenant, pk: int) -> Subscriber:

@@ -187,7 +187,7 @@ def put_policy(request: HttpRequest, change: FilePolicyIn) -> HttpResponse:
         tenant=who.tenant,
         base_version=change.base_version,
         rows=file_policy.parse([{FIELD: change.strict_handoff_files}]),
-        actor=f"key {who.key.name}",
+        actor=who.named,
         note=change.note,
     )
     return _policy(saved)

@@ -22,7 +22,7 @@ from handoffaudit.dashboard.reviewing.queue import page_of
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.diagnostics.groups import exporting as of_groups
 from handoffaudit.diagnostics.groups.listing import GroupFilters
-from handoffaudit.handoffs import exporting
+from handoffaudit.handoffs import exporting, queries
 from handoffaudit.handoffs.exporting import Form
 from handoffaudit.handoffs.filters import BadFilter, Filters
 
@@ -130,7 +130,7 @@ def count(request: HttpRequest, who: Who) -> HttpResponse:
         filters = Filters.from_query(request.GET)
     except BadFilter as bad:
         return render_page(request, "dashboard/handoffs/bad.html", {"bad": bad}, status=400)
-    number = exporting.count(who.tenant, filters, COUNTED + 1)
+    number = queries.count(who.tenant, filters, COUNTED + 1)
     return render_page(
         request, "dashboard/handoffs/export_count.html", {"number": min(number, COUNTED), "more": number > COUNTED}
     )

@@ -84,11 +84,6 @@ def _rows(page: Callable[[str], Page]) -> Iterator[list[Row]]:
         cursor = found.next
 
 
-def count(tenant: Tenant, filters: Filters, most: int) -> int:
-    """How many the file will hold, counted up to `most`."""
-    return queries.count(tenant, filters, most)
-
-
 def _ndjson(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
     lines = ({name: _value(row[name]) for name in columns} for row in rows)
     return b"".join(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE) for line in lines)

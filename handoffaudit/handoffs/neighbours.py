@@ -24,7 +24,10 @@ class Neighbours:
 
 def matching(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
     """Among the handoffs that the filters let through."""
-    return _beside(queries.matching(tenant, filters), pk)
+    rows = queries.matching(tenant, filters)
+    older = rows.filter(id__lt=pk).order_by("-id").first()
+    newer = rows.filter(id__gt=pk).order_by("id").first()
+    return Neighbours(older, newer, rows.filter(id=pk).exists())
 
 
 def among(tenant: Tenant, ids: "QuerySet[Any, UUID]", column: str, pk: UUID) -> Neighbours:
@@ -34,9 +37,3 @@ def among(tenant: Tenant, ids: "QuerySet[Any, UUID]", column: str, pk: UUID) -> 
     found = queries.of_tenant(tenant).in_bulk([one for one in (older, newer) if one])
     fits = ids.filter(**{column: pk}).exists()
     return Neighbours(found.get(older) if older else None, found.get(newer) if newer else None, fits)
-
-
-def _beside(rows: "QuerySet[Handoff]", pk: UUID) -> Neighbours:
-    older = rows.filter(id__lt=pk).order_by("-id").first()
-    newer = rows.filter(id__gt=pk).order_by("id").first()
-    return Neighbours(older, newer, rows.filter(id=pk).exists())

@@ -1,6 +1,5 @@
 """A worker that is killed between what happened and its delivery, or while it sends, loses nothing."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
@@ -41,11 +40,6 @@ def telling(installation: Installation) -> Iterator[Installation]:
 def receiver() -> Iterator[Receiver]:
     with running() as server:
         yield server
-
-
-def _never_answers(connection: socket.socket) -> None:
-    while connection.recv(65536):
-        pass
 
 
 @BOTH

@@ -23,12 +23,11 @@ from handoffaudit.dashboard.tracing.addresses import address_of
 from handoffaudit.diagnostics.groups import belonging, reading
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import neighbours
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import BadFilter, Filters, is_number
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.neighbours import Neighbours
 
 _LONGEST: Final = 80
-_NUMBER: Final = re.compile(r"\d{1,12}\Z", re.ASCII)
 _VIEW: Final = re.compile(r"[a-z0-9-]{1,40}\Z", re.ASCII)
 _QUIET: Final = Neighbours(None, None)
 
@@ -81,7 +80,7 @@ def kept(asked: str) -> str:
                 return joined_query("in=handoffs", Filters.from_query(query).to_query(), _view(query))
             except BadFilter:
                 return ""
-        case "group" if _NUMBER.match(query.get("group", "")):
+        case "group" if is_number(query.get("group", "")):
             return urlencode({"in": "group", "group": query["group"]})
         case "trace":
             return "in=trace"
@@ -114,7 +113,7 @@ def _words(chip: Chip, who: Who) -> str:
 
 def _in_group(asked: QueryDict, who: Who, handoff: Handoff) -> Along | None:
     number = asked.get("group", "")
-    if not _NUMBER.match(number):
+    if not is_number(number):
         return None
     try:
         group = reading.get(who.tenant, int(number))

@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.handoff import parts
 from handoffaudit.dashboard.handoff.document import Bounds, PartNotFoundError, is_text, place_of, text_piece, tree
-from handoffaudit.dashboard.handoff.places import Found, anchor, batch, spots_of
+from handoffaudit.dashboard.handoff.places import Found, batch, spots_of
 from handoffaudit.dashboard.handoff.raw_lines import raw_part
 from handoffaudit.dashboard.handoff.searching import MOST_POINTER, location_of, look_up
 from handoffaudit.dashboard.handoff.shown_document import ShownDocument, shown_document
@@ -71,7 +71,6 @@ def document_context(
         "only_issues": only,
         "all_open": opened,
         "at": at,
-        "at_anchor": anchor(at),
         "at_missing": asked if is_missing else "",
         "has_placed": any(issue.is_placed and issue.pointer for issue in placed),
     }

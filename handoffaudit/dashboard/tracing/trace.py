@@ -96,7 +96,6 @@ def trace(request: HttpRequest, who: Who, trace_id: str) -> HttpResponse:
         "later_origins": found[origins.SHOWN : origins.MOST],
         "hidden_origins": max(len(found) - origins.MOST, 0),
         "shares": sorted((one for one in shown.shares if one.total), key=lambda one: -one.total),
-        "most_of_a_share": max((one.total for one in shown.shares), default=0),
         "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
         "log_search": log_lines.search_of(who.tenant, trace_id),
         "live": joined(address_of(who.tenant.slug, trace_id), f"after={newest}") if _is_live(shown) else "",

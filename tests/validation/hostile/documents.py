@@ -12,8 +12,6 @@ from ..support import judge, payload
 
 MIB = 1024 * 1024
 STRICTEST: dict[str, Any] = {"evidence": EvidencePolicy.REQUIRED, "grounding": GroundingPolicy.REJECT}
-_FEW = 40
-_LONGEST_PIECE = 200_000
 
 
 @dataclass(frozen=True)

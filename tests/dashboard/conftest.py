@@ -34,6 +34,20 @@ def sign_in(client: Client) -> Callable[[Person], Client]:
 
 
 @pytest.fixture
+def as_admin(admin: Person) -> Client:
+    client = Client()
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def as_viewer(viewer: Person) -> Client:
+    client = Client()
+    client.force_login(viewer)
+    return client
+
+
+@pytest.fixture
 def submit_to(db: None) -> Submit:
     """Submits a handoff to a tenant, and judges it unless `judged=False`; other arguments change its document."""
     return _submit_to

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
-from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
 from handoffaudit.diagnostics import attributing
@@ -27,20 +27,6 @@ HTMX = {"HX-Request": "true", "HX-Target": "declared"}
 ODD = ["a/b", "/a/", "../x", ".", "a b", "Ärger → ✓", "x" * 200, "50%?#&", "a\nb", "history", "<b>&amp;", "a//b"]
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
-@pytest.fixture
-def as_viewer(viewer: Person) -> Client:
-    client = Client()
-    client.force_login(viewer)
-    return client
 
 
 @pytest.fixture

@@ -25,13 +25,6 @@ TEXT = "You check offers.\nIs every amount in the price list?\nLeave wording alo
 
 
 @pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
-@pytest.fixture
 def offers(tenant: Tenant) -> PromptRow:
     """One row, version 1."""
     row = PromptRow(Use.GROUNDING, TEXT, handoff_type="deal_data")

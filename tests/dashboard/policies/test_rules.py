@@ -33,20 +33,6 @@ RULE: dict[str, Any] = {
 
 
 @pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
-@pytest.fixture
-def as_viewer(viewer: Person) -> Client:
-    client = Client()
-    client.force_login(viewer)
-    return client
-
-
-@pytest.fixture
 def deals(tenant: Tenant) -> BusinessRuleSet:
     """A set with one rule, version 1."""
     plain = {key: value for key, value in RULE.items() if key not in ("editor", "set", "rule", "compare_field")}

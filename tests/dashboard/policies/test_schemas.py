@@ -18,13 +18,6 @@ SCHEMA = {"type": "object", "required": ["amount"], "properties": {"amount": {"m
 
 
 @pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
-@pytest.fixture
 def deals(tenant: Tenant) -> TypeSchema:
     """One row, version 1."""
     plain = {"handoff_type": "deal_data", "schema": SCHEMA, "claim_fields": ["thesis"]}

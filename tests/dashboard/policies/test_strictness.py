@@ -14,20 +14,6 @@ PAGE = "/t/acme/strictness/"
 HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
 
 
-@pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
-@pytest.fixture
-def as_viewer(viewer: Person) -> Client:
-    client = Client()
-    client.force_login(viewer)
-    return client
-
-
 def row_of(tenant: Tenant, handoff_type: str) -> TypePolicy:
     row = strictness.current(tenant).row(handoff_type)
     assert row is not None

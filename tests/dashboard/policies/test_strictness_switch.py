@@ -18,13 +18,6 @@ PAGE = "/t/acme/strictness/"
 HTMX = {"HX-Request": "true", "HX-Target": "strictness"}
 
 
-@pytest.fixture
-def as_admin(admin: Person, tenant: Tenant) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
 def put(tenant: Tenant, handoff_type: str, **changed: Any) -> int:
     now = strictness.current(tenant)
     row = now.row(handoff_type) or now.row("*")

@@ -38,13 +38,6 @@ RULE: dict[str, Any] = {
 SCHEMA = {"row": "", "handoff_type": "message", "schema": '{"required": ["title"]}', "base_version": 0, "note": ""}
 
 
-@pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
 def strictness_form(tenant: Tenant, row: str, **changed: Any) -> dict[str, Any]:
     policy = strictness.current(tenant).row(row or "*")
     assert policy is not None

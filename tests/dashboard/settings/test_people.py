@@ -17,13 +17,6 @@ PAGE = "/t/acme/settings/"
 POSTS = ["people/invite/", "people/{person}/link/", "people/{person}/role/", "people/{person}/remove/", "keys/create/"]
 
 
-@pytest.fixture
-def as_admin(admin: Person) -> Client:
-    client = Client()
-    client.force_login(admin)
-    return client
-
-
 def role_of(person: Person, tenant: Tenant) -> str | None:
     return Membership.objects.filter(person=person, tenant=tenant).values_list("role", flat=True).first()
 

@@ -29,7 +29,7 @@ DEATHS_BEFORE_READY = 3
 @click.option(
     "--sample",
     is_flag=True,
-    help="Load some 400 handoffs to look at, with handoff files and logs. Loading them again adds nothing.",
+    help="Load some 300 real handoffs to look at, with handoff files and logs. Loading them again adds nothing.",
 )
 def command(host: str, port: int, *, sample: bool) -> None:
     """Start everything: database, web server and worker. Ctrl-C stops it.

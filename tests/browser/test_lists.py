@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.product import Sender
-from tests.browser.watching import settled
+from tests.browser.watching import overflow, settled
 
 pytestmark = pytest.mark.browser
 
@@ -103,3 +103,13 @@ def test_views_and_files_need_no_javascript(open_page: OpenPage, default: Sender
     page.get_by_text("Edit view").click()
     page.get_by_role("button", name="Delete").click()
     expect(page.get_by_text("The view Plain is deleted.")).to_be_visible()
+
+
+def test_a_long_name_without_a_space_fits_a_narrow_window(open_page: OpenPage, default: Sender) -> None:
+    name = "n" * 200
+    handoff = sent(default, source_agent_id=name)
+    page = open_page("rui", width=390)
+    for address in (f"handoffs/{handoff}/", f"handoffs/?source={name}"):
+        page.goto(f"{default.pages}{address}")
+        settled(page)
+        assert overflow(page) == 0, address

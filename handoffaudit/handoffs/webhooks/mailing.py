@@ -31,10 +31,10 @@ def send(delivery: Delivery) -> Answer:
 
 def message(delivery: Delivery) -> EmailMessage:
     told: dict[str, Any] = orjson.loads(delivery.payload)
-    subject, lines = _words(told)
+    subject, (what, *lines) = _words(told)
     return EmailMessage(
         subject=_line(f"[handoffaudit {told['tenant']}] {subject}"),
-        body="\n".join([*lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
+        body="\n".join([_printable(what), *lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
         to=[delivery.subscriber.address],
         # Nobody's holiday notice has to answer it.
         headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
@@ -62,8 +62,12 @@ def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
 
 
 def _line(text: str) -> str:
-    """One line: a sender's words stand in it, and a line break would begin another header."""
-    return clean("".join(sign if sign.isprintable() else " " for sign in text), LONGEST_SUBJECT)
+    return clean(_printable(text), LONGEST_SUBJECT)
+
+
+def _printable(text: str) -> str:
+    """One line: a sender's words stand in it, and a line break would begin another header, or words of our own."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _ms(began: float) -> float:

@@ -81,6 +81,7 @@ def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) 
     (sent,) = mail.outbox
     assert sent.recipients() == ["team@example.com"]
     assert "\n" not in sent.subject
+    assert sent.body.splitlines()[0].startswith("Declined: x  Bcc: all@example.com, ")
     assert "Bcc" not in sent.message()
 
 

@@ -103,7 +103,14 @@ def test_without_javascript_the_key_is_made_and_the_page_can_be_looked_at_again(
     plain.goto(f"{fresh.address}/t/default/start/")
     plain.get_by_role("button", name="Make a key for the command").click()
     command = command_on(plain, "first-curl")
-    read = httpx.get(f"{fresh.address}/api/v1/handoffs", headers={"Authorization": f"Bearer {secret_in(command)}"})
-    assert read.status_code == 200
-    expect(plain.locator("#arrived")).to_contain_text("See it")
+    key = httpx.Headers({"Authorization": f"Bearer {secret_in(command)}"})
+    newest = f"{fresh.address}/api/v1/handoffs?limit=1"
+    known = httpx.get(newest, headers=key).json()["items"]
+    arrived = plain.locator("#arrived")
+    expect(arrived).to_contain_text("Waiting for the first handoff with the key")
+    subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=60)
+    wait_for(lambda: httpx.get(newest, headers=key).json()["items"] != known)
+    wait_for(lambda: httpx.get(newest, headers=key).json()["items"][0]["state"] == "accepted")
+    arrived.get_by_role("link", name="Look again").click()
+    expect(arrived).to_contain_text("See it")
     plain.context.close()

@@ -9,7 +9,7 @@ from handoffaudit.dashboard.templatetags.shares import changed, told
 from handoffaudit.diagnostics.tallies import Change, Share
 
 ROOT = Path(__file__).parents[2]
-CLOSE = re.compile(r"(?:\}\}|\{% endif %\})%|\d%(?![\"; ])|:[\d.]*%\}|\.(?:share|now|before) \}\}")
+CLOSE = re.compile(r"(?:\}\}|\{% endif %\})%|\d%(?![\"; ])|:[\d.]*%\}|\.change\.(?:now|before) \}\}|\.share \}\}")
 # A bar's width in SVG, and what the compliance report says.
 ELSEWHERE = {"handoffaudit/dashboard/templatetags/ui.py", "handoffaudit/diagnostics/tallies.py"}
 SPOKEN = [

@@ -17,12 +17,13 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counting
 from handoffaudit.diagnostics.files import policy, queries
-from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.models import FileReport, RetentionRun
 from handoffaudit.handoffs import ingest, own_events
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.submission import Submission
+from handoffaudit.policy.retention import Data
 from handoffaudit.validation.canonical import canonical
 from handoffaudit.validation.file_health import explained, failed, health_line
 from handoffaudit.validation.formats.file_report import FileFinding, judge_report
@@ -90,10 +91,20 @@ def _store(
         if not may_be_known:
             return Received(receipt)
         known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
-        if known is None and Handoff.objects.filter(tenant=tenant, pk=receipt.id, format=NAME).exists():
-            # Retention has removed it: the same report is answered the same, and neither kept nor counted again.
-            known, _ = _row(tenant, document, receipt)
+        if known is None:
+            report, _ = _row(tenant, document, receipt)
+            # The same report is answered the same, and neither kept nor counted again.
+            known = report if _was_removed(report) else None
     return Received(receipt, known)
+
+
+def _was_removed(report: FileReport) -> bool:
+    """Whether retention took its row. A handoff that came by another way under this id never had one."""
+    removed = RetentionRun.objects.filter(
+        tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at
+    ).first()
+    came = Handoff.objects.filter(tenant=report.tenant, pk=report.handoff, format=NAME)
+    return removed is not None and came.filter(received_at__lt=removed.removed_at).exists()
 
 
 def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple[FileReport, HealthLine]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
+from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
@@ -134,15 +135,15 @@ def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
 
 def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
     """Of handoffs that nothing and nobody has to read again: not of those that wait, were rejected and may be repaired
-    or approved, were handed out and have no end, or could not be checked by a model yet. A fresh decision can still be
-    undone."""
+    or approved, were handed out and have no end, or are still gone over because the model could not check them. A
+    fresh decision can still be undone."""
+    caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
     settled = Handoff.objects.filter(
         tenant=tenant,
         id__lt=first_id_at(before),
         state__in=(State.ACCEPTED, State.APPROVED, State.DECLINED, State.SUPERSEDED),
         open=False,
-        unverified=False,
-    )
+    ).exclude(unverified=True, id__gte=first_id_at(caught_up))
     lately = Event.objects.filter(handoff=OuterRef("pk"), at__gte=timezone.now() - _UNDOABLE)
     due = ModelCheck.objects.filter(handoff=OuterRef("pk"))
     settled = settled.filter(~Exists(due)).filter(~Q(state__in=(State.APPROVED, State.DECLINED)) | ~Exists(lately))

@@ -65,18 +65,24 @@ def test_what_is_said_of_it_stays(tenant: Tenant) -> None:
 
 def test_what_waits_for_anybody_is_not_touched(tenant: Tenant, other_tenant: Tenant) -> None:
     kept = [age(judged(tenant, held())), age(judged(tenant, circular())), age(judged(tenant, to_itself()))]
-    for column in ("open", "unverified"):
-        one = age(judged(tenant, payload()))
-        Handoff.objects.filter(pk=one.pk).update(**{column: True})
-        kept.append(one)
+    handed_out = age(judged(tenant, payload()))
+    Handoff.objects.filter(pk=handed_out.pk).update(open=True)
     due = age(judged(tenant, payload()))
     ModelCheck.objects.create(handoff=due, tenant=tenant, kind="recheck", since=timezone.now())
     fresh, theirs = age(judged(tenant, payload()), 29), age(judged(other_tenant, payload(tenant_id="globex")))
     waiting = queries.get(tenant, submit(tenant, payload()).id)
-    kept += [due, fresh, theirs, age(waiting)]
+    kept += [handed_out, due, fresh, theirs, age(waiting)]
     keep(tenant, documents=30)
     run_all()
     assert set(HandoffBody.objects.values_list("pk", flat=True)) == {one.pk for one in kept}
+
+
+def test_an_unverified_one_is_kept_while_the_model_is_asked_about_it_again(tenant: Tenant) -> None:
+    asked, given_up = age(judged(tenant, payload()), 7), age(judged(tenant, payload()), 9)
+    Handoff.objects.filter(pk__in=[asked.pk, given_up.pk]).update(unverified=True)
+    keep(tenant, documents=2)
+    run_all()
+    assert list(HandoffBody.objects.values_list("pk", flat=True)) == [asked.pk]
 
 
 def test_a_decision_of_today_can_be_undone_and_one_of_long_ago_cannot(tenant: Tenant) -> None:

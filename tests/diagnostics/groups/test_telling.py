@@ -7,7 +7,7 @@ import pytest
 from django.core import mail
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import alone, attributing
 from handoffaudit.diagnostics.groups import keeping, muting
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Delivery, Subscriber
@@ -126,8 +126,8 @@ def test_counted_by_two_at_once_it_is_told_once(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the claim that keeps a second one out, as where it ran out."""
-    monkeypatch.setattr(attributing, "_take", lambda: attributing.timezone.now() + attributing.CLAIMED_FOR)
-    monkeypatch.setattr(attributing, "_renewed", lambda token: token)
+    monkeypatch.setattr(alone, "take", lambda name: alone.timezone.now() + alone.CLAIMED_FOR)
+    monkeypatch.setattr(alone, "renewed", lambda name, claim: claim)
     subscribe(events=["group"])
     found(tenant, 2)
     for times in range(1, 4):

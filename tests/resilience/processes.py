@@ -36,13 +36,16 @@ NOT_FOR_TESTS = ("HANDOFFAUDIT_", "ANTHROPIC_")
 CLEAR = """
 from celery import current_app
 from django.db import connection
+from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.handoffs.models import Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount, HourlyTotal
 asked = (Alert, ModelAnswer, ModelBreaker, ModelCall, ModelCheck, ModelSpend)
+# A worker that was killed may have held a claim, which lasts two minutes.
+claims = (Watermark, RetentionRun)
 with connection.cursor() as cursor:
     counted = (DailyCount, DailyPair, HourlyCount, HourlyTotal)
-    for model in (*asked, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
+    for model in (*asked, *claims, *counted, Event, Finding, HandoffBody, Verdict, Handoff):
         cursor.execute(f"DELETE FROM {model._meta.db_table}")
 current_app.control.purge()
 """

@@ -24,8 +24,11 @@ from tests.running.conftest import wait_for
 
 pytestmark = pytest.mark.browser
 
-# Buttons fade from one colour to the next.
-COLOURS_SETTLED = "Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => null)"
+# Buttons fade from one colour to the next. A fade that a change of width takes away may never end.
+COLOURS_SETTLED = """() => Promise.race([
+  Promise.allSettled(document.getAnimations().map((each) => each.finished)).then(() => null),
+  new Promise((done) => setTimeout(done, 2000)),
+])"""
 
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 NARROW: ViewportSize = {"width": 390, "height": 844}

@@ -25,6 +25,8 @@ ARGUMENTS = [
 ]
 # How a page names what it fetches ahead of somebody opening it: nothing waits for that.
 AHEAD = "ahead=1"
+# Milliseconds.
+SETTLED = 500
 # Adds up every shift that no input explains, from the first paint on.
 SHIFTS = """() => new Promise((done) => {
   let sum = 0;
@@ -139,6 +141,9 @@ class _Load:
         self._kinds: dict[str, str] = {}
         self._refused: list[str] = []
         page = context.new_page()
+        # The tab before it is gone, what it had asked ahead is answered, and this one has started: nobody who works
+        # with a page has the browser start a process beside the server's at the same moment.
+        page.wait_for_timeout(SETTLED)
         told = context.new_cdp_session(page)
         told.on("Network.requestWillBeSent", self._begun)
         told.on("Network.loadingFinished", self._ended)

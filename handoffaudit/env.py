@@ -21,8 +21,10 @@ env = Env()
 def data_folder() -> Path:
     """The folder of the embedded way: `HANDOFFAUDIT_DATA`, else a folder of the user's own data."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
-    if given:
-        return Path(given).expanduser().absolute()
+    return Path(given).expanduser().absolute() if given else usual_data_folder()
+
+
+def usual_data_folder() -> Path:
     base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     return Path(base).expanduser().absolute() / "handoffaudit"
 

@@ -19,10 +19,12 @@ class ProblemType:
     status: int
     what: str
     remedy: str
+    # Its name in addresses, where that is older than its title.
+    known_as: str = ""
 
     @property
     def name(self) -> str:
-        return slugify(self.title)
+        return self.known_as or slugify(self.title)
 
 
 _TYPES = (
@@ -110,12 +112,19 @@ _TYPES = (
         "The document can't be read. It is kept, as rejected.",
         "The issues name each place and what would make it pass.",
     ),
-    ProblemType("The note", 422, "A note is missing, or too long.", "Say in a sentence why; the detail has the limit."),
     ProblemType(
-        "The webhook",
+        "The note can't be taken",
         422,
-        "A webhook can't be made as it was asked for.",
-        "The member field names what is wrong, and the detail what it may be.",
+        "A note is missing, or too long.",
+        "Say in a sentence why; the detail has the limit.",
+        known_as="the-note",
+    ),
+    ProblemType(
+        "The webhook can't be made",
+        422,
+        "A field of the webhook is not as it may be.",
+        "The member field names what is wrong, and remedy what it may be.",
+        known_as="the-webhook",
     ),
     ProblemType(
         "The request can't be read",

@@ -5,7 +5,7 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
 from handoffaudit.dashboard import sign_in
-from handoffaudit.dashboard.help.pages import problem
+from handoffaudit.dashboard.help import public as public_help
 from handoffaudit.dashboard.home import home
 
 urlpatterns = [
@@ -14,10 +14,11 @@ urlpatterns = [
     path("healthz", alive, name="healthz"),
     path("readyz", ready, name="readyz"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
-    path("help/problems/<slug:name>/", problem, name="help_problem"),
+    path("help/", include(public_help.urlpatterns)),
     path("", include(sign_in.urlpatterns)),
 ]
 
+handler400 = "handoffaudit.dashboard.errors.bad_request"
 handler403 = "handoffaudit.dashboard.errors.forbidden"
 handler404 = "handoffaudit.dashboard.errors.not_found"
 handler500 = "handoffaudit.dashboard.errors.broken"

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 # Before any setting is read: no test may touch the data folder of the person who runs it.
 DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
@@ -22,6 +23,7 @@ for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "HAND
 os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
 
 import django
+import hypothesis
 import psycopg
 import pytest
 import redis
@@ -32,7 +34,12 @@ django.setup()
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.diagnostics import workers
 from tests.messages_api.server import MessagesServer, running
+
+# Whether an example is right does not depend on how busy the machine is.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
@@ -93,6 +100,15 @@ def postgres_url() -> str:
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     return REDIS_URL
+
+
+@pytest.fixture(autouse=True)
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a process that answers would start or stop in place of workers: no thread of a test outlives it."""
+    asked: list[str] = []
+    stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
+    monkeypatch.setattr(workers, "running", stand_in)
+    return asked
 
 
 @pytest.fixture

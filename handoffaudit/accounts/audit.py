@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -14,6 +14,7 @@ from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import AuditEntry, Tenant
 
 BEFORE_THE_FIRST = ""
+MOST_LOOKED_THROUGH = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,23 @@ class Entries:
 
     items: list[AuditEntry]
     before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What entries are looked for; empty text and None narrow nothing.
+
+    `actor` is part of a name; `kind` the first part of actions (`strictness` of `strictness.save`); `since` is
+    inclusive, `until` exclusive.
+    """
+
+    actor: str = ""
+    kind: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.actor or self.kind or self.since or self.until)
 
 
 def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapping[str, Any]) -> AuditEntry:
@@ -74,13 +92,44 @@ def verify(tenant: Tenant) -> Broken | None:
     return None if number == newest else Broken(number + 1, "the entry is missing")
 
 
-def newest_first(tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Entries:
-    entries = AuditEntry.objects.filter(tenant=tenant).order_by("-number")
-    if before is not None:
-        entries = entries.filter(number__lt=before)
+def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | None = None, limit: int = 50) -> Entries:
+    """Those that are wanted. Of a rare kind only so many entries are looked through at once: a page can have few
+    entries, or none, and a cursor to older ones."""
+    newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
+    end = newest + 1 if before is None else min(before, newest + 1)
+    if wanted.until is not None:
+        end = min(end, _first_at(tenant, wanted.until, newest))
+    first = 1 if wanted.since is None else _first_at(tenant, wanted.since, newest)
+    start = max(first, end - MOST_LOOKED_THROUGH) if wanted.actor or wanted.kind else first
+    entries = AuditEntry.objects.filter(tenant=tenant, number__gte=start, number__lt=end).order_by("-number")
+    if wanted.actor:
+        entries = entries.filter(actor__icontains=wanted.actor)
+    if wanted.kind:
+        entries = entries.filter(action__startswith=f"{wanted.kind}.")
     found = list(entries[: limit + 1])
     items = found[:limit]
-    return Entries(items, items[-1].number if len(found) > limit else None)
+    if len(found) > limit:
+        return Entries(items, items[-1].number)
+    return Entries(items, start if start > first else None)
+
+
+def _first_at(tenant: Tenant, moment: datetime, newest: int) -> int:
+    """The number of the first entry at that moment or after it: times grow with numbers, so that halving finds it
+    along the index that there is."""
+    low, high = 1, newest + 1
+    times = AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("at", flat=True)
+    while low < high:
+        middle = (low + high) // 2
+        at = times.filter(number__gte=middle).first()
+        if at is None or at >= moment:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def numbered(tenant: Tenant, number: int) -> AuditEntry | None:
+    return AuditEntry.objects.filter(tenant=tenant, number=number).first()
 
 
 def _hash_of(tenant: Tenant, number: int) -> str:

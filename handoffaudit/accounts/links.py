@@ -61,7 +61,7 @@ def first_administrator() -> str | None:
 
 
 def _first() -> Person:
-    tenant = tenants.get_default() or tenants.create(slug=tenants.DEFAULT, name="Default", actor="system")
+    tenant = tenants.default("system")
     person = Person.objects.filter(username__iexact=FIRST_NAME).first() or Person(username=FIRST_NAME)
     if person.pk is None:
         person.set_unusable_password()

@@ -2,7 +2,7 @@
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.errors import Refused
@@ -25,6 +25,21 @@ def get(slug: str) -> Tenant | None:
 
 def get_default() -> Tenant | None:
     return get(DEFAULT)
+
+
+def default(actor: str) -> Tenant:
+    """The tenant `default`; made where it is not there yet, by whoever comes first."""
+    found = get_default()
+    if found is not None:
+        return found
+    try:
+        return create(slug=DEFAULT, name="Default", actor=actor)
+    except (Refused, IntegrityError):
+        # A server that starts for the first time makes it, too.
+        found = get_default()
+        if found is None:
+            raise
+        return found
 
 
 def _check_slug(slug: str) -> None:

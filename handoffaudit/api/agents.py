@@ -11,6 +11,7 @@ from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.diagnostics.reports import WindowQuery
+from handoffaudit.api.parameters import SOURCE, TARGET
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
@@ -35,16 +36,16 @@ class CountedOut(Schema):
 
 
 class EdgeOut(CountedOut):
-    source: str
-    target: str
-    handoffs: int
+    source: str = Field(description=SOURCE)
+    target: str = Field(description=TARGET)
+    handoffs: int = Field(description="How many were handed over and judged.")
     declared: bool | None = Field(description="Null where nothing is declared at all.")
 
 
 class AgentOut(CountedOut):
-    name: str
-    handed_on: int
-    received: int
+    name: str = Field(description="As handoffs have it.")
+    handed_on: int = Field(description="Handoffs that it sent.")
+    received: int = Field(description="Handoffs that were sent to it.")
     known: bool | None = Field(
         description="Whether it is declared, or a skill; null where there is nothing to know it by."
     )
@@ -52,21 +53,21 @@ class AgentOut(CountedOut):
 
 
 class WayOut(Schema):
-    source: str
-    target: str
+    source: str = Field(description="Who is declared to hand over; `*`: anybody.")
+    target: str = Field(description="To whom; `*`: anybody.")
 
 
 class AgentsOut(Schema):
-    period: str | None
-    since: str
-    until: str
+    period: str | None = Field(description="As it was asked for; null where `since` and `until` were.")
+    since: str = Field(description="From this hour on.")
+    until: str = Field(description="Before this moment.")
     edges: list[EdgeOut] = Field(description="Those with the most handoffs first, at most 1,000.")
     agents: list[AgentOut] = Field(description="Those with the most handoffs first, at most 1,000.")
     never_seen: list[WayOut] = Field(description="Declared, and not seen in the period; at most 1,000.")
     nameless: int = Field(description="Handoffs that did not name both agents.")
     sampled: bool = Field(description="Times and findings are of the newest handoffs only.")
     more: bool = Field(description="There is more than is listed.")
-    declared_version: int
+    declared_version: int = Field(description="Of the declared edges; 0 before they are saved for the first time.")
 
 
 @router.get(

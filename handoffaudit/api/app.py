@@ -1,7 +1,5 @@
 """The API, put together."""
 
-from ninja import NinjaAPI
-
 from handoffaudit.api import (
     agents,
     declared,
@@ -13,15 +11,17 @@ from handoffaudit.api import (
     prompts,
     published,
     retention,
+    review_queue,
     reviewing,
     rules,
     schemas_by_type,
     strictness,
     webhooks,
 )
+from handoffaudit.api.openapi import DescribedAPI
 from handoffaudit.api.reading_requests import StrictParser
 
-api = NinjaAPI(
+api = DescribedAPI(
     title="handoffaudit",
     version="1",
     urls_namespace="api",
@@ -36,6 +36,7 @@ problems.install(api)
 for router in (
     # Handoffs are submitted, read and reviewed on one router.
     reviewing.router,
+    review_queue.router,
     judging.router,
     hooks.router,
     strictness.router,

@@ -10,6 +10,7 @@ from ninja.security import HttpBearer
 
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
+from handoffaudit.api import refused_keys
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.rates import RequestRate
 from handoffaudit.api.reading_requests import check_length
@@ -60,6 +61,7 @@ class KeyWith(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         identity = authenticate(token)
         if identity is None:
+            refused_keys.log_refused(token, request)
             return None
         _count(identity)
         if self.scope not in identity.scopes:

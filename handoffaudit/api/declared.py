@@ -7,7 +7,7 @@ from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.policy import kinds
@@ -18,7 +18,9 @@ ROWS = [{"source": "planner", "targets": ["critic", "writer"]}, {"source": "*", 
 
 
 class DeclaredOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(examples=[ROWS])
+    rows: list[dict[str, Any]] = Field(
+        description="Who is meant to hand on, and to whom; * is anybody.", examples=[ROWS]
+    )
 
 
 class DeclaredIn(policies.PolicyIn):
@@ -44,6 +46,7 @@ def get_declared_edges(request: HttpRequest) -> HttpResponse:
     operation_id="put_declared_edges",
     summary="Save who is declared to hand to whom as a new version",
     response={200: DeclaredOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("The crew as planned.", rows=ROWS),
 )
 def put_declared_edges(request: HttpRequest, declared: DeclaredIn) -> HttpResponse:
     return policies.save(request, kinds.agents, declared, declared.rows)

@@ -30,16 +30,59 @@ UNIVERSAL: dict[str, Any] = {
     }
 }
 
+EVIDENCE: dict[str, Any] = {
+    "source": "offers",
+    "content": "Acme, Berg and Cole: three suppliers deliver within a week.",
+    "relevance": 0.9,
+    "retrieved_at": "2026-02-15T00:10:00Z",
+}
+
+# Each with an id of its own, so that one can be sent after the other, and again.
 ENVELOPE: dict[str, Any] = {
     "format": "payload",
-    "document": PAYLOAD,
+    "document": PAYLOAD
+    | {
+        "handoff_id": "h-2026-0002",
+        "data": {
+            "summary": "Three suppliers deliver within a week.",
+            "suppliers": 3,
+            "evidence_refs": {"summary": "offers"},
+        },
+    },
     "context": {"question": "Who can deliver within a week?"},
+    "evidence": [EVIDENCE],
     "trace_id": "t-42",
     "parent_handoff_id": "h-2026-0000",
     "step": 1,
 }
 
-_WRAPPED_SCHEMA = {
+NAMED_UNIVERSAL: dict[str, Any] = {"handoff_id": "h-2026-0003", "document": UNIVERSAL}
+
+MANY: list[dict[str, Any]] = [
+    ENVELOPE | {"document": ENVELOPE["document"] | {"handoff_id": "h-2026-0004"}, "trace_id": "t-43"},
+    {
+        "handoff_id": "h-2026-0005",
+        "document": {
+            "handoff": UNIVERSAL["handoff"]
+            | {
+                "trace_id": "0e0d8f4c-6f0e-4c8e-9a55-3d9b5a0c1e77",
+                "payload": {"working": {"title": "Tests of the orchestrator", "files": ["test_orchestrator.py"]}},
+            }
+        },
+    },
+]
+
+_EVIDENCE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "source": {"type": "string", "description": "Its name, which `evidence_refs` in the data cites."},
+        "content": {"description": "What it says: a text, or any JSON."},
+        "relevance": {"type": "number", "minimum": 0, "maximum": 1, "default": 1.0, "description": "0.0 to 1.0."},
+        "retrieved_at": {"type": "string", "format": "date-time", "description": "When it was fetched."},
+    },
+}
+
+BODY_OF_A_SUBMISSION: dict[str, Any] = {
     "type": "object",
     "required": ["document"],
     "additionalProperties": False,
@@ -51,17 +94,35 @@ _WRAPPED_SCHEMA = {
         },
         "document": {"type": "object", "description": "The handoff. Its schemas: /api/v1/schemas/{name}.json."},
         "context": {"type": "object", "description": "What the data may rest on."},
-        "evidence": {"type": "array", "items": {"type": "object"}},
-        "trace_id": {"type": "string", "maxLength": 200},
-        "parent_handoff_id": {"type": "string", "maxLength": 200},
+        "evidence": {
+            "type": "array",
+            "items": _EVIDENCE_SCHEMA,
+            "description": "What the data rests on, in pieces: `source` and `content` of each. The data cites it: "
+            '`"evidence_refs": {"summary": "offers"}` inside `data`.',
+        },
+        "trace_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "The piece of work: the same for all its handoffs. Loops and repeats are seen along it.",
+        },
+        "parent_handoff_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "The `handoff_id` of the handoff before this one in the trace.",
+        },
         "retry_of": {
             "type": "string",
             "maxLength": 200,
-            "description": "The handoff_id that this one takes the place of.",
+            "description": "The `handoff_id` of the one whose place this takes; this one needs a new id.",
         },
-        "handoff_id": {"type": "string", "maxLength": 200, "description": "Where the document has none of its own."},
+        "handoff_id": {
+            "type": "string",
+            "maxLength": 200,
+            "description": "Where the document has none of its own. The same content under it is stored once; other "
+            "content is answered 409.",
+        },
         "agent": {"type": "string", "maxLength": 200, "description": "The source, where the document names none."},
-        "step": {"type": "integer"},
+        "step": {"type": "integer", "description": "Its place in the work, as you count."},
         "adapt": {
             "type": "boolean",
             "default": False,
@@ -74,18 +135,21 @@ _WRAPPED_SCHEMA = {
         },
     },
 }
-_SINGLE_SCHEMA = {"oneOf": [_WRAPPED_SCHEMA, {"type": "object", "description": "The bare document."}]}
+_SINGLE_SCHEMA = {"oneOf": [BODY_OF_A_SUBMISSION, {"type": "object", "description": "The bare document."}]}
 
-_PREFER = {
-    "name": "Prefer",
-    "in": "header",
-    "schema": {"type": "string"},
-    "description": "`wait=N`: wait up to N seconds (at most 60) for the verdict.",
-    "example": "wait=10",
-}
+
+def _prefer(what: str) -> dict[str, Any]:
+    return {
+        "name": "Prefer",
+        "in": "header",
+        "schema": {"type": "string"},
+        "description": f"`wait=N`: wait up to N seconds (at most 60) for {what}.",
+        "example": "wait=10",
+    }
+
 
 SUBMIT: dict[str, Any] = {
-    "parameters": [_PREFER],
+    "parameters": [_prefer("the verdict")],
     "requestBody": {
         "required": True,
         "content": {
@@ -94,7 +158,7 @@ SUBMIT: dict[str, Any] = {
                 "examples": {
                     "submission": {"summary": "A document with what stands beside it", "value": ENVELOPE},
                     "payload": {"summary": "A bare payload", "value": PAYLOAD},
-                    "universal": {"summary": "A bare universal handoff", "value": UNIVERSAL},
+                    "universal": {"summary": "A universal handoff, with an id", "value": NAMED_UNIVERSAL},
                 },
             }
         },
@@ -109,9 +173,26 @@ BATCH: dict[str, Any] = {
         "content": {
             "application/json": {
                 "schema": {"type": "array", "maxItems": 1000, "items": _SINGLE_SCHEMA},
-                "example": [ENVELOPE, UNIVERSAL],
+                "example": MANY,
             },
             "application/x-ndjson": {"schema": {"type": "string"}},
         },
     },
 }
+
+READ_ONE: dict[str, Any] = {"parameters": [_prefer("the verdict, and of a held handoff for the person's decision")]}
+
+
+def body(summary: str, value: Any) -> dict[str, Any]:
+    """An example of a call's body."""
+    return {
+        "requestBody": {"content": {"application/json": {"examples": {"one": {"summary": summary, "value": value}}}}}
+    }
+
+
+def saving(note: str, **rows: Any) -> dict[str, Any]:
+    """An example of saving a policy that is still as shipped."""
+    return body(
+        "On what is as shipped: after that, `base_version` is the `version` that GET answers",
+        {"base_version": 0, "note": note, **rows},
+    )

@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Path, Query, Router, Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import shapes
+from handoffaudit.api import refusing, shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET
-from handoffaudit.api.problems import Problem
+from handoffaudit.api.parameters import LIMIT, NEXT, SOURCE, TARGET
+from handoffaudit.api.problems import NOTE, Problem
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
 from handoffaudit.diagnostics.groups import muting, reading
@@ -84,49 +84,49 @@ class GroupHandoffsQuery(Schema):
 
 
 class MuteOut(Schema):
-    at: str
-    by: str
-    note: str
+    at: str = Field(description="When.")
+    by: str = Field(description="Who muted it.")
+    note: str = Field(description="Why.")
     until: int | None = Field(description="It comes back with so many handoffs; null: for good.")
 
 
 class GroupLinksOut(Schema):
-    self: str
-    handoffs: str
-    page: str
+    self: str = Field(description="The group.")
+    handoffs: str = Field(description="Its handoffs.")
+    page: str = Field(description="Its page in the product.")
 
 
 class GroupOut(Schema):
-    id: int
-    code: str
+    id: int = Field(description="The group's number.")
+    code: str = Field(description="What all its findings are.")
     title: str = Field(description="The code in words.")
     path: str = Field(description="The kind of place; empty: the document.")
-    source_agent_id: str
-    target_agent_id: str
+    source_agent_id: str = Field(description="Who handed over.")
+    target_agent_id: str = Field(description="Who received.")
     handoffs: int = Field(description="How many have it.")
     waiting: int = Field(description="How many of these wait for review.")
     more_wait: bool = Field(description="At least so many: of what waits, the newest 10,000 of either state count.")
-    first_seen: str
-    last_seen: str
+    first_seen: str = Field(description="When the first came.")
+    last_seen: str = Field(description="When the last came.")
     signs: list[str] = Field(description="muted, regressed, new, growing.")
     last_days: list[int] = Field(description="Handoffs a day (UTC) of the last 14 days, today's last.")
-    muted: MuteOut | None
+    muted: MuteOut | None = Field(description="Who muted it and until when; null where nobody did.")
     regressed_at: str | None = Field(description="When it came back; null once somebody has seen it.")
-    links: GroupLinksOut
+    links: GroupLinksOut = Field(description="Where it is found.")
 
     model_config = {"json_schema_extra": {"examples": [EXAMPLE]}}
 
 
 class GroupsOut(Schema):
-    items: list[GroupOut]
-    next: str | None
+    items: list[GroupOut] = Field(description="What came back first, then as `sort` says.")
+    next: str | None = Field(description=NEXT)
 
     model_config = {"json_schema_extra": {"examples": [{"items": [EXAMPLE], "next": None}]}}
 
 
 class DayOut(Schema):
-    day: str
-    handoffs: int
+    day: str = Field(description="The day (UTC).")
+    handoffs: int = Field(description="How many came.")
 
 
 class GroupInFullOut(GroupOut):
@@ -136,6 +136,8 @@ class GroupInFullOut(GroupOut):
 
 
 class MuteIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
     until: Until = Field(
         Until.FIFTH,
         description="When it comes back: fifth (a fifth more, at least 10), 10, 50, double, or good: never.",
@@ -201,7 +203,9 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     try:
         found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
-        raise Problem(422, "The note", refused.message, field=refused.field) from None
+        members = refusing.of_field(request, refused.field, refused.message)
+        title = NOTE if refused.field == "note" else "The request can't be read"
+        raise Problem(422, title, refused.message, **members) from None
     return _answer(who.tenant, found)
 
 

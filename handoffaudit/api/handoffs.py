@@ -8,12 +8,13 @@ from ninja import Query, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import shapes
+from handoffaudit.api import examples, shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET, UNTIL, Reference
 from handoffaudit.api.reading_requests import check_names, seconds_to_wait
-from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
+from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut
 from handoffaudit.api.submitting import router
+from handoffaudit.api.verdict_schemas import VerdictsOut
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import comparing, listening, queries, remedies
 from handoffaudit.handoffs.filters import FLAGS, Filters
@@ -66,6 +67,7 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     operation_id="get_handoff",
     summary="One handoff with its document and verdict",
     response={200: HandoffOut, 404: ProblemOut},
+    openapi_extra=examples.READ_ONE,
 )
 def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     """With `Prefer: wait=N` the answer waits for the verdict, and for a held handoff for the person's decision."""
@@ -75,7 +77,8 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     if seconds and not listening.too_many(who.tenant.pk):
         pending = (*WAITING_STATES, State.HELD)
         handoff = listening.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
-    shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.review_of(handoff)
+    shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.replaced_of(handoff, who.tenant.slug)
+    shown |= shapes.review_of(handoff)
     shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(handoff)
     return shapes.answer(shown)
 

@@ -1,14 +1,21 @@
-"""`/healthz`: the process answers. `/readyz`: what it needs is there, too. Neither needs a key nor tells a secret."""
+"""`/healthz`: the process answers. `/readyz`: what it needs is there, too, and whether workers were seen. Neither needs
+a key nor tells a secret."""
 
 from pathlib import Path
 
 import redis
+import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
+from handoffaudit.diagnostics import workers
+
+log = structlog.get_logger(__name__)
+
 _migrated = False
+_logged: dict[str, str] = {}
 
 
 def alive(request: HttpRequest) -> JsonResponse:
@@ -20,7 +27,27 @@ def ready(request: HttpRequest) -> JsonResponse:
     if checks["database"] == "ok":
         checks["migrations"] = _migrations()
     good = all(value == "ok" for value in checks.values())
-    return JsonResponse({"status": "ok" if good else "not ready", "checks": checks}, status=200 if good else 503)
+    answer = {"status": "ok" if good else "not ready", "checks": checks}
+    # Without a worker it takes handoffs all the same: where only that is missing, it is ready.
+    response = JsonResponse(answer | ({"workers": _workers()} if good else {}), status=200 if good else 503)
+    # It is asked again and again: Django would log each time that it answered, and not what is missing.
+    response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
+    _log(checks if not good else {})
+    return response
+
+
+def _log(missing: dict[str, str]) -> None:
+    """What is missing, once for each that is."""
+    global _logged  # noqa: PLW0603 -- one for the process
+    if missing and missing != _logged:
+        log.error("not ready", **{name: value for name, value in missing.items() if value != "ok"})
+    _logged = missing
+
+
+def _workers() -> dict[str, str]:
+    workers.stand_in()
+    silent = workers.silence()
+    return {name: workers.told(silent[name]) if name in silent else "ok" for name in workers.expected()}
 
 
 def _database() -> str:

@@ -46,47 +46,49 @@ class _HookKey(KeyWith):
 
 
 class RuleResultOut(Schema):
-    result_id: str
-    rule_id: str = Field(examples=["semantic_objective_match"])
-    rule_type: str = Field(examples=["semantic"])
-    validated_at: str
+    result_id: str = Field(description="Its id.")
+    rule_id: str = Field(description="The rule.", examples=["semantic_objective_match"])
+    rule_type: str = Field(description="What kind of rule it is.", examples=["semantic"])
+    validated_at: str = Field(description="When it was looked at.")
     status: str = Field(description="passed, failed or skipped.")
-    message: str
-    details: dict[str, Any]
+    message: str = Field(description="What was found, in words.")
+    details: dict[str, Any] = Field(description="Facts of this kind of rule.")
 
 
-class SummaryOut(Schema):
-    total_rules_executed: int
-    results_count: int
+class RuleSummaryOut(Schema):
+    total_rules_executed: int = Field(description="Rules that ran.")
+    results_count: int = Field(description="Results there are, those of skipped rules too.")
 
 
 class ValidationStateOut(Schema):
-    workflow_id: str
-    phase_id: str = Field(examples=["semantic_Agent_0f3c9a1e"])
-    session_id: str
-    validation_status: Status
-    persisted_at: str
-    summary: SummaryOut
-    rule_results: list[RuleResultOut]
+    workflow_id: str = Field(description="The event's workflow, else its session.")
+    phase_id: str = Field(description="The phase of it.", examples=["semantic_Agent_0f3c9a1e"])
+    session_id: str = Field(description="The session of the agent host.")
+    validation_status: Status = Field(description="What the event came to.")
+    persisted_at: str = Field(description="When this was stored.")
+    summary: RuleSummaryOut = Field(description="In numbers.")
+    rule_results: list[RuleResultOut] = Field(description="Rule by rule.")
 
 
 class PermissionOut(Schema):
-    hookEventName: str  # noqa: N815 -- the agent host's word
+    hookEventName: str = Field(description="The event that is answered.")  # noqa: N815 -- the agent host's word
     permissionDecision: str = Field(description="deny or ask.")  # noqa: N815
-    permissionDecisionReason: str  # noqa: N815
+    permissionDecisionReason: str = Field(description="Why, for the agent and its host.")  # noqa: N815
 
 
 class HookOut(Schema):
     """An event that is not looked at is answered with an empty object."""
 
-    status: Status | None = None
-    blocked: bool | None = None
+    status: Status | None = Field(None, description="What the event came to.")
+    blocked: bool | None = Field(None, description="Whether the host should stop.")
     exit_code: int | None = Field(None, description="1 where it blocks, else 0.")
-    reason: str | None = None
+    reason: str | None = Field(None, description="Why, in words.")
     handoff_id: str | None = Field(None, description="The product's id of the handoff that the event became.")
-    validation_state: ValidationStateOut | None = None
+    validation_state: ValidationStateOut | None = Field(None, description="The same in full.")
     decision: str | None = Field(None, description="`block`, only there.")
-    hookSpecificOutput: PermissionOut | None = None  # noqa: N815
+    hookSpecificOutput: PermissionOut | None = Field(  # noqa: N815
+        None, description="Of `PreToolUse`, where it blocks or asks: the host's own words for that."
+    )
 
 
 _TIMEOUT = {

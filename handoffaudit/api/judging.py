@@ -16,8 +16,9 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.parameters import Reference
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
-from handoffaudit.api.schemas import ProblemOut, RepairOut, VerdictOut
+from handoffaudit.api.schemas import ProblemOut, RepairOut
 from handoffaudit.api.submitting import FORMAT, NAMED
+from handoffaudit.api.verdict_schemas import PreviewOut
 from handoffaudit.handoffs import previewing, queries, repairing
 from handoffaudit.handoffs.arrivals import Refusal
 from handoffaudit.handoffs.submission import Submission, read_submission
@@ -41,7 +42,7 @@ _places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
     auth=INGEST,
     operation_id="validate_handoff",
     summary="Judge a document without storing it",
-    response={200: VerdictOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
+    response={200: PreviewOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
     openapi_extra=examples.JUDGE,
 )
 def validate(
@@ -52,7 +53,7 @@ def validate(
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
         preview = _judged(previewing.preview(caller(request).tenant, sent))
-    return shapes.answer(verdict_to_dict(preview.verdict))
+    return shapes.answer(verdict_to_dict(preview.verdict) | {"links": {"codes": shapes.codes_link()}})
 
 
 @router.post(

@@ -9,6 +9,11 @@ SOURCE: Final = "The agent that handed over: its exact name."
 TARGET: Final = "The agent that was handed to: its exact name."
 UNTIL: Final = "Before this moment: a date (its beginning, UTC), a date and time, or 24h, 7d, 30d ago."
 LIMIT: Final = "How many a page has at most."
+NEXT: Final = "The cursor of the next page; null on the last one."
+LINKS: Final = (
+    "Addresses below this server; `page` is for people. `codes` is a URI template: with a code in place of `{code}` it "
+    "is where that code is told, readable without an account."
+)
 PHASE: Final = "The phase of the run."
 
 Reference = Annotated[

@@ -14,14 +14,16 @@ from handoffaudit.policy.versions import Table, Versions
 
 class PolicyOut(Schema):
     version: int = Field(description="0: as shipped", examples=[3])
-    changed_by: str
-    changed_at: str | None
-    note: str
+    changed_by: str = Field(description="Who saved it; empty as shipped.")
+    changed_at: str | None = Field(description="When; null as shipped.")
+    note: str = Field(description="Why, as it was said.")
 
 
 class PolicyIn(Schema):
-    base_version: int = Field(description="The version that the change was made on.", examples=[3])
-    note: str = ""
+    base_version: int = Field(
+        description="The `version` that the change was made on; 409 where there is a newer one.", examples=[3]
+    )
+    note: str = Field("", description="Why, for the history.")
 
 
 def answer(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:

@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from handoffaudit.api import refusing
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import NoReviewer, NoteRequired, NoteTooLong, ReviewError, Stale
@@ -22,6 +23,7 @@ from handoffaudit.problem_types import type_of
 
 log = structlog.get_logger(__name__)
 
+NOTE = "The note can't be taken"
 CONTENT_TYPE = "application/problem+json"
 API_PREFIX = "/api/"
 
@@ -69,15 +71,8 @@ def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpRe
 
 
 def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [{"field": _field(one["loc"]), "message": one["msg"]} for one in error.errors]
-    said = "; ".join(f"{one['field']}: {one['message']}" for one in errors)
-    return problem(422, "The request can't be read", said, errors=errors)
-
-
-def _field(place: tuple[str | int, ...]) -> str:
-    """The field as the sender knows it: of a body, without the name that the view has for the whole."""
-    inside = place[2:] if place[0] == "body" else place[1:]
-    return ".".join(str(part) for part in inside) or str(place[0])
+    errors = refusing.of_request(request, error.errors)
+    return problem(422, "The request can't be read", refusing.said(errors), **refusing.members(errors))
 
 
 def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -89,23 +84,21 @@ def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _bad_filter(request: HttpRequest, error: BadFilter) -> HttpResponse:
-    return problem(400, "A filter can't be read", str(error), field=error.field, value=error.value, remedy=error.remedy)
+    found = refusing.refused(error.field, error.value, str(error), error.remedy)
+    return problem(400, "A filter can't be read", str(error), **refusing.members([found]))
 
 
 def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
     if isinstance(error, NoteRequired | NoteTooLong):
-        return problem(422, "The note", error.message, field="note")
+        return problem(422, NOTE, error.message, **refusing.of_field(request, "note", error.message))
     if isinstance(error, NoReviewer):
-        return problem(422, "No reviewer", error.message, field="to")
+        return problem(422, "No reviewer", error.message, **refusing.of_field(request, "to", error.message))
     members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
     return problem(409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members)
 
 
 def _invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
-    errors = [
-        {"row": one.row, "field": one.field, "value": one.value, "message": one.message, "remedy": one.remedy}
-        for one in error.errors
-    ]
+    errors = [refusing.refused(one.field, one.value, one.message, one.remedy, row=one.row) for one in error.errors]
     return problem(422, "The table can't be saved", str(error), errors=errors)
 
 

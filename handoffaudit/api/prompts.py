@@ -7,7 +7,7 @@ from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.policy import kinds
@@ -26,7 +26,7 @@ ROWS = [
 
 
 class PromptsOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(examples=[ROWS])
+    rows: list[dict[str, Any]] = Field(description="The prompts that replace a shipped one.", examples=[ROWS])
 
 
 class PromptsIn(policies.PolicyIn):
@@ -54,6 +54,7 @@ def get_prompts(request: HttpRequest) -> HttpResponse:
     operation_id="put_prompts",
     summary="Save all prompts as a new version",
     response={200: PromptsOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Prices are in the list.", rows=ROWS),
 )
 def put_prompts(request: HttpRequest, prompts: PromptsIn) -> HttpResponse:
     return policies.save(request, kinds.prompts, prompts, prompts.rows)

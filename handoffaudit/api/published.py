@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from handoffaudit.api import shapes
 from handoffaudit.api.parameters import SchemaName
 from handoffaudit.api.problems import Problem
-from handoffaudit.api.schemas import IssueOut, ProblemOut, RepairOut, VerdictOut
+from handoffaudit.api.schemas import ProblemOut, RepairOut
+from handoffaudit.api.verdict_schemas import IssueOut, VerdictOut
 from handoffaudit.validation.formats import SCHEMA_NAMES, schema
 from handoffaudit.validation.library.published import RESULT_SCHEMA_NAMES, result_schema
 

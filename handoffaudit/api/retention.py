@@ -7,7 +7,7 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies, shapes
+from handoffaudit.api import examples, policies, shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.retention import figures
@@ -21,13 +21,13 @@ ROWS = [{"name": "logs", "days": 90}, {"name": "model_calls", "days": None}]
 
 
 class CountOut(Schema):
-    number: int
+    number: int = Field(description="How many.")
     more: bool = Field(description="Counting stopped there: there are more.")
 
 
 class StandingOut(Schema):
-    name: str = Field(examples=["logs"])
-    least_days: int
+    name: str = Field(description="The kind of data.", examples=["logs"])
+    least_days: int = Field(description="No fewer days can be set.")
     there: CountOut = Field(description="How much there is: lines of logs, else rows.")
     oldest: str | None = Field(description="When the oldest of it came.")
     next_run: str | None = Field(description="Null where it is kept for good.")
@@ -38,8 +38,10 @@ class StandingOut(Schema):
 
 
 class RetentionOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(examples=[ROWS])
-    standing: list[StandingOut]
+    rows: list[dict[str, Any]] = Field(
+        description="Each kind of data with the days that it is kept; null: for good.", examples=[ROWS]
+    )
+    standing: list[StandingOut] = Field(description="How much there is of each, and what goes next.")
 
 
 class RetentionIn(policies.PolicyIn):
@@ -68,6 +70,7 @@ def get_retention(request: HttpRequest) -> HttpResponse:
     operation_id="put_retention",
     summary="Save for how long each kind of data is kept as a new version",
     response={200: RetentionOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Logs of a quarter are enough.", rows=ROWS),
 )
 def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     """Removing begins an hour later, and can't be undone: look at what `goes` before."""

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.models import Person, Scope, Tenant
 from handoffaudit.api import shapes
@@ -48,6 +48,8 @@ class Step(StrEnum):
 
 
 class ReviewIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
     decision: Step = Field(
         description="approve and decline: a held or rejected one. reopen: an approved or declined one waits again. "
         "pass_on: out of the queue without judging.",

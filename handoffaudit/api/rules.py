@@ -7,19 +7,35 @@ from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.policy import kinds
-from handoffaudit.policy.rule_sets import examples, to_plain
+from handoffaudit.policy.rule_sets import examples as shipped
+from handoffaudit.policy.rule_sets import to_plain
 
 router = Router(tags=["Rules"])
 
-SETS = [to_plain(one) for one in examples()]
+SETS = [to_plain(one) for one in shipped()]
+OFFERS = {
+    "set_id": "offers",
+    "name": "Offers",
+    "rules": [
+        {
+            "rule_id": "price_limit",
+            "name": "Offers stay below 1,000",
+            "rule_type": "range",
+            "field": "price",
+            "operator": "lt",
+            "threshold": 1000,
+            "output_types": ["supplier_offer"],
+        }
+    ],
+}
 
 
 class RulesOut(policies.PolicyOut):
-    sets: list[dict[str, Any]] = Field(examples=[SETS])
+    sets: list[dict[str, Any]] = Field(description="All sets with their rules.", examples=[SETS])
 
 
 class RulesIn(policies.PolicyIn):
@@ -41,6 +57,7 @@ def get_rules(request: HttpRequest) -> HttpResponse:
     operation_id="put_rules",
     summary="Save all rules as a new version",
     response={200: RulesOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Offers stay below 1,000.", sets=[OFFERS]),
 )
 def put_rules(request: HttpRequest, rules: RulesIn) -> HttpResponse:
     return policies.save(request, kinds.rules, rules, rules.sets)

@@ -7,7 +7,7 @@ from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.policy import kinds
@@ -25,7 +25,7 @@ ROWS = [
 
 
 class SchemasOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(examples=[ROWS])
+    rows: list[dict[str, Any]] = Field(description="The types that have a schema or claim fields.", examples=[ROWS])
 
 
 class SchemasIn(policies.PolicyIn):
@@ -52,6 +52,7 @@ def get_schemas(request: HttpRequest) -> HttpResponse:
     operation_id="put_schemas",
     summary="Save the schemas by type as a new version",
     response={200: SchemasOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Amounts are numbers.", rows=ROWS),
 )
 def put_schemas(request: HttpRequest, schemas: SchemasIn) -> HttpResponse:
     return policies.save(request, kinds.schemas, schemas, schemas.rows)

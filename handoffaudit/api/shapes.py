@@ -11,7 +11,7 @@ from django.http import HttpResponse
 from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.comparing import Attempt
 from handoffaudit.handoffs.ingest import Receipt
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, PassedOn, Proposal
 from handoffaudit.validation.repair import Repair, repair_to_dict
 from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -37,7 +37,13 @@ def links(pk: str, tenant_slug: str) -> dict[str, str]:
         "chain": f"{base}/chain.svg",
         "review": f"{base}/review",
         "page": f"{settings.PUBLIC_URL}/t/{tenant_slug}/handoffs/{pk}/",
+        "codes": codes_link(),
     }
+
+
+def codes_link() -> str:
+    """Where a code is told, as a URI template (RFC 6570) and not in each issue: stored verdicts go out as they are."""
+    return f"{settings.PUBLIC_URL}/help/codes/{{code}}/"
 
 
 def receipt_of(receipt: Receipt) -> dict[str, Any]:
@@ -92,9 +98,28 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
     }
 
 
+def replaced_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    """The attempt that took the place of a superseded one. No other is asked for."""
+    later = queries.later_attempt(handoff)
+    return {
+        "superseded_by": later
+        and {
+            "id": str(later.pk),
+            "handoff_id": later.handoff_id,
+            "state": later.state,
+            "attempt": later.attempt,
+            "repaired": later.repaired,
+            "links": links(str(later.pk), tenant_slug),
+        }
+    }
+
+
 def review_of(handoff: Handoff) -> dict[str, Any]:
     """What people did with one that still waits for them."""
-    proposal, passed = reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff)
+    return review_as(reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff))
+
+
+def review_as(proposal: Proposal | None, passed: PassedOn | None) -> dict[str, Any]:
     return {
         "awaits_second": proposal is not None,
         "proposal": proposal
@@ -126,7 +151,7 @@ def attempt_of(attempt: Attempt, tenant_slug: str) -> dict[str, Any]:
 def repair_of(result: Repair) -> dict[str, Any]:
     """The repair with the verdict on the candidate that is offered."""
     verdict = verdict_to_dict(result.repaired.verdict) if result.repaired else None
-    return repair_to_dict(result) | {"verdict": verdict}
+    return repair_to_dict(result) | {"verdict": verdict, "links": {"codes": codes_link()}}
 
 
 def documents_of(handoff: Handoff) -> dict[str, Any]:

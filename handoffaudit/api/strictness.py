@@ -7,7 +7,7 @@ from ninja import Router
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies
+from handoffaudit.api import examples, policies
 from handoffaudit.api.auth import KeyWith
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.policy import kinds
@@ -17,10 +17,21 @@ from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 router = Router(tags=["Strictness"])
 
 ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_TYPE))]
+# The table as shipped, with one change: what a row leaves out is as shipped.
+SHADOWED = [
+    {"handoff_type": "customer_info"},
+    {"handoff_type": "deal_data"},
+    {"handoff_type": "notification", "strictness": "lenient"},
+    {"handoff_type": "research_result", "mode": "shadow"},
+    {"handoff_type": "status_update", "strictness": "lenient"},
+    {"handoff_type": ANY_OTHER_TYPE},
+]
 
 
 class TableOut(policies.PolicyOut):
-    rows: list[dict[str, Any]] = Field(examples=[ROWS])
+    rows: list[dict[str, Any]] = Field(
+        description="One row for each type, and the row `*` for any other type.", examples=[ROWS]
+    )
 
 
 class TableIn(policies.PolicyIn):
@@ -46,6 +57,7 @@ def get_strictness(request: HttpRequest) -> HttpResponse:
     operation_id="put_strictness",
     summary="Save the table as a new version",
     response={200: TableOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Try it first.", rows=SHADOWED),
 )
 def put_strictness(request: HttpRequest, table: TableIn) -> HttpResponse:
     return policies.save(request, kinds.strictness, table, table.rows)

@@ -55,7 +55,7 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
 
 
 def _answer(receipt: Receipt, slug: str) -> HttpResponse:
-    shown = shapes.receipt_of(receipt) | ({"links": shapes.links(receipt.id, slug)} if receipt.id else {})
+    shown = _received(receipt, slug)
     if receipt.status in (200, 202):
         return shapes.answer(shown, receipt.status, Location=shown["links"]["self"])
     if receipt.status == 422:
@@ -64,13 +64,18 @@ def _answer(receipt: Receipt, slug: str) -> HttpResponse:
     return problem(receipt.status, receipt.title, receipt.detail, **(shown if receipt.id else {}))
 
 
+def _received(receipt: Receipt, slug: str) -> dict[str, Any]:
+    return shapes.receipt_of(receipt) | ({"links": shapes.links(receipt.id, slug)} if receipt.id else {})
+
+
 def _waited(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpResponse:
     if listening.too_many(tenant.pk):
         return _answer(receipt, tenant.slug)
     handoff = listening.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
     if handoff.state in WAITING_STATES:
         return _answer(receipt, tenant.slug)
-    shown = shapes.handoff_of(handoff, tenant.slug) | {"verdict": queries.current_verdict(handoff)}
+    shown = shapes.handoff_of(handoff, tenant.slug) | shapes.replaced_of(handoff, tenant.slug)
+    shown |= {"verdict": queries.current_verdict(handoff)}
     return shapes.answer(shown, Preference_Applied=f"wait={seconds}", Location=shown["links"]["self"])
 
 
@@ -88,9 +93,9 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
     who = caller(request)
     items = _items(body_of(request, settings.MAX_BATCH_BYTES))
     receipts = ingest.accept_batch(who.tenant, who.actor, items, declared_format)
-    shown = [_item(receipt) for receipt in receipts]
+    shown = [_item(receipt, who.tenant.slug) for receipt in receipts]
     totals = Counter(str(receipt.status) for receipt in receipts)
-    return shapes.answer({"items": shown, "totals": totals})
+    return shapes.answer({"items": shown, "totals": totals, "links": {"codes": shapes.codes_link()}})
 
 
 def _items(sent: bytes) -> list[bytes]:
@@ -104,7 +109,7 @@ def _items(sent: bytes) -> list[bytes]:
         raise Problem(
             422,
             "The batch can't be read",
-            f"It is not a JSON array: {error}. Mend it, or send one document a line: then a bad one spoils no other.",
+            f"{error} Or send one document a line: then a bad one spoils no other.",
         ) from error
     if not items:
         raise Problem(422, "An empty batch", "Send at least one document.")
@@ -113,6 +118,10 @@ def _items(sent: bytes) -> list[bytes]:
     return items
 
 
-def _item(receipt: Receipt) -> dict[str, Any]:
+def _item(receipt: Receipt, slug: str) -> dict[str, Any]:
     shown = {"status": receipt.status} | shapes.receipt_of(receipt)
+    if receipt.id:
+        # Not all of them, a thousand times over.
+        links = shapes.links(receipt.id, slug)
+        shown["links"] = {name: links[name] for name in ("self", "page")}
     return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import shapes
+from handoffaudit.api import examples, refusing, shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.schemas import ProblemOut
@@ -22,6 +22,14 @@ ADMIN = KeyWith(Scope.ADMIN)
 WebhookId = Annotated[int, Path(description="The webhook's `id`.", ge=1, le=10**12 - 1, examples=[3])]
 _TOLD = ", ".join(EVENTS[SubscriberKind.WEBHOOK])
 _BY_MAIL = ", ".join(sorted(EVENTS[SubscriberKind.EMAIL]))
+
+
+HOOK = {
+    "name": "CI",
+    "address": "https://example.com/handoffs",
+    "events": ["verdict", "decision"],
+    "states": ["held"],
+}
 
 
 class WebhookIn(Schema):
@@ -48,16 +56,16 @@ class DeliveriesOut(Schema):
 
 
 class WebhookOut(Schema):
-    id: int
-    kind: str
-    name: str
-    address: str
-    events: list[str]
-    states: list[str]
+    id: int = Field(description="Its number.")
+    kind: str = Field(description="webhook or email.")
+    name: str = Field(description="Who hears.")
+    address: str = Field(description="Where it goes.")
+    events: list[str] = Field(description="What it hears of.")
+    states: list[str] = Field(description="Which verdicts it hears of; empty: all.")
     active: bool = Field(description="Paused ones hear of nothing.")
-    created_at: str
-    created_by: str
-    deliveries: DeliveriesOut
+    created_at: str = Field(description="When it was made.")
+    created_by: str = Field(description="Who made it.")
+    deliveries: DeliveriesOut = Field(description="How it goes.")
 
 
 class NewWebhookOut(WebhookOut):
@@ -65,14 +73,14 @@ class NewWebhookOut(WebhookOut):
 
 
 class WebhooksOut(Schema):
-    items: list[WebhookOut]
+    items: list[WebhookOut] = Field(description="All of the tenant.")
     next: str | None = Field(description="Always null: all are listed.")
 
 
 class TestedOut(Schema):
-    delivered: bool
+    delivered: bool = Field(description="The receiver took it.")
     status: int | None = Field(description="What the receiver answered; null where nothing came.")
-    ms: float
+    ms: float = Field(description="How long that took, in milliseconds.")
     error: str | None = Field(description="Why it did not arrive, and what to do.")
 
 
@@ -95,6 +103,7 @@ def list_all(request: HttpRequest) -> HttpResponse:
     operation_id="create_webhook",
     summary="Make a webhook; its secret is shown only in this answer",
     response={201: NewWebhookOut, 422: ProblemOut},
+    openapi_extra=examples.body("Hears what waits for a person, and what was decided", HOOK),
 )
 def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     who = caller(request)
@@ -102,7 +111,8 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     try:
         made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
     except Refused as refused:
-        raise Problem(422, "The webhook", refused.message, field=refused.field) from None
+        members = refusing.of_field(request, refused.field, refused.message)
+        raise Problem(422, "The webhook can't be made", refused.message, **members) from None
     return shapes.answer(_shown(who.tenant, made) | {"secret": made.secret or None}, 201)
 
 

@@ -22,6 +22,7 @@ COMMANDS = {
     "eval": ("eval", "Measure layers on labelled data."),
     "recount": ("recount", "Prove the kept counts, and put them right."),
     "verify-log": ("verify_log", "Prove that the audit log was not changed."),
+    "backup": ("backup", "Write the embedded database into one file."),
     "manage": ("manage", "Run one of Django's own commands."),
 }
 EXAMPLES = """\b

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from handoffaudit.cli.options import DATABASE_FILE, data_folder
 from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
@@ -39,8 +40,21 @@ def unwritable(error: OSError) -> str:
     )
 
 
+def refuse_no_data() -> None:
+    """Only a start makes a data folder: a command that made one would answer about an empty database, and a key of
+    that is none of the server's. Call it before Django is loaded."""
+    folder = data_folder()
+    if not os.environ.get("DATABASE_URL") and not (folder / DATABASE_FILE).is_file():
+        raise Stop(
+            f"There is no data in {folder}: name the folder that handoffaudit up was started with, by --data or"
+            " HANDOFFAUDIT_DATA."
+        )
+
+
 def start_with_database() -> None:
-    """Django with a database that this version can use. The embedded one is migrated where need be."""
+    """Django with a database that is there and that this version can use. The embedded one is migrated where need
+    be."""
+    refuse_no_data()
     start_django()
     from handoffaudit.cli import migrating
 
@@ -58,7 +72,7 @@ def find_tenant(slug: str) -> "Tenant":
 
     found = tenants.get(slug)
     if found is None and slug == tenants.DEFAULT:
-        return tenants.create(slug=slug, name="Default", actor=actor_name())
+        return tenants.default(actor_name())
     if found is None:
         from handoffaudit.accounts.models import Tenant
 

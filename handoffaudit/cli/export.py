@@ -53,6 +53,14 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
         out.write(line.text + b"\n")
         written += 1
     out.flush()
+    if filters.code and not written and not _is_code(filters.code):
+        raise Stop(f"--code is {filters.code!r}, which is no code: Help, Codes in the product lists all.")
     left_out = f" {unreadable:,} that are no JSON were left out." if unreadable else ""
     left_out += f" {removed:,} whose documents retention has removed were left out." if removed else ""
     click.echo(f"{written:,} handoff{'' if written == 1 else 's'} written.{left_out}", err=True)
+
+
+def _is_code(code: str) -> bool:
+    from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+
+    return code in CATALOGUE or code.partition(".")[0] in FAMILIES

@@ -2,8 +2,11 @@
 
 import click
 
-from handoffaudit.cli.bootstrap import start_django
+from handoffaudit.cli.bootstrap import refuse_no_data, start_django
 from handoffaudit.cli.options import data_option, example
+
+# These make the database, or need none.
+WITHOUT_DATA = ("migrate", "help", "version", "check", "makemigrations", "collectstatic", "export_openapi_schema")
 
 
 @click.command(
@@ -15,6 +18,8 @@ from handoffaudit.cli.options import data_option, example
 @data_option
 def command(arguments: tuple[str, ...]) -> None:
     """Run one of Django's own commands; `manage help` lists them."""
+    if arguments and not {"-h", "--help"} & set(arguments) and arguments[0] not in WITHOUT_DATA:
+        refuse_no_data()
     start_django()
     from django.core.management import execute_from_command_line
 

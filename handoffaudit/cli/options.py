@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+DATABASE_FILE = "handoffaudit.sqlite3"
+
 
 def _use_folder(_: click.Context, __: click.Parameter, value: str | None) -> None:
     if value is not None:

@@ -5,13 +5,17 @@ import sys
 import uuid
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
 from handoffaudit.cli.reporting.options import receiver_options
 from handoffaudit.cli.stop import Stop
+
+if TYPE_CHECKING:
+    from handoffaudit.cli.reporting.documents import About
+    from handoffaudit.cli.reporting.receivers import Receiver
 
 LONGEST_RESPONSE = 64 * 1024 * 1024
 
@@ -80,13 +84,12 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise click.UsageError("--any-key goes with --flush.")
     if missing := [name for name, given in (("--path", path), ("--agent", agent), ("--phase", phase)) if not given]:
         raise click.UsageError(f"Missing option: {', '.join(missing)}.")
-    from handoffaudit.cli.reporting import documents, looking
-    from handoffaudit.cli.reporting.receivers import Kept, Refused, receiver
+    from handoffaudit.cli.reporting import documents
+    from handoffaudit.cli.reporting.receivers import receiver
+    from handoffaudit.cli.reporting.telling import left
 
     text = _response(response)
     to = receiver("handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder)
-    wanted = Path(str(path))
-    looked = looking.look(wanted)
     about = documents.About(
         run_id=run or f"report-{uuid.uuid4().hex[:12]}",
         agent=str(agent),
@@ -95,16 +98,33 @@ def command(  # noqa: PLR0913 (click hands over each option)
         runtime=runtime,
         iteration=iteration,
     )
+    answer = _sent(to, _made(about, text, root))
+    _tell(answer, as_json=as_json)
+    for line in left(to.left()):
+        click.echo(line, err=True)
+    if answer["failed"]:
+        sys.exit(1)
+
+
+def _made(about: "About", response: str | None, root: Path) -> dict[str, Any]:
+    """The report on what is found now."""
+    from handoffaudit.cli.reporting import documents, looking
+
+    wanted = Path(about.path)
+    looked = looking.look(wanted)
     found = None if looked.file["exists"] else looking.elsewhere(wanted.name, root, wanted)
-    made = documents.document(about, looked, datetime.now(UTC), response=text, elsewhere=found)
+    return documents.document(about, looked, datetime.now(UTC), response=response, elsewhere=found)
+
+
+def _sent(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
+    from handoffaudit.cli.reporting.receivers import Kept, Refused
+
     try:
         answer = to.report(made)
     except (Kept, Refused) as error:
         raise Stop(str(error)) from error
     to.close()
-    _tell(answer, as_json=as_json)
-    if answer["failed"]:
-        sys.exit(1)
+    return answer
 
 
 def _flush(url: str | None, key: str | None, folder: Path, *, any_key: bool) -> NoReturn:

@@ -29,7 +29,8 @@ DEATHS_BEFORE_READY = 3
 @click.option(
     "--sample",
     is_flag=True,
-    help="Load some 300 real handoffs to look at, with handoff files and logs. Loading them again adds nothing.",
+    help="Load some 300 real handoffs to look at, with handoff files and logs, into the tenant default. They stay:"
+    " begin your own in another folder. Loading them again adds nothing.",
 )
 def command(host: str, port: int, *, sample: bool) -> None:
     """Start everything: database, web server and worker. Ctrl-C stops it.
@@ -118,25 +119,35 @@ def announce(address: str, folder: Path, link: str | None) -> None:
 
 
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
-    """False where a signal came first."""
+    """False where a signal came first. What it waits for is said once."""
     until = time.monotonic() + READY_PATIENCE_SECONDS
+    missing: str | None = ""
     while not supervisor.stopping:
-        if answers(host, port):
+        before, missing = missing, what_is_missing(host, port)
+        if missing is None:
             return True
+        if missing and missing != before:
+            warn(f"Not ready yet: {missing}.")
         supervisor.look()
         if time.monotonic() > until or supervisor.deaths["web"] >= DEATHS_BEFORE_READY:
-            raise Stop("The web server does not get ready: see the messages above.", 1)
-        time.sleep(LOOK_SECONDS / 2)
+            raise Stop(f"The web server does not get ready: {missing or 'see the messages above'}.", 1)
+        time.sleep(LOOK_SECONDS * 5 if missing else LOOK_SECONDS / 2)
     return False
 
 
-def answers(host: str, port: int) -> bool:
+def what_is_missing(host: str, port: int) -> str | None:
+    """As `/readyz` says it; empty where nobody answers yet, None where nothing is missing."""
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
-        return False
+        answer = connection.getresponse()
+        said = answer.read()
+        if answer.status == http.HTTPStatus.OK:
+            return None
+        checks = json.loads(said)["checks"].items()
+        return "; ".join(f"{name} {value}" for name, value in checks if value != "ok")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException):
+        return ""
     finally:
         connection.close()
 
@@ -149,6 +160,7 @@ def allowed_name() -> str:
 
 def load_sample(supervisor: Supervisor) -> None:
     """In processes of their own, beside the ones that serve: handoffs, then handoff files and logs."""
+    say("  The sample goes into the tenant default, where it stays: begin your own in another folder, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.running.sampling"]):
         loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603

@@ -18,13 +18,15 @@ from handoffaudit.handoffs.models import Alert
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An alert: what happened, what it means and what to do, and where the handoffs are."""
+    """An alert: what happened, what it means and what to do, and where the handoffs are. `of_model`: Model health says
+    more."""
 
     alert: Alert
     title: str
     meaning: str
     link: str
     link_text: str
+    of_model: bool = False
 
 
 # Where alerts stand, and the button leads back to.
@@ -42,7 +44,7 @@ def of(tenant: Tenant, alert: Alert) -> Told:
     link, link_text = f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{about.query}", about.link_text
     if not about.query:
         link, link_text = _elsewhere(tenant, alert)
-    return Told(alert, about.title(alert), about.meaning, link, link_text)
+    return Told(alert, about.title(alert), about.meaning, link, link_text, about.of_model)
 
 
 def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.context import MOST_WAITING
-from handoffaudit.dashboard.reviewing.queue import waiting
+from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff, State

@@ -1,7 +1,8 @@
 """The pages that the shell leads to, in their groups: one table for the menu, the keys and the list of keys."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from django.urls import reverse
 
@@ -55,7 +56,7 @@ GROUPS = (
     Group(
         "Demand",
         (
-            Page("strictness", "Strictness", "strictness", "s", ("strictness", "trials")),
+            Page("strictness", "Strictness", "strictness", "s", ("strictness",)),
             Page("rules", "Rules", "rules", "u", ("rules",)),
             Page("schemas", "Schemas", "schemas", "c", ("schemas",)),
             Page("prompts", "Prompts", "prompts", "p", ("prompts",)),
@@ -79,15 +80,18 @@ GROUPS = (
 )
 
 
-def menu(who: Who) -> list[tuple[str, Sequence[Link]]]:
+def menu(who: Who) -> Sequence[tuple[str, Sequence[Link]]]:
     """The groups with what this person may open."""
-    groups = [(group.label, _links(who, group)) for group in GROUPS]
+    return _menu(who.tenant.slug, tuple(page for group in GROUPS for page in group.pages if who.may(page.least)))
+
+
+@lru_cache(maxsize=256)
+def _menu(slug: str, allowed: Collection[Page]) -> Sequence[tuple[str, Sequence[Link]]]:
+    groups = [
+        (group.label, [Link(page, _address(page, slug)) for page in group.pages if page in allowed]) for group in GROUPS
+    ]
     return [(label, links) for label, links in groups if links]
 
 
-def _links(who: Who, group: Group) -> list[Link]:
-    return [
-        Link(page, reverse(f"dashboard:{page.name}", args=[who.tenant.slug]))
-        for page in group.pages
-        if who.may(page.least)
-    ]
+def _address(page: Page, slug: str) -> str:
+    return reverse(f"dashboard:{page.name}", args=[slug])

@@ -11,13 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import alerts, first_run, live
+from handoffaudit.dashboard import alerts, live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.agents.busiest import busy
+from handoffaudit.dashboard.first_run import page as first_run
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.reviewing.queue import waiting
-from handoffaudit.diagnostics import model_now
-from handoffaudit.diagnostics.noise import MOST_DECISIONS, noise
+from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
+from handoffaudit.diagnostics import model_now, workers
+from handoffaudit.diagnostics.noise import MOST_DECISIONS, noisy
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import queries
@@ -80,36 +81,42 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     figures["since"] = f"{whole:%Y-%m-%dT%H:%M:%SZ}"
     if live.is_asked(request):
         return _newer(request, who, figures)
+    for_review = waiting(who.tenant, MOST_COUNTED)
+    waits = queries.waiting(who.tenant)
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": PERIODS.values(),
-        "waiting": queries.waiting(who.tenant),
-        "for_review": waiting(who.tenant, MOST_COUNTED),
+        "waiting": waits,
+        "no_worker": workers.missed(who.tenant, waits.oldest_unjudged_at),
+        "for_review": for_review,
+        "waiting_told": for_review.up_to(MOST_WAITING),
         "alerts": alerts.told(who.tenant),
         "model": model_now.status(who.tenant),
-        "unchecked": model_now.waiting(who.tenant, whole),
+        "first_checks": model_now.first_checks(who.tenant),
+        "unverified": model_now.unverified(who.tenant, whole),
     }
     if context["total"]:
         buckets = queries.over_time(who.tenant, since, until, BUCKETS)
-        context["chart"] = _chart(who, buckets, until, hourly=period.name == "24h", width=BESIDE, prefix="wide")
-        context["narrow_chart"] = _chart(
-            who, buckets, until, hourly=period.name == "24h", width=NARROW, prefix="narrow"
-        )
+        bars = _bars(who, buckets, until, hourly=period.name == "24h")
+        context["chart"] = _chart(bars, width=BESIDE, prefix="wide")
+        context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
         context["busiest"] = busy(who.tenant, since, until, period.name)
-        overturned = noise(who.tenant, since, until)
-        context["noisy"] = overturned.noisy[:MOST_NOISY]
-        context["newest_decisions"] = MOST_DECISIONS if overturned.sampled else 0
+        overturned, is_sampled = noisy(who.tenant, since, until)
+        context["noisy"] = overturned[:MOST_NOISY]
+        context["newest_decisions"] = MOST_DECISIONS if is_sampled else 0
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
         return first_run.page(request, who)
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
 
 
 def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
-    """`seen`: the numbers themselves, by which a page is known that shows others."""
+    """`figures`: of states that last, and of others where there are any. `seen`: the numbers themselves, by which a
+    page is known that shows others."""
+    shown = [state for state in State if state in ORDER or totals.get(state)]
     return {
         "period": period,
-        "figures": [Figure(state.value, totals.get(state, 0)) for state in State],
+        "figures": [Figure(state.value, totals.get(state, 0)) for state in shown],
         "total": sum(totals.values()),
         "compliance": _compliance(totals),
         "passed": sum(totals.get(state, 0) for state in PASSED),
@@ -134,7 +141,7 @@ def _compliance(totals: Mapping[str, int]) -> float | None:
     return 100 * passed / judged if judged else None
 
 
-def _chart(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool, width: int, prefix: str) -> Drawing:
+def _bars(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool) -> list[Bar]:
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
     bars = []
     for number, bucket in enumerate(buckets):
@@ -148,6 +155,10 @@ def _chart(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool
                 href=f"{address}?{query}",
             )
         )
+    return bars
+
+
+def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
     return stacked_bars(
         bars, order=ORDER, width=width, height=210, title="Compliance over time: handoffs by state", prefix=prefix
     )

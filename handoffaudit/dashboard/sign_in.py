@@ -1,5 +1,6 @@
 """Signing in and out, the one-time link of a first sign-in, and one's own password."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from allauth.account.adapter import get_adapter
@@ -9,7 +10,13 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth import login, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.password_validation import password_validators_help_texts
+from django.contrib.auth.password_validation import (
+    CommonPasswordValidator,
+    MinimumLengthValidator,
+    NumericPasswordValidator,
+    UserAttributeSimilarityValidator,
+    get_default_password_validators,
+)
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -139,7 +146,23 @@ def _enter(request: HttpRequest, person: Person | None) -> HttpResponse:
 
 
 def _with_rules(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-    return render(request, template, {**context, "rules": password_validators_help_texts()})
+    return render(request, template, {**context, "rules": list(_rules())})
+
+
+def _rules() -> Iterator[str]:
+    """What a password has to be, before anything is wrong with it: Django words its rules as refusals."""
+    for validator in get_default_password_validators():
+        match validator:
+            case MinimumLengthValidator():
+                yield f"At least {validator.min_length} characters"
+            case NumericPasswordValidator():
+                yield "Not digits alone"
+            case CommonPasswordValidator():
+                yield "None of those that many people use, such as password1"
+            case UserAttributeSimilarityValidator():
+                yield "Not your name, nor nearly so"
+            case _:
+                yield validator.get_help_text()
 
 
 def _password(label: str, autocomplete: str) -> forms.CharField:

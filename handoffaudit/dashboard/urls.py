@@ -5,6 +5,7 @@ from django.urls import path
 from handoffaudit.dashboard import (
     agents,
     diagnostics,
+    exports,
     first_run,
     gallery,
     groups,
@@ -12,7 +13,6 @@ from handoffaudit.dashboard import (
     live,
     overview,
     reviewing,
-    samples,
     settings,
     theme,
     tracing,
@@ -32,6 +32,7 @@ urlpatterns = [
     path("", overview.overview, name="overview"),
     path("theme/", theme.theme, name="theme"),
     *handoffs.urlpatterns,
+    *exports.urlpatterns,
     *live.urlpatterns,
     *saved_views.urlpatterns,
     *choosing.urlpatterns,
@@ -49,6 +50,5 @@ urlpatterns = [
     *gallery.urlpatterns,
     *groups.urlpatterns,
     *first_run.urlpatterns,
-    *samples.urlpatterns,
     *help_pages.urlpatterns,
 ]

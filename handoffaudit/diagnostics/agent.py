@@ -1,13 +1,13 @@
 """One agent: what it caused and what it only passed on, from whom it got that, and with whom it works."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from django.db.models import Q, Sum
+from django.db.models import F, Q, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_counts
@@ -17,8 +17,9 @@ from handoffaudit.diagnostics.file_counts import Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
 from handoffaudit.diagnostics.tallies import FileTally, Judged
 from handoffaudit.diagnostics.windows import HOUR, Window
-from handoffaudit.handoffs.models import Handoff, HourlyCount
-from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.models import DailyCount, Handoff, HourlyCount
+from handoffaudit.handoffs.summing import summed
+from handoffaudit.handoffs.time_steps import TimeStep
 from handoffaudit.policy import kinds
 from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.validation.text import nearest
@@ -82,22 +83,21 @@ class AgentReport:
 def report(tenant: Tenant, name: str, window: Window) -> AgentReport:
     """Of handoffs received in the window."""
     seen = edges(tenant, window.since, window.until, name)
-    rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
-    found = list(rows.order_by("-at").values_list("at", "code", "caused", "origin")[:MOST_FINDINGS])
-    caused = sum(1 for row in found if row[2])
+    found = _found(tenant, name, window)
+    findings = _sum(found)
     agent = next((one for one in agents_of(seen.listed) if one.name == name), None)
     return AgentReport(
         agent=agent or Agent(name, 0, 0, Judged(), Told()),
         hands_to=tuple(edge for edge in seen.listed if edge.source == name),
         gets_from=tuple(edge for edge in seen.listed if edge.target == name),
-        findings=Findings(caused, len(found) - caused),
-        codes=tuple(_by_code((code, own) for _, code, own, _ in found)),
-        origins=tuple(_origins(tenant, Counter(origin for _, _, own, origin in found if not own and origin))),
-        over_time=tuple(_over_time(window, [(at, own) for at, _, own, _ in found])),
+        findings=findings,
+        codes=tuple(_by_code(found)),
+        origins=tuple(_origins(tenant, found)),
+        over_time=tuple(_over_time(window, found)),
         files=tuple(pair for pair in file_counts.pairs(tenant, window.since, window.until) if pair.agent == name),
         hours=_hours(tenant, name, window),
         newest=tuple(_newest(tenant, name)),
-        sampled=len(found) == MOST_FINDINGS or seen.sampled,
+        sampled=findings.total == MOST_FINDINGS or seen.sampled,
     )
 
 
@@ -105,7 +105,8 @@ def is_known(tenant: Tenant, name: str) -> bool:
     """Whether the agent was ever seen, is declared, or is in the registry."""
     if not name or "\x00" in name:
         return False
-    if _newest(tenant, name, 1) or HealthCount.objects.filter(tenant=tenant, agent=name).exists():
+    seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _ways(name)]
+    if any(rows.exists() for rows in (*seen, HealthCount.objects.filter(tenant=tenant, agent=name))):
         return True
     declared = {one for row in kinds.agents.current(tenant).rows for one in (row.source, *row.targets)}
     return name in declared or name in (known_agents() or ())
@@ -116,16 +117,61 @@ def near_names(name: str, known: Iterable[str]) -> list[str]:
     return nearest(name, known, _MOST_NEAR)
 
 
-def _by_code(found: Iterable[tuple[str, bool]]) -> list[OfCode]:
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """So many findings of a code in a step of the window, all caused or all passed on from one handoff."""
+
+    step: int
+    code: str
+    caused: bool
+    origin: UUID | None
+    number: int
+
+
+def _found(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
+    """Of the newest findings."""
+    rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
+    stepped = rows.annotate(step=TimeStep(F("at"), seconds=_seconds(window)))
+    columns = ("step", "code", "caused", "origin")
+    newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
+    return [
+        # SQLite has no booleans and no UUIDs.
+        _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
+        for step, code, caused, origin, number in summed([newest], columns, ["COUNT(*)"])
+    ]
+
+
+def _seconds(window: Window) -> int:
+    return int(window.step.total_seconds())
+
+
+def _sum(found: Iterable[_Alike]) -> Findings:
+    caused = passed_on = 0
+    for one in found:
+        if one.caused:
+            caused += one.number
+        else:
+            passed_on += one.number
+    return Findings(caused, passed_on)
+
+
+def _by_code(found: Iterable[_Alike]) -> list[OfCode]:
     """The code that most findings have first."""
-    numbers = Counter(found)
-    codes = {code for code, _ in numbers}
-    listed = [OfCode(code, Findings(numbers[code, True], numbers[code, False])) for code in codes]
+    by_code: defaultdict[str, list[_Alike]] = defaultdict(list)
+    for one in found:
+        by_code[one.code].append(one)
+    listed = [OfCode(code, _sum(several)) for code, several in by_code.items()]
     return sorted(listed, key=lambda one: (-one.findings.total, one.code))
 
 
-def _origins(tenant: Tenant, numbers: Mapping[UUID, int]) -> list[tuple[str, int]]:
-    most = dict(Counter(numbers).most_common(_MOST_ORIGINS))
+def _origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
+    numbers: Counter[UUID] = Counter()
+    for one in passed:
+        if one.origin and not one.caused:
+            numbers[one.origin] += one.number
+    if not numbers:
+        return []
+    most = dict(numbers.most_common(_MOST_ORIGINS))
     found: Counter[str] = Counter()
     sources = Handoff.objects.filter(tenant=tenant, pk__in=most).values_list("id", "source_agent_id")
     for pk, source in sources:
@@ -133,32 +179,39 @@ def _origins(tenant: Tenant, numbers: Mapping[UUID, int]) -> list[tuple[str, int
     return sorted(found.items(), key=lambda one: (-one[1], one[0]))
 
 
-def _over_time(window: Window, found: Sequence[tuple[datetime, bool]]) -> Iterator[Stretch]:
-    seconds = window.step.total_seconds()
-    first = window.since.timestamp() // seconds
-    numbers = Counter((int(at.timestamp() // seconds - first), own) for at, own in found)
+def _over_time(window: Window, found: Iterable[_Alike]) -> Iterator[Stretch]:
+    first = int(window.since.timestamp()) // _seconds(window)
+    by_step: defaultdict[int, list[_Alike]] = defaultdict(list)
+    for one in found:
+        by_step[one.step - first].append(one)
     for place, (since, until) in enumerate(window.stretches()):
-        yield Stretch(since, until, Findings(numbers[place, True], numbers[place, False]))
+        yield Stretch(since, until, _sum(by_step[place]))
 
 
 def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     rows = HourlyCount.objects.filter(
         tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="", source_agent_id=name
     )
-    types = sums_by(tenant, window.since, window.until, "handoff_type", narrowed=Q(source_agent_id=name))
+    # Those of whole days: more than there are in the hours at the ends do no harm.
+    days = DailyCount.objects.filter(tenant=tenant, code="", source_agent_id=name)
+    within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
+    types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
     hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
     if len(types) * len(hours) <= _MOST_LOOKUPS:
         # Each a place in the index, which has the hour and the type before the source: a range would read all of them.
-        rows = rows.filter(hour__in=hours, handoff_type__in=[name for (name,) in types])
+        rows = rows.filter(hour__in=hours, handoff_type__in=types)
     numbers: Counter[int] = Counter()
     for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
         numbers[hour.hour] += number
     return tuple(numbers[hour] for hour in range(24))
 
 
-def _newest(tenant: Tenant, name: str, most: int = _NEWEST) -> list[Handoff]:
-    """From it and to it. Each way has an index of its own."""
+def _ways(name: str) -> tuple[Q, Q]:
+    """From it and to it. Each has an index of its own."""
+    return Q(source_agent_id=name), Q(target_agent_id=name)
+
+
+def _newest(tenant: Tenant, name: str) -> list[Handoff]:
     handoffs = Handoff.objects.filter(tenant=tenant)
-    ways = (Q(source_agent_id=name), Q(target_agent_id=name))
-    found = {row.pk: row for way in ways for row in handoffs.filter(way).order_by("-id")[:most]}
-    return [found[pk] for pk in sorted(found, reverse=True)[:most]]
+    found = {row.pk: row for way in _ways(name) for row in handoffs.filter(way).order_by("-id")[:_NEWEST]}
+    return [found[pk] for pk in sorted(found, reverse=True)[:_NEWEST]]

@@ -1,5 +1,6 @@
 """The agents of a period, and what is held against how they were declared to work together."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -91,24 +92,20 @@ def agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
 
 def agents_of(listed: Iterable[Edge]) -> list[Agent]:
     """Those with the most handoffs first."""
-    handed_on: dict[str, int] = {}
-    received: dict[str, int] = {}
-    judged: dict[str, Judged] = {}
-    told: dict[str, Told] = {}
+    given: defaultdict[str, list[Edge]] = defaultdict(list)
+    received: defaultdict[str, int] = defaultdict(int)
     for edge in listed:
-        handed_on[edge.source] = handed_on.get(edge.source, 0) + edge.number
-        received[edge.target] = received.get(edge.target, 0) + edge.number
-        judged[edge.source] = judged.get(edge.source, Judged()) + edge.judged
-        told.setdefault(edge.source, Told()).__iadd__(edge.told)
+        given[edge.source].append(edge)
+        received[edge.target] += edge.number
     found = [
         Agent(
             name,
-            handed_on.get(name, 0),
+            sum(edge.number for edge in given.get(name, ())),
             received.get(name, 0),
-            judged.get(name, Judged()),
-            told.get(name) or Told(),
+            Judged.of(edge.judged for edge in given.get(name, ())),
+            Told.of(edge.told for edge in given.get(name, ())),
         )
-        for name in handed_on.keys() | received.keys()
+        for name in given.keys() | received.keys()
     ]
     return sorted(found, key=lambda agent: (-agent.number, agent.name))
 

@@ -23,7 +23,6 @@ from handoffaudit.policy.thresholds import NoData, Threshold, Watched
 
 log = structlog.get_logger(__name__)
 
-TASK = "handoffaudit.diagnostics.tasks.evaluate_thresholds"
 EVERY = timedelta(minutes=1)
 # Alerts of events that still stand are told again so often.
 REMIND = timedelta(hours=24)

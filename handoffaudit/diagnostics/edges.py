@@ -1,7 +1,7 @@
 """Who hands to whom in a period: how many handoffs, how many accepted, how long it took."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -15,6 +15,7 @@ from handoffaudit.diagnostics.judged_sums import judged_of
 from handoffaudit.diagnostics.models import TracedHandoff
 from handoffaudit.diagnostics.tallies import Judged, Share
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.summing import every, summed, values_of
 
 # Those with the most handoffs are told apart; what is left of the whole is summed.
 MOST_EDGES: Final = 5_000
@@ -36,17 +37,14 @@ class Told:
     def median_seconds(self) -> float | None:
         return median(self.seconds) if self.seconds else None
 
-    def add(self, seconds: float | None, caused: int, passed_on: int) -> None:
-        if seconds is not None:
-            self.seconds.append(seconds)
-        self.caused += caused
-        self.passed_on += passed_on
-
-    def __iadd__(self, other: "Told") -> "Told":
-        self.seconds += other.seconds
-        self.caused += other.caused
-        self.passed_on += other.passed_on
-        return self
+    @classmethod
+    def of(cls, several: "Iterable[Told]") -> "Told":
+        whole = cls()
+        for one in several:
+            whole.seconds += one.seconds
+            whole.caused += one.caused
+            whole.passed_on += one.passed_on
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +109,14 @@ def _traced(tenant: Tenant, since: datetime, until: datetime, agent: str) -> tup
     rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
     if agent:
         rows = rows.filter(_of(agent))
-    found: defaultdict[tuple[str, str], Told] = defaultdict(Told)
-    read = 0
-    values = rows.values_list("source_agent_id", "target_agent_id", "took_seconds", "caused", "passed_on")
-    for source, target, seconds, caused, passed_on in values[:MOST_TRACED].iterator(chunk_size=10_000):
-        found[source, target].add(seconds, caused, passed_on)
-        read += 1
+    newest = rows.values_list(*_PAIR, "took_seconds", "caused", "passed_on")[:MOST_TRACED]
+    sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
+    found, read = {}, 0
+    for source, target, seconds, caused, passed_on, number in summed(
+        [newest], _PAIR, [every("took_seconds"), *sums, "COUNT(*)"]
+    ):
+        found[source, target] = Told(values_of(seconds), caused, passed_on)
+        read += number
     return found, read == MOST_TRACED
 
 
@@ -144,14 +144,26 @@ def busiest(tenant: Tenant, since: datetime, until: datetime, most: int) -> list
 
 def folded(listed: Iterable[Edge], kept: frozenset[str], others: str) -> list[Edge]:
     """The edges with every agent that is not kept as one, `others`; in the order of source and target."""
-    found: dict[tuple[str, str], Edge] = {}
+    return folded_sides(listed, kept, kept, others)
+
+
+def folded_sides(listed: Iterable[Edge], sources: frozenset[str], targets: frozenset[str], others: str) -> list[Edge]:
+    """The same, where an agent may be kept on one side only."""
+    found: defaultdict[tuple[str, str], list[Edge]] = defaultdict(list)
     for edge in listed:
-        source = edge.source if edge.source in kept else others
-        target = edge.target if edge.target in kept else others
-        told = Told()
-        told += edge.told
-        if before := found.get((source, target)):
-            told += before.told
-            edge = Edge(source, target, edge.number + before.number, edge.judged + before.judged, told)  # noqa: PLW2901
-        found[source, target] = Edge(source, target, edge.number, edge.judged, told)
-    return [found[key] for key in sorted(found)]
+        source = edge.source if edge.source in sources else others
+        target = edge.target if edge.target in targets else others
+        found[source, target].append(edge)
+    return [_as_one(names, found[names]) for names in sorted(found)]
+
+
+def _as_one(names: tuple[str, str], several: Sequence[Edge]) -> Edge:
+    if len(several) == 1:
+        [one] = several
+        return Edge(*names, one.number, one.judged, one.told)
+    return Edge(
+        *names,
+        sum(edge.number for edge in several),
+        Judged.of(edge.judged for edge in several),
+        Told.of(edge.told for edge in several),
+    )

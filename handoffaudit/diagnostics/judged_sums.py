@@ -1,9 +1,7 @@
 """What of the kept counts was accepted, approved by a person or stopped: said once for all reports."""
 
 from collections.abc import Mapping
-from typing import Any, Final
-
-from django.db.models import Q, Sum
+from typing import Final
 
 from handoffaudit.diagnostics.tallies import Judged
 from handoffaudit.handoffs.counts import OUTCOMES
@@ -14,11 +12,6 @@ from handoffaudit.handoffs.outcome_sums import Sums
 JUDGED_STATES: Final[Mapping[str, tuple[State, ...]]] = {
     name: OUTCOMES[name] for name in ("accepted", "decided", "stopped")
 }
-
-
-def sums_of(states: Mapping[str, tuple[State, ...]]) -> dict[str, Any]:
-    """Aggregates of `number`, one for each name."""
-    return {name: Sum("number", filter=Q(state__in=which), default=0) for name, which in states.items()}
 
 
 def judged_of(sums: Sums) -> Judged:

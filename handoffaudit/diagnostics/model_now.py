@@ -5,13 +5,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import asking, breaking, outages, queries, spending
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.model_calls import OK
-from handoffaudit.handoffs.models import CheckKind, ModelCall, ModelCheck, State
+from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
 from handoffaudit.validation.asking.question import Reason
 
 COUNTED_AT_MOST = 10_000
@@ -150,11 +151,25 @@ def budget(tenant: Tenant) -> Budget:
 
 def waiting(tenant: Tenant, since: datetime) -> Waiting:
     checks = ModelCheck.objects.filter(tenant=tenant)
-    passed = queries.of_tenant(tenant).filter(id__gte=first_id_at(since), state__in=(State.ACCEPTED, State.APPROVED))
     return Waiting(
-        first_checks=checks.filter(kind=CheckKind.FIRST)[:COUNTED_AT_MOST].count(),
+        first_checks=first_checks(tenant),
         rechecks=checks.filter(kind=CheckKind.RECHECK)[:COUNTED_AT_MOST].count(),
         oldest_since=checks.order_by("handoff_id").values_list("since", flat=True).first(),
-        unverified=passed.filter(unverified=True)[:COUNTED_AT_MOST].count(),
-        flagged=passed.filter(flagged=True)[:COUNTED_AT_MOST].count(),
+        unverified=unverified(tenant, since),
+        flagged=_passed(tenant, since).filter(flagged=True)[:COUNTED_AT_MOST].count(),
     )
+
+
+def first_checks(tenant: Tenant) -> int:
+    """As `Waiting.first_checks`."""
+    return ModelCheck.objects.filter(tenant=tenant, kind=CheckKind.FIRST)[:COUNTED_AT_MOST].count()
+
+
+def unverified(tenant: Tenant, since: datetime) -> int:
+    """As `Waiting.unverified`."""
+    return _passed(tenant, since).filter(unverified=True)[:COUNTED_AT_MOST].count()
+
+
+def _passed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
+    states = (State.ACCEPTED, State.APPROVED)
+    return queries.of_tenant(tenant).filter(id__gte=first_id_at(since), state__in=states)

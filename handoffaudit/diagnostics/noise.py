@@ -1,6 +1,6 @@
 """How often those who review overturned what a code stopped: which rule cries wolf."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -84,9 +84,18 @@ def noise(tenant: Tenant, since: datetime, until: datetime) -> Noise:
     taken = _decisions(tenant, begin, until)
     approved = Count("pk", filter=Q(to_state=State.APPROVED))
     numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
-    codes = list(_by_code(taken).values())
-    codes.sort(key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
-    return Noise(Share(numbers["approved"], numbers["total"]), codes[:MOST_CODES], sampled=begin > since)
+    return Noise(Share(numbers["approved"], numbers["total"]), _ordered(_by_code(taken)), sampled=begin > since)
+
+
+def noisy(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[Decided], bool]:
+    """The noisy codes alone, and whether only the newest decisions were read."""
+    begin = _few_enough(tenant, since, until)
+    return [one for one in _ordered(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
+
+
+def _ordered(found: Mapping[str, Decided]) -> list[Decided]:
+    codes = sorted(found.values(), key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
+    return codes[:MOST_CODES]
 
 
 def of_code(tenant: Tenant, code: str, since: datetime, until: datetime) -> Decided:

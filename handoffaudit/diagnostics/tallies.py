@@ -1,5 +1,6 @@
 """Numbers and shares as reports show them. Nothing here asks the database."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from math import sqrt
 
@@ -153,6 +154,16 @@ class Judged:
     accepted: int = 0
     decided: int = 0
     stopped: int = 0
+
+    @classmethod
+    def of(cls, several: "Iterable[Judged]") -> "Judged":
+        """All of them together."""
+        accepted = decided = stopped = 0
+        for one in several:
+            accepted += one.accepted
+            decided += one.decided
+            stopped += one.stopped
+        return cls(accepted, decided, stopped)
 
     @property
     def total(self) -> int:

@@ -4,7 +4,7 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alerting, attributing
+from handoffaudit.diagnostics import alerting, attributing, workers
 from handoffaudit.diagnostics.logs import reading
 from handoffaudit.diagnostics.retention import running as retention
 from handoffaudit.diagnostics.samples import filling, removing
@@ -41,12 +41,6 @@ def read_logs() -> None:
             waking.send(reading.TASK)
 
 
-@shared_task(name=alerting.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
-def evaluate_thresholds() -> None:
-    """Holds what is watched against its thresholds, where nobody did within the minute."""
-    alerting.run()
-
-
 @shared_task(name=filling.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def tend_samples() -> None:
     """Fills sample tenants that were made, and clears those that were removed."""
@@ -73,8 +67,9 @@ def remove_old() -> None:
 
 
 def _look_for_thresholds() -> None:
+    # Here and now, in whichever worker: as a message it would wait behind what it should warn of.
     if alerting.anything_due():
-        waking.send(alerting.TASK)
+        alerting.run()
 
 
 def _look_for_logs() -> None:
@@ -97,6 +92,7 @@ def _look_for_old() -> None:
         waking.send(retention.TASK)
 
 
+sweeping.also(workers.beat)
 sweeping.also(_look_for_judged)
 sweeping.also(_look_for_logs)
 sweeping.also(_look_for_thresholds)

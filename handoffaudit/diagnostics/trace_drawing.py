@@ -40,7 +40,8 @@ def _arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: b
         source=one.handoff.source_agent_id,
         target=one.handoff.target_agent_id,
         state=one.handoff.state,
-        href=f"/t/{slug}/handoffs/{one.handoff.pk}/",
+        # From there, previous and next go on along the trace.
+        href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
         at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
         told=counted(findings, "finding") if findings else "",
         is_origin=is_origin,

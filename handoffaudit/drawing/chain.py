@@ -7,7 +7,7 @@ from typing import Any
 from handoffaudit.drawing.chain_layout import Box, Layout, lay_out
 from handoffaudit.drawing.chain_parts import arc, connector, fold, limit_line, node, target_box
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.drawing.folding import FOLDED_PAST, folded
+from handoffaudit.drawing.folding import ENDS, FOLDED_PAST, folded
 from handoffaudit.drawing.svg import columns_of, element, frame, shortened, text, titled, visible
 
 _LONGEST_NAME = 20
@@ -63,15 +63,17 @@ def chain(
     width: int = 960,
     prefix: str = "chain",
     standalone: bool = False,
+    ends: int = ENDS,
 ) -> Drawing:
-    """`href` opens the folds; `standalone`: an image of its own, in which no link can be followed."""
+    """`href` opens the folds; `standalone`: an image of its own, in which no link can be followed. `ends`: so many
+    agents stay at both ends of a fold."""
     lanes = _lanes(shown)
     words = tuple(sentence for lane in lanes for sentence in _words(lane))
     drawn: list[str] = []
     top = 0.0
     for number, lane in enumerate(lanes):
         markup, height = _draw(
-            lane, width, is_folded=is_folded, href="" if standalone else href, prefix=f"{prefix}-{number}"
+            lane, width, ends if is_folded else 0, href="" if standalone else href, prefix=f"{prefix}-{number}"
         )
         drawn.append(element("g", markup, transform=f"translate(0 {top:.0f})"))
         top += height
@@ -120,12 +122,13 @@ def _differing(other: Sequence[str], shown: Sequence[str]) -> frozenset[int]:
     return frozenset(position for position, name in enumerate(other) if shown[position : position + 1] != (name,))
 
 
-def _draw(lane: _Lane, width: int, *, is_folded: bool, href: str, prefix: str) -> tuple[str, float]:
+def _draw(lane: _Lane, width: int, ends: int, *, href: str, prefix: str) -> tuple[str, float]:
+    """`ends`: as `chain`; 0: nothing is folded."""
     # the entry before the limit stays, so that the line stands between two agents
     limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
     marked = {*lane.loop[:_ARCS], *limit}
     length = len(lane.agents)
-    slots = list(folded(length, marked) if is_folded else range(length))
+    slots = list(folded(length, marked, ends=ends) if ends else range(length))
     layout = lay_out(slots, width, _name_columns(lane, slots), has_arcs=bool(lane.loop), caption=bool(lane.caption))
     parts = [text(lane.caption, 2, 16, class_="chain-caption", fill="#6e7781")] if lane.caption else []
     parts += [connector(layout, before, after) for before, after in zip(layout.boxes, layout.boxes[1:], strict=False)]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 FOLDED_PAST = 10
-_END = 4
+ENDS = 4
 _MARKED = 4
 
 
@@ -12,7 +12,7 @@ def folded(
     marked: Collection[int] = (),
     *,
     past: int = FOLDED_PAST,
-    ends: int = _END,
+    ends: int = ENDS,
     most_marked: int = _MARKED,
 ) -> Iterator[int | range]:
     """The positions to draw in order, and a range for each fold. What is no longer than `past` is drawn whole; else

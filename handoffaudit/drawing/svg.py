@@ -1,6 +1,8 @@
 """Pieces of SVG. Text from a sender passes through `text` or an attribute here, and nowhere else."""
 
+import re
 import unicodedata
+from functools import lru_cache
 from html import escape
 
 Attribute = str | int | float | None
@@ -8,6 +10,8 @@ Attribute = str | int | float | None
 _SAFE_HREF = ("/", "?", "#", "https://", "http://")
 _CONTROL_PICTURES = 0x2400
 _PLACEHOLDER = "\ufffd"
+# Of printable ASCII, all but `"`, `&`, `'`, `<` and `>`: most of what stands in a drawing.
+_PLAIN = re.compile(r"[ !#-%(-;=?-~]*").fullmatch
 # Joins emoji and shapes letters of some scripts; every other format character only hides or turns text around.
 _JOINERS = "\u200c\u200d"
 
@@ -35,20 +39,27 @@ def _visible_character(character: str) -> str:
 
 
 def escaped(text: str) -> str:
-    return escape(visible(text), quote=True)
+    return text if _PLAIN(text) else escape(visible(text), quote=True)
 
 
 def element(name: str, *children: str, **attributes: Attribute) -> str:
     """An element around children that are markup already; `class_` is written `class`, and `_` within a name `-`."""
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escaped(_value(value))}"'
-        for key, value in attributes.items()
-        if value is not None
+        [
+            f' {_name(key)}="{escaped(value) if isinstance(value, str) else _value(value)}"'
+            for key, value in attributes.items()
+            if value is not None
+        ]
     )
     return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
-def _value(value: str | float) -> str:
+@lru_cache(maxsize=256)
+def _name(key: str) -> str:
+    return key.rstrip("_").replace("_", "-")
+
+
+def _value(value: float) -> str:
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return str(value)

@@ -1,8 +1,9 @@
 """Alerts in words: what happened, what it means and what to do, and which handoffs it is about."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from handoffaudit.handoffs import awaiting
 from handoffaudit.handoffs.alerts import Kind
 from handoffaudit.handoffs.models import Alert
 from handoffaudit.validation.text import counted
@@ -11,16 +12,28 @@ from handoffaudit.validation.text import counted
 @dataclass(frozen=True, slots=True)
 class About:
     """A kind of alert. `title` makes one line of an alert; `query` is the address of the handoffs that it is about
-    among all, empty where it is about none; `link_text` names them."""
+    among all, empty where it is about none; `link_text` names them. `of_model`: Model health says more."""
 
     title: Callable[[Alert], str]
     meaning: str
     query: str = ""
     link_text: str = ""
+    of_model: bool = False
 
 
 def about(alert: Alert) -> About:
-    return _ABOUT[Kind(alert.kind)]
+    found = _ABOUT[Kind(alert.kind)]
+    return _of_queue(alert, found) if alert.kind == Kind.QUEUE_AGE and alert.acknowledged_at is None else found
+
+
+def _of_queue(alert: Alert, found: About) -> About:
+    """What they wait for now: that is who should be looked after."""
+    oldest = awaiting.oldest(alert.tenant_id)
+    if oldest is None:
+        return found
+    if oldest.for_model:
+        return replace(found, title=_model_age, meaning=_WAIT_FOR_MODEL, of_model=True)
+    return replace(found, title=_worker_age, meaning=_WAIT_FOR_WORKER)
 
 
 def title(alert: Alert) -> str:
@@ -57,7 +70,15 @@ def _rejection_rate(alert: Alert) -> str:
 
 
 def _queue_age(alert: Alert) -> str:
+    return f"The oldest handoff had waited {span(value(alert))} to be judged"
+
+
+def _worker_age(alert: Alert) -> str:
     return f"The oldest handoff has waited {span(value(alert))} to be judged"
+
+
+def _model_age(alert: Alert) -> str:
+    return f"The oldest handoff has waited {span(value(alert))} for the model's check"
 
 
 def _fail_open(alert: Alert) -> str:
@@ -73,6 +94,14 @@ def _no_handoffs(alert: Alert) -> str:
     return f"No handoff for {span(value(alert))}"
 
 
+_WAIT_FOR_WORKER = (
+    "Nothing judged them yet: workers don't keep up, or none runs. The overview and /readyz say where none was seen. "
+    "Look at the worker's log, start one, or start more of them. It closes by itself when the queue is short again."
+)
+_WAIT_FOR_MODEL = (
+    "They are judged but for the model's part. Model health says whether it answers, and whether anybody asks it. It "
+    "closes by itself when the queue is short again."
+)
 _ABOUT = {
     Kind.WOULD_HAVE_REJECTED: About(
         _would_have_rejected,
@@ -87,6 +116,7 @@ _ABOUT = {
         "this alert closes by itself. Model health says why, and what to mend.",
         "flag=unverified",
         "See the unverified handoffs",
+        of_model=True,
     ),
     Kind.WEBHOOK_FAILING: About(
         _webhook_failing,
@@ -102,8 +132,7 @@ _ABOUT = {
     ),
     Kind.QUEUE_AGE: About(
         _queue_age,
-        "Workers don't keep up, or none runs: look at the worker's log, or start more of them. It closes by itself "
-        "when the queue is short again.",
+        "Handoffs were not judged in time. It closes by itself when the queue was short for a while.",
         "state=received&state=validating",
         "See what waits",
     ),

@@ -8,11 +8,12 @@ from datetime import datetime
 from django.conf import settings
 
 from handoffaudit.handoffs.models import Handoff, State, new_id
+from handoffaudit.handoffs.partly import read_partly
 from handoffaudit.handoffs.submission import Submission
 from handoffaudit.validation import canonical, formats
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.reading import parse_json
-from handoffaudit.validation.record import Reading, Record
+from handoffaudit.validation.record import Envelope, Reading, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +79,21 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
         )
     reading = read(submission)
     record = reading.record
-    if record and record.tenant_id and record.tenant_id != tenant_slug:
+    beside, told = read_partly(submission.document) if submission.issues else (submission.envelope, record)
+    if told and told.tenant_id and told.tenant_id != tenant_slug:
         return Refusal(
             403,
             "Another tenant",
-            f"tenant_id is {record.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
+            f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
             "Send it with a key of that tenant, or name the key's tenant.",
         )
     content_hash = _content_hash(submission, record)
     handoff = _unread(tenant_id, submission, reading, now, content_hash)
     if record:
         _fill(handoff, record)
-    named = _named(handoff, submission, record)
+    elif submission.issues:
+        _place(handoff, beside, told)
+    named = _named(handoff, submission, told)
     lifted = canonical.compact(record.document) if record and record.original_document is not None else None
     return Arrival(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
 
@@ -157,6 +161,18 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
     handoff.data_hash = canonical.repeated_as(record)
+
+
+def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
+    """Whose it is and where it stands. Its format and its data's hash are left out: what is stored is the whole
+    submission, which is of no format, and what can't be judged is no repetition of anything."""
+    handoff.trace_id = (told.trace_id if told else "") or beside.trace_id or ""
+    handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
+    if told:
+        handoff.handoff_type = told.handoff_type
+        handoff.source_agent_id = told.source_agent_id
+        handoff.target_agent_id = told.target_agent_id
+        handoff.sender_timestamp = told.timestamp
 
 
 def _named(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from django.db import connection
-from django.db.models import F, Min, QuerySet, Sum
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -47,12 +48,14 @@ class KnownValues:
 
 def state_totals(tenant: Tenant, since: datetime | None = None, until: datetime | None = None) -> dict[str, int]:
     """By state; hours are counted whole."""
-    totals = dict.fromkeys(State.values, 0)
-    rows = _hours(tenant, since, until).filter(code="").values("state").annotate(sum=Sum("number"))
-    totals |= {row["state"]: row["sum"] for row in rows}
-    for state in WAITING_STATES:
-        totals[state] = Handoff.objects.filter(tenant=tenant, state=state)[:COUNTED_LIVE].count()
-    return totals
+    unjudged = _unjudged(tenant)
+    totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
+    return totals | _summed(_hours(tenant, since, until))
+
+
+def _summed(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
+    """By state."""
+    return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
 
 
 def over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 30) -> list[Bucket]:
@@ -80,48 +83,83 @@ def top_codes(
 
 
 def waiting(tenant: Tenant) -> Waiting:
-    handoffs = Handoff.objects.filter(tenant=tenant)
-    held = handoffs.filter(state=State.HELD)
-    unjudged = handoffs.filter(state__in=WAITING_STATES, parked=False)
+    held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
+    unjudged = _unjudged(tenant)
+    ever = _summed(HourlyTotal.objects.filter(tenant=tenant, state__in=(State.HELD, State.REJECTED)))
     return Waiting(
-        held=_ever(tenant, State.HELD),
+        held=ever.get(State.HELD, 0),
         oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
         overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
-        rejected_undecided=_ever(tenant, State.REJECTED),
-        unjudged=unjudged[:COUNTED_LIVE].count(),
-        oldest_unjudged_at=unjudged.aggregate(oldest=Min("received_at"))["oldest"],
-        parked=handoffs.filter(state__in=WAITING_STATES, parked=True)[:COUNTED_LIVE].count(),
+        rejected_undecided=ever.get(State.REJECTED, 0),
+        unjudged=unjudged.number,
+        oldest_unjudged_at=unjudged.oldest_at,
+        parked=unjudged.parked,
     )
 
 
-def _ever(tenant: Tenant, state: State) -> int:
-    """How many stand in that state, whenever they came."""
-    return HourlyTotal.objects.filter(tenant=tenant, code="", state=state).aggregate(sum=Sum("number"))["sum"] or 0
+@dataclass(frozen=True, slots=True)
+class _Unjudged:
+    """Without those that are parked, but for `by_state`."""
+
+    by_state: Mapping[State, int]
+    number: int
+    oldest_at: datetime | None
+    parked: int
+
+
+def _unjudged(tenant: Tenant) -> _Unjudged:
+    """All in one question where no number reaches its bound."""
+    rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
+    numbers = {str(state): Count("pk", filter=Q(state=state)) for state in WAITING_STATES}
+    found = rows.order_by()[: COUNTED_LIVE + 1].aggregate(
+        **numbers, aside=Count("pk", filter=Q(parked=True)), oldest=Min("received_at", filter=Q(parked=False))
+    )
+    by_state = {state: found[state] for state in WAITING_STATES}
+    every = sum(by_state.values())
+    if every <= COUNTED_LIVE:
+        return _Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
+    known = rows.filter(parked=False)
+    return _Unjudged(
+        {state: rows.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
+        known[:COUNTED_LIVE].count(),
+        known.aggregate(oldest=Min("received_at"))["oldest"],
+        rows.filter(parked=True)[:COUNTED_LIVE].count(),
+    )
 
 
 def known_values(tenant: Tenant) -> KnownValues:
     """What can be filtered by, for menus: at most so many of each, in the alphabet's order."""
-    return KnownValues(
-        types=_distinct(tenant, Handoff, "handoff_type"),
-        sources=_distinct(tenant, Handoff, "source_agent_id"),
-        targets=_distinct(tenant, Handoff, "target_agent_id"),
-        codes=_distinct(tenant, Finding, "code"),
-    )
+    found: list[list[str]] = [[] for _ in _COLUMNS]
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN, {"most": MENU_LENGTH, "tenant": tenant.pk})
+        for number, value in cursor.fetchall():
+            found[number].append(value)
+    return KnownValues(*found)
 
 
-def _distinct(tenant: Tenant, model: type[Handoff | Finding], column: str) -> list[str]:
+def _distinct(model: type[Handoff | Finding], column: str) -> str:
     """Steps through an index that begins with the tenant and the column, from each value to the next greater one:
     DISTINCT would read every row."""
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
-    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %s AND "{column}" >'  # noqa: S608
-    sql = f"""
+    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" >'  # noqa: S608
+    return f"""
         WITH RECURSIVE known(value) AS (
             {following} '' UNION ALL SELECT ({following} known.value) FROM known WHERE known.value IS NOT NULL
-        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT {MENU_LENGTH}
+        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
     """  # noqa: S608
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [tenant.pk, tenant.pk])
-        return [value for (value,) in cursor.fetchall()]
+
+
+# In the order of `KnownValues`.
+_COLUMNS: Final[tuple[tuple[type[Handoff | Finding], str], ...]] = (
+    (Handoff, "handoff_type"),
+    (Handoff, "source_agent_id"),
+    (Handoff, "target_agent_id"),
+    (Finding, "code"),
+)
+_KNOWN: Final = " UNION ALL ".join(
+    f"SELECT {number}, value FROM ({_distinct(model, column)}) AS known_{number}"  # noqa: S608
+    for number, (model, column) in enumerate(_COLUMNS)
+)
 
 
 def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":

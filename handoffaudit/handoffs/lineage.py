@@ -39,12 +39,13 @@ def histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
 
 
 def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
-    """All ancestors of these rows, read one generation at a time."""
+    """All ancestors of these rows, read one generation at a time, and with the first what they retry."""
     known = {
         row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
         for row in rows
     }
-    wanted = {hop.parent for hop in known.values() if hop.parent} - known.keys()
+    wanted = {hop.parent for hop in known.values() if hop.parent} | {row.retry_of for row in rows if row.retry_of}
+    wanted -= known.keys()
     for _ in range(MOST_ANCESTORS):
         if not wanted:
             break
@@ -58,13 +59,14 @@ def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
 
 
 def _history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
-    if not row.parent_handoff_id or row.parent_handoff_id not in known:
+    unknown = tuple(name for name in (row.retry_of, row.parent_handoff_id) if name and name not in known)
+    if not row.parent_handoff_id or row.parent_handoff_id in unknown:
         # Nothing earlier of it is known here, so there is nothing to hold its own chain against.
-        return History(repeats=repeats)
+        return History(repeats=repeats, unknown=unknown)
     walked = _walk(row, known)
     full = _full([*walked.hops, known[row.handoff_id]])
     folded = fold_returns(full)
-    return History(derived=folded, derived_full=full, derived_complete=walked.complete, repeats=repeats)
+    return History(folded, full, walked.complete, repeats, unknown)
 
 
 def _walk(row: Handoff, known: dict[str, Hop]) -> Walked:

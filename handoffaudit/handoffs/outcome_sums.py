@@ -1,26 +1,28 @@
-"""Sums of the kept counts over whole hours: whole days by the daily counts, what is left at the ends by the hourly."""
+"""Sums of the kept counts over whole hours: days by the daily counts, and what their ends have too much or too little
+by the hourly ones."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from functools import reduce
-from operator import add
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Case, F, Q, QuerySet, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount
+from handoffaudit.handoffs.summing import summed
 
 _HOUR: Final = timedelta(hours=1)
-_BY_STATE: Final = {name: Sum("number", filter=Q(state__in=states), default=0) for name, states in OUTCOMES.items()}
-_BY_OUTCOME: Final = {f"sum_{name}": Sum(name) for name in OUTCOMES}
+_DAY: Final = timedelta(days=1)
+_HALF_A_DAY: Final = 12
+# Sums of eight bytes are of another type in PostgreSQL, whose values are slow to read.
+_SUMS: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in OUTCOMES)
+_TOTAL: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in OUTCOMES)
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """Handoffs by what became of them; `superseded` ones count by the attempt that took their place."""
 
     accepted: int = 0
@@ -30,15 +32,7 @@ class Sums:
 
     @property
     def total(self) -> int:
-        return self.accepted + self.decided + self.stopped + self.superseded
-
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
-            self.accepted + other.accepted,
-            self.decided + other.decided,
-            self.stopped + other.stopped,
-            self.superseded + other.superseded,
-        )
+        return sum(self)
 
 
 Names = tuple[str, ...]
@@ -46,11 +40,16 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Whole days from `first` on and before `after`, and whole hours beside them."""
+    """Days from `first` on and before `after`; hours beside them, and hours of them that do not belong."""
 
     first: date
     after: date
-    hours: tuple[tuple[datetime, datetime], ...]
+    added: tuple[tuple[datetime, datetime], ...] = ()
+    taken: tuple[tuple[datetime, datetime], ...] = ()
+
+    @property
+    def hours(self) -> timedelta:
+        return sum((until - since for since, until in (*self.added, *self.taken)), timedelta())
 
 
 def sums_by(
@@ -63,42 +62,63 @@ def sums_by(
     most: int | None = None,
 ) -> dict[Names, Sums]:
     """Of handoffs received from `since` on and before `until`, by columns among `code`, `handoff_type`,
-    `source_agent_id`, and `target_agent_id` without the two others. Those with the most first, at most so many of the
-    days and so many of the hours beside them are read."""
+    `source_agent_id`, and `target_agent_id` without the two others. Those with the most first, at most so many."""
     split = _split(since.astimezone(UTC), until.astimezone(UTC), timezone.now())
-    narrowed = narrowed or Q()
-    found: dict[Names, Sums] = {}
+    parts = list(_parts(tenant, split, columns, codes, narrowed or Q())) if codes else []
+    if not parts:
+        return {}
+    tail = "" if most is None else f"ORDER BY {_TOTAL} DESC LIMIT {most}"
+    rows = summed(parts, columns, _SUMS, tail)
+    place = len(columns)
+    found = [(row[:place], Sums._make(row[place:])) for row in rows if sum(row[place:]) > 0]
+    return dict(sorted(found, key=lambda item: (-item[1].total, item[0])))
+
+
+def _parts(
+    tenant: Tenant, split: _Split, columns: Sequence[str], codes: Sequence[str], narrowed: Q
+) -> "Iterator[QuerySet[Any, Any]]":
+    """Rows of the columns and of the outcomes' numbers, to be summed."""
     daily: QuerySet[Any] = DailyPair.objects.filter(tenant=tenant)
     if "target_agent_id" not in columns:
         daily = DailyCount.objects.filter(tenant=tenant, code__in=codes)
-    days = daily.filter(narrowed, day__gte=split.first, day__lt=split.after).order_by().values_list(*columns)
-    summed = [_ordered(days.annotate(**_BY_OUTCOME), _BY_OUTCOME, most)] if split.first < split.after else []
-    for begin, end in split.hours:
-        hours = HourlyCount.objects.filter(narrowed, tenant=tenant, hour__gte=begin, hour__lt=end, code__in=codes)
-        summed.append(_ordered(hours.order_by().values_list(*columns).annotate(**_BY_STATE), _BY_STATE, most))
-    for rows in summed:
-        for row in rows:
-            names = row[: len(columns)]
-            found[names] = found.get(names, Sums()) + Sums(*row[len(columns) : len(columns) + len(OUTCOMES)])
-    ordered = sorted(found.items(), key=lambda item: (-item[1].total, item[0]))
-    return {names: sums for names, sums in ordered if sums.total > 0}
-
-
-def _ordered(rows: "QuerySet[Any, Any]", sums: dict[str, Sum], most: int | None) -> "QuerySet[Any, Any]":
-    if most is None:
-        return rows
-    return rows.annotate(total=reduce(add, map(F, sums))).order_by("-total")[:most]  # type: ignore[no-any-return]
+    if split.first < split.after:
+        rows = daily.filter(narrowed, day__gte=split.first, day__lt=split.after).order_by()
+        yield rows.values_list(*columns, *OUTCOMES)
+    hourly = HourlyCount.objects.filter(narrowed, tenant=tenant, code__in=codes).order_by()
+    for stretches, number in ((split.added, F("number")), (split.taken, -F("number"))):
+        # Nothing, where it is another outcome: a zero would have to be added.
+        outcomes = {name: Case(When(state__in=states, then=number)) for name, states in OUTCOMES.items()}
+        for begin, end in stretches:
+            rows = hourly.filter(hour__gte=begin, hour__lt=end)
+            yield rows.annotate(**outcomes).values_list(*columns, *OUTCOMES)
 
 
 def _split(since: datetime, until: datetime, now: datetime) -> _Split:
+    """By days, where that is fewer hours to be read than there are; those at the ends are read whole where most of them
+    is asked for."""
     since, until = _floor(since), _ceiling(until)
-    first = since.date() if since == _midnight(since.date()) else since.date() + timedelta(days=1)
+    alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
+    by_days = _by_days(since, until, now)
+    return by_days if by_days.hours < alone.hours else alone
+
+
+def _by_days(since: datetime, until: datetime, now: datetime) -> _Split:
+    added, taken = [], []
+    first, after = since.date(), until.date()
+    if since.hour > _HALF_A_DAY:
+        first += _DAY
+        added.append((since, _midnight(first)))
+    else:
+        taken.append((_midnight(first), since))
     # Nothing comes after now: the day under way is whole.
-    after = until.date() + timedelta(days=1) if until >= now else until.date()
-    if first >= after:
-        return _Split(first, first, ((since, until),) if since < until else ())
-    ends = ((since, _midnight(first)), (_midnight(after), until))
-    return _Split(first, after, tuple((begin, end) for begin, end in ends if begin < end))
+    if until >= now:
+        after += _DAY
+    elif until.hour > _HALF_A_DAY:
+        after += _DAY
+        taken.append((until, _midnight(after)))
+    else:
+        added.append((_midnight(after), until))
+    return _Split(first, after, *(tuple(one for one in some if one[0] < one[1]) for some in (added, taken)))
 
 
 def _floor(moment: datetime) -> datetime:

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import grouping
+from handoffaudit.handoffs import grouping, remedies
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.figures import (
@@ -25,6 +25,7 @@ from handoffaudit.handoffs.figures import (
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
 from handoffaudit.handoffs.rows import record_of
+from handoffaudit.validation.remediation import RemediationAction
 
 __all__ = [
     "BadFilter",
@@ -209,7 +210,13 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
         return None
     found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
     content = found.first()
-    return orjson.loads(content) if content else None
+    verdict: dict[str, Any] | None = orjson.loads(content) if content else None
+    if verdict and handoff.escalated and verdict["recommended_action"] != RemediationAction.ESCALATE:
+        # a repair failed after it was judged, and that took it to a person
+        record = remedies.of(handoff)
+        verdict["recommended_action"] = RemediationAction.ESCALATE.value
+        verdict["remediation"] = record.to_dict() if record else None
+    return verdict
 
 
 def verdicts(handoff: Handoff) -> list[Verdict]:
@@ -237,8 +244,11 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
     """The attempt that took the place of this one."""
     if handoff.state != State.SUPERSEDED:
         return None
-    later = [one for one in attempts(handoff) if one.attempt > handoff.attempt]
-    return next((one for one in reversed(later) if not (one.repaired and one.state == State.SUPERSEDED)), None)
+    later = of_tenant(handoff.tenant).filter(lineage=lineage_of(handoff)).exclude(lineage="")
+    if handoff.lineage:
+        later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
+    # What repair made and did not pass took nobody's place.
+    return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
 
 
 def earlier_attempts(handoff: Handoff) -> list[Handoff]:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.models import Finding, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal, State
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 
@@ -101,6 +101,29 @@ def by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str,
     }
 
 
+def while_in_shadow(tenant: Tenant, row: str, rows: Sequence[str], start: datetime) -> Stopping:
+    """The same of one row, of those alone that came since it was put in shadow: `start`. The hour of the switch is
+    looked at handoff by handoff, unless it has too many."""
+    hour = start.replace(minute=0, second=0, microsecond=0)
+    sums = HourlyTotal.objects.filter(tenant=tenant, hour=hour, code="").aggregate(sum=Sum("number"))
+    begun = hour if (sums["sum"] or 0) > MOST_READ else hour + _HOUR
+    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=begun, code="").order_by()
+    states = Counter[str](dict(_only(counted, row, rows).values_list("state").annotate(sum=Sum("number"))))
+    if begun > hour:
+        came = Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(start), id__lt=first_id_at(begun))
+        came = came.exclude(state__in=WAITING_STATES).order_by()
+        states.update(dict(_only(came, row, rows).values_list("state").annotate(number=Count("id"))))
+    shadowed = _only(_shadowed(tenant, start).order_by(), row, rows)
+    would = dict(shadowed.values_list("would_decide").annotate(sum=Count("id")))
+    return Stopping(
+        start,
+        sum(states.values()),
+        sum(states[state] for state in STOPPED),
+        would.get(State.REJECTED, 0),
+        would.get(State.HELD, 0),
+    )
+
+
 def reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
     """Why handoffs of that row would be stopped."""
     of_row = list(_of_row(tenant, row, rows, since))
@@ -127,6 +150,10 @@ def _shadowed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
 def _by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
     own = [row for row in rows if row != ANY_OTHER_TYPE]
     return counted.annotate(row=Case(When(handoff_type__in=own, then=F("handoff_type")), default=Value(ANY_OTHER_TYPE)))
+
+
+def _only(counted: "QuerySet[Any]", row: str, rows: Sequence[str]) -> Any:
+    return _by_row(counted, rows).filter(row=row)
 
 
 def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:

@@ -8,6 +8,7 @@ import msgspec
 from django.conf import settings
 
 from handoffaudit.validation import submission
+from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.submission import Submission
 
 __all__ = ["Submission", "read_submission", "split_batch"]
@@ -22,7 +23,8 @@ def read_submission(sent: bytes, declared_format: str | None = None, handoff_id:
 
 def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
     """The items of a batch, each as its own bytes; of more than `most` only one more, since millions of them would take
-    a hundred times the memory of what was sent. Raises `ValueError` where a JSON array can't be read."""
+    a hundred times the memory of what was sent. Raises `ValueError` where a JSON array can't be read: it says at
+    which line and column."""
     if lines:
         return [
             sent[sent.rfind(b"\n", 0, found.start()) + 1 : found.end()]
@@ -31,7 +33,9 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
     try:
         items = msgspec.structs.astuple(_items(most + 1).decode(sent))
     except submission.UNREADABLE as error:
-        raise ValueError(str(error)) from error
+        _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
+        told = [f"{issue.message} {issue.hint}" for issue in issues]
+        raise ValueError(told[0] if told else f"It is not a JSON array: {error}.") from error
     return [bytes(item) for item in takewhile(len, items)]
 
 

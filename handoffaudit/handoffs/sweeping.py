@@ -27,12 +27,18 @@ log = structlog.get_logger(__name__)
 
 _stop = threading.Event()
 _more: list[Callable[[], None]] = []
+_queues: list[str] = []
 
 
 def also(one_pass: Callable[[], None]) -> None:
-    """Has the sweep of structural workers make this pass too: apps above this one say here what waits for them."""
+    """Has the sweep of each worker make this pass too: apps above this one say here what waits for them."""
     if one_pass not in _more:
         _more.append(one_pass)
+
+
+def queues() -> tuple[str, ...]:
+    """Those that this process takes messages from; none where it is no worker."""
+    return tuple(_queues)
 
 
 def sweep() -> None:
@@ -88,7 +94,7 @@ def _make(one_pass: Callable[[], None]) -> None:
     try:
         one_pass()
     except DatabaseError as error:
-        log.warning("the sweep can't reach the database", error=str(error))
+        log.warning("the sweep could not use the database", error=str(error))
         close_old_connections()
     except Exception:
         log.exception("a pass of the sweep failed")
@@ -101,9 +107,9 @@ def start(sender: Any = None, **_: Any) -> None:
     calm()
     _stop.clear()
     semantics.ending.clear()
+    _queues[:] = sender.app.amqp.queues.consume_from if sender is not None else ()
     # Where nobody takes them, messages of that queue would pile up.
-    asks = sender is not None and waking.CHECKS_QUEUE in sender.app.amqp.queues.consume_from
-    passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
+    passes = (sweep, *_more, sweep_checks) if waking.CHECKS_QUEUE in _queues else (sweep, *_more)
     threading.Thread(target=_run, args=passes, name="sweep", daemon=True).start()
 
 

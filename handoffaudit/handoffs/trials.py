@@ -25,6 +25,7 @@ from handoffaudit.policy import load
 from handoffaudit.policy.models import Kind
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 log = structlog.get_logger(__name__)
@@ -263,14 +264,21 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
         # What decides is new where it got worse, and what decided is gone where it got better.
-        codes = _deciding(then if after is not Outcome.ACCEPTED else now)
-        row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes[:5]}
+        levels = _deciding(then if after is not Outcome.ACCEPTED else now)
+        codes = sorted(levels)[:5]
+        row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
+        row["levels"] = [levels[code] for code in codes]
         trial.changed.append(row | {"before": before.value, "after": after.value})
 
 
-def _deciding(verdict: Verdict) -> list[str]:
-    codes = {issue.code for issue in verdict.issues if blocks(issue)}
-    return sorted(codes or {issue.code for issue in verdict.issues})
+def _deciding(verdict: Verdict) -> dict[str, str]:
+    """The codes that decide, each with its severity there: a draft may make an error of a warning."""
+    deciding = [issue for issue in verdict.issues if blocks(issue)] or list(verdict.issues)
+    # Of a code with several severities, the gravest stays.
+    return {
+        issue.code: issue.severity.value
+        for issue in sorted(deciding, key=lambda one: list(Severity).index(one.severity))
+    }
 
 
 def _keep(trial: Trial, **columns: object) -> bool:

@@ -47,7 +47,7 @@ def parse_row(given: Mapping[str, Any]) -> DeclaredEdges:
         try:
             found[field] = read(given.get(field))
         except Wrong as wrong:
-            errors.append(PolicyError(row, field, brief(given.get(field)), wrong.message, wrong.remedy))
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
     return DeclaredEdges(**found)
@@ -92,7 +92,7 @@ def parse_text(text: str) -> tuple[DeclaredEdges, ...]:
         try:
             edges += _edges(line.strip()) if line.strip() else []
         except Wrong as wrong:
-            errors.append(PolicyError(f"line {number}", "", brief(line), wrong.message, wrong.remedy))
+            errors.append(PolicyError(f"line {number}", "", line, wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
     return rows_of(edges)

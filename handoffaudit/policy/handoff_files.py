@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.policy.values import Wrong
 
 NAME: Final = "handoff_files"
 FIELD: Final = "strict_handoff_files"
@@ -38,7 +38,7 @@ def _parse_row(given: Mapping[str, Any]) -> HandoffFilesPolicy:
     try:
         strict = values.switch(given_value)
     except Wrong as wrong:
-        errors.append(PolicyError(NAME, FIELD, brief(given_value), wrong.message, wrong.remedy))
+        errors.append(PolicyError(NAME, FIELD, given_value, wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
     return HandoffFilesPolicy(strict)

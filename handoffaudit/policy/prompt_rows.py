@@ -70,10 +70,10 @@ def parse_row(given: Mapping[str, Any]) -> PromptRow:
         try:
             found[field] = read(given.get(field))
         except Wrong as wrong:
-            errors.append(PolicyError(row, field, brief(given.get(field)), wrong.message, wrong.remedy))
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
     if not errors and found["handoff_type"] is not None and found["workflow"] is not None:
         message = "A prompt is for a handoff type or for a workflow."
-        errors.append(PolicyError(row, "workflow", brief(given["workflow"]), message, "Leave one of them out."))
+        errors.append(PolicyError(row, "workflow", given["workflow"], message, "Leave one of them out."))
     if errors:
         raise InvalidPolicy(errors)
     return PromptRow(**found)

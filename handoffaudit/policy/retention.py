@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.policy.values import Wrong
 
 
 class Data(StrEnum):
@@ -48,14 +48,14 @@ def parse_row(given: Mapping[str, Any]) -> Retention:
     name = values.row_name(given.get("name"))
     if name not in tuple(Data):
         told, remedy = "There is no such kind of data.", f"Use one of {', '.join(Data)}."
-        raise InvalidPolicy([PolicyError(name, "name", brief(given.get("name")), told, remedy)])
+        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), told, remedy)])
     errors = values.unknown_fields(name, given, FIELDS, f"The fields are {', '.join(FIELDS)}.")
     data, days = Data(name), given.get("days")
     read = partial(values.whole, LEAST[data], MOST)
     try:
         found = None if days is None else read(days)
     except Wrong as wrong:
-        errors.append(PolicyError(name, "days", brief(days), wrong.message, f"{wrong.remedy} Without it: for good."))
+        errors.append(PolicyError(name, "days", days, wrong.message, f"{wrong.remedy} Without it: for good."))
     if errors:
         raise InvalidPolicy(errors)
     return Retention(data, found)

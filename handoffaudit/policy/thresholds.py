@@ -83,7 +83,7 @@ def parse_row(given: Mapping[str, Any]) -> Threshold:
     shipped = next((row for row in AS_SHIPPED if row.name == given.get("name")), None)
     if shipped is None:
         told, remedy = "Nothing of that name is watched.", f"Use one of {', '.join(Watched)}."
-        raise InvalidPolicy([PolicyError(name, "name", brief(given.get("name")), told, remedy)])
+        raise InvalidPolicy([PolicyError(name, "name", given.get("name"), told, remedy)])
     errors = values.unknown_fields(name, given, FIELDS, f"The fields are {', '.join(FIELDS)}.")
     found: dict[str, Any] = to_plain(shipped) | {"name": shipped.name, "no_data": shipped.no_data}
     for field, read in _readers(shipped.name).items():
@@ -91,7 +91,7 @@ def parse_row(given: Mapping[str, Any]) -> Threshold:
             try:
                 found[field] = read(given[field])
             except Wrong as wrong:
-                errors.append(PolicyError(name, field, brief(given[field]), wrong.message, wrong.remedy))
+                errors.append(PolicyError(name, field, given[field], wrong.message, wrong.remedy))
     if not errors and found["warning"] > found["alert"]:
         message = f"It is below the warning level, {found['warning']:g}."
         errors.append(PolicyError(name, "alert", found["alert"], message, "Set it to that or more."))

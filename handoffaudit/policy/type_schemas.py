@@ -43,7 +43,7 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
         try:
             found[field] = read(given.get(field))
         except Wrong as wrong:
-            errors.append(PolicyError(row, field, brief(given.get(field)), wrong.message, wrong.remedy))
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
         except InvalidDemand as invalid:
             errors.extend(
                 PolicyError(row, _inside(field, one.place), one.value, one.message, one.remedy)

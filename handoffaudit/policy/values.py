@@ -41,7 +41,7 @@ def row_name(value: Any) -> str:
 
 def handoff_type(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise Wrong("A row needs the name of its handoff type.", "Write it as senders do, e.g. deal_data.")
+        raise Wrong("It needs the name of its handoff type.", "Write it as senders do, e.g. deal_data.")
     if len(value) > LONGEST_NAME:
         raise Wrong(f"The name has {len(value)} characters.", f"Use at most {LONGEST_NAME}.")
     if value != value.strip() or not value.isprintable():

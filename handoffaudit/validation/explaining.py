@@ -36,16 +36,20 @@ class Explanation:
 def explanation_of(code: str) -> Explanation | None:
     """That of the code, or of its family for a code that is made as it is needed; None for a code of somebody's own."""
     family = code.partition(".")[0]
-    told = _family(family) if family.isidentifier() else {}
+    # Whoever makes names up has no file looked for, and nothing kept.
+    told = _family(family) if family in _families() else {}
     return told.get(code) or told.get(family)
 
 
 @cache
+def _families() -> frozenset[str]:
+    return frozenset(path.stem for path in _FOLDER.glob("*.json"))
+
+
+@cache
 def _family(name: str) -> Mapping[str, Explanation]:
-    path = _FOLDER / f"{name}.json"
-    if not path.is_file():
-        return {}
-    return {code: _explanation(code, told) for code, told in json.loads(path.read_text(encoding="utf-8")).items()}
+    written = (_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    return {code: _explanation(code, told) for code, told in json.loads(written).items()}
 
 
 def _explanation(code: str, told: dict[str, Any]) -> Explanation:

@@ -13,6 +13,7 @@ _BOM = b"\xef\xbb\xbf"
 _AROUND = 30
 _MARK = "→"
 _NESTING = (dict, list)
+_SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
 
 
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
@@ -136,7 +137,7 @@ def not_an_object(value: object) -> Issue:
     return make(
         "structure.wrong_type",
         message=f"The document is {type_name(value)}, not an object.",
-        hint='Send one JSON object: {"…": …}.',
+        hint='Send one JSON object: {"…": …}.' + (_SEVERAL if isinstance(value, list) else ""),
         expected="object",
         actual=value,
     )

@@ -1,6 +1,5 @@
 """What was sent, cut into the document and what stands beside it. The document's bytes are kept as they came."""
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +10,12 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.reading import MAX_DEPTH, could_be_deeper, deeper_than
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.text import MAX_TEXT, closest, shown, storable
+from handoffaudit.validation.submission_fields import UNREADABLE, field_issues, wrong_type
+from handoffaudit.validation.text import MAX_TEXT, shown, storable
+
+__all__ = ["UNREADABLE", "Submission", "read_submission"]
 
 _BOM = b"\xef\xbb\xbf"
-_PLACE = re.compile(r" - at `\$\.?(.*)`\Z")
 _TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "agent")
 
 
@@ -34,10 +35,8 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     repair: bool = False
 
 
-UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _NAMES = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENVELOPE = msgspec.json.Decoder(_Wrapped)
-FIELDS = _Wrapped.__struct_fields__
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +68,12 @@ def read_submission(
     plain = sent.removeprefix(_BOM)
     try:
         wrapped = _ENVELOPE.decode(plain)
-    except UNREADABLE as error:
-        return _not_unwrapped(sent, plain, otherwise, str(error))
+    except UNREADABLE:
+        return _not_unwrapped(sent, plain, otherwise)
     return _unwrapped(sent, wrapped, otherwise, max_nesting)
 
 
-def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None, error: str) -> Submission:
+def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
     """A bare document, or an envelope with something wrong in it."""
     bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
@@ -85,7 +84,7 @@ def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None, error: str)
         return bare
     # Its id counts all the same: sent again, it is the same finding and not another one.
     named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or otherwise)
-    return Submission(document=sent, envelope=named, issues=(_unreadable(error),))
+    return Submission(document=sent, envelope=named, issues=tuple(field_issues(fields)) or (_unreadable(),))
 
 
 def _text_of(raw: msgspec.Raw | None) -> str | None:
@@ -107,7 +106,7 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
     evidence = _json_field(raw_evidence, "evidence", list, max_nesting)
     issues += [part for part in (context, evidence) if isinstance(part, Issue)]
     if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
-        issues.append(_wrong("step", "structure.out_of_range", f"step is {wrapped.step}, which is no step number"))
+        issues.append(_no_step(wrapped.step))
     if issues:
         return Submission(document=sent, envelope=Envelope(handoff_id=named), issues=tuple(issues))
     return Submission(
@@ -138,8 +137,7 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     except orjson.JSONDecodeError as error:
         return _wrong(name, "structure.json_parse", f"{name} is not JSON: {error.msg}")
     if value is not None and not isinstance(value, kind):
-        wanted = "an object" if kind is dict else "a list"
-        return _wrong(name, "structure.wrong_type", f"{name} is not {wanted}")
+        return wrong_type(name, value)
     if could_be_deeper(raw, max_nesting) and deeper_than(value, max_nesting):
         return _wrong(name, "structure.json_parse", f"{name} is nested more than {max_nesting} levels deep")
     return value
@@ -149,30 +147,22 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
     if value is None:
         return None
     if len(value) > MAX_TEXT:
-        return _wrong(name, "structure.too_long", f"{name} has {len(value)} characters; {MAX_TEXT} are the most")
+        said = f"{name} has {len(value):,} characters; {MAX_TEXT} are the most"
+        return _wrong(name, "structure.too_long", said, expected=MAX_TEXT, actual=len(value))
     if "\x00" in value:
-        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character")
+        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character", actual=value)
     return None
 
 
-def _wrong(name: str, code: str, message: str) -> Issue:
-    return make(code, location=(name,), message=message + ".", part="envelope")
+def _no_step(step: int) -> Issue:
+    said = f"step is {shown(step)}, which is no step number"
+    limits = {"minimum": -(2**31), "maximum": 2**31 - 1}
+    return _wrong("step", "structure.out_of_range", said, expected=limits, actual=step)
 
 
-def _unreadable(error: str) -> Issue:
-    place = _PLACE.search(error)
-    said = _PLACE.sub("", error)
-    if "unknown field" in said:
-        name = said.rpartition("`")[0].rpartition("`")[2]
-        near = closest(name, FIELDS)
-        return make(
-            "structure.unknown_field",
-            location=(name,),
-            message=f"The submission has a field {shown(name)} that is not known here.",
-            hint=f'Did you mean "{near}"?' if near else f"Use only {', '.join(FIELDS)}.",
-            part="envelope",
-        )
-    location = tuple(part for part in (place[1] if place else "").split(".") if part)
-    return make(
-        "structure.wrong_type", location=location, message=f"The submission can't be read: {said}.", part="envelope"
-    )
+def _wrong(name: str, code: str, message: str, **said: Any) -> Issue:
+    return make(code, location=(name,), message=message + ".", part="envelope", **said)
+
+
+def _unreadable() -> Issue:
+    return make("structure.json_parse", message="The submission can't be read.", part="envelope")

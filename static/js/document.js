@@ -41,6 +41,12 @@ function pointerOf(id) {
   }
 }
 
+// A field that is taller than the window is shown from its name on.
+function intoView(element) {
+  const fits = element.getBoundingClientRect().height < innerHeight;
+  element.scrollIntoView({ block: fits ? "center" : "start" });
+}
+
 function reveal(element) {
   for (let part = element.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
   if (element.matches("[data-tree] li")) {
@@ -48,8 +54,8 @@ function reveal(element) {
     element.classList.add("entry--wanted");
   }
   element.querySelector(":scope > details")?.setAttribute("open", "");
-  element.scrollIntoView({ block: "center" });
-  element.querySelector("summary, a, button")?.focus({ preventScroll: true });
+  intoView(element);
+  element.querySelector("summary, a:not(.tree-place), button")?.focus({ preventScroll: true });
 }
 
 async function fetchPlace(pointer) {
@@ -80,7 +86,8 @@ function go() {
 }
 
 addEventListener("hashchange", go);
-document.querySelector("[data-tree] .entry--wanted")?.scrollIntoView({ block: "center" });
+const wanted = document.querySelector("[data-tree] .entry--wanted");
+if (wanted) intoView(wanted);
 go();
 
 document.addEventListener("click", (event) => {
@@ -169,10 +176,6 @@ tools.addEventListener("click", (event) => {
     const page = document.querySelector("[data-tree]").dataset.page || location.pathname;
     copy(`${location.origin}${page}#${entry.id}`, "Link");
   }
-});
-
-document.addEventListener("htmx:afterSwap", () => {
-  for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
 });
 
 // Which part of the page is read now.

@@ -13,6 +13,8 @@ document.addEventListener("click", async (event) => {
     getSelection().selectAllChildren(source);
     button.textContent = "Press Ctrl C";
   }
+  const told = document.getElementById("live-told");
+  if (told) told.textContent = button.textContent;
 });
 
 document.addEventListener("click", (event) => {
@@ -74,6 +76,3 @@ document.addEventListener("click", (event) => {
     true,
   );
 })();
-
-// They do nothing without JavaScript, so they are not there without it.
-for (const button of document.querySelectorAll("[data-copy], [data-dialog]")) button.hidden = false;

@@ -126,5 +126,3 @@ area.addEventListener("drop", (event) => {
 addEventListener("beforeunload", (event) => {
   if (underWay) event.preventDefault();
 });
-
-for (const element of form.querySelectorAll("[data-with-script]")) element.hidden = false;

@@ -13,6 +13,8 @@ from handoffaudit.api.app import api
 
 # Who came when is written by coming, not by what is allowed.
 TOUCHED = {"last_login", "last_used_at"}
+# How far background work is: where no worker is seen, whoever asks brings it on.
+OF_NOBODY = {"diagnostics.Watermark"}
 # `{path:name}` takes slashes, which documents don't say.
 _PLAIN = re.compile(r"\{\w+:")
 APPS = ("accounts", "policy", "handoffs", "diagnostics")
@@ -65,6 +67,8 @@ def _queries() -> dict[str, str]:
     queries = {}
     for name in APPS:
         for model in apps.get_app_config(name).get_models():
+            if model._meta.label in OF_NOBODY:
+                continue
             kept = [field.column for field in model._meta.concrete_fields if field.attname not in TOUCHED]
             table, key = model._meta.db_table, model._meta.pk.column
             queries[model._meta.label] = (

@@ -43,6 +43,7 @@ TABLE = {
     ("POST", "/repair"): ("ingest", 200),
     ("POST", "/handoffs/{reference}/repair"): ("review", 409),
     ("POST", "/handoffs/{reference}/review"): ("review", 200),
+    ("GET", "/review"): ("read", 200),
     ("POST", "/hooks/post-tool-use"): ("ingest", 200),
     ("GET", "/validation-state/{workflow_id}/{phase_id}"): ("read", 200),
     ("POST", "/handoff-files"): ("ingest", 201),

@@ -1,7 +1,8 @@
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC
+from datetime import UTC, datetime
+from typing import Any
 
 import orjson
 import pytest
@@ -122,6 +123,44 @@ def test_pages_go_from_the_newest_to_the_first(tenant: Tenant, other_tenant: Ten
     page = audit.newest_first(tenant, before=page.before, limit=2)
     assert [entry.number for entry in page.items] == [1]
     assert page.before is None
+
+
+def test_entries_are_found_by_who_what_and_when(tenant: Tenant, other_tenant: Tenant) -> None:
+    with transaction.atomic():
+        for number in range(1, 7):
+            actor = "key ci" if number % 2 else "Ada"
+            action = "key.create" if number > 3 else "keys.create"
+            audit.record(tenant=tenant, actor=actor, action=action, target=str(number), detail={})
+        audit.record(tenant=other_tenant, actor="Ada", action="key.create", target="theirs", detail={})
+    for number in range(1, 7):
+        AuditEntry.objects.filter(tenant=tenant, number=number).update(at=datetime(2026, 2, number, tzinfo=UTC))
+
+    def found(**wanted: Any) -> list[int]:
+        return [entry.number for entry in audit.newest_first(tenant, wanted=audit.Wanted(**wanted)).items]
+
+    assert found(actor="ada") == [6, 4, 2]
+    assert found(kind="key") == [6, 5, 4]
+    assert found(since=datetime(2026, 2, 3, tzinfo=UTC), until=datetime(2026, 2, 5, tzinfo=UTC)) == [4, 3]
+    assert found(since=datetime(2026, 2, 4, 1, tzinfo=UTC)) == [6, 5]
+    assert found(until=datetime(2026, 2, 1, tzinfo=UTC)) == []
+    assert found(since=datetime(2027, 1, 1, tzinfo=UTC)) == []
+    assert found(actor="key", kind="key", until=datetime(2026, 2, 5, 1, tzinfo=UTC)) == [5]
+
+
+def test_only_so_many_entries_are_looked_through_at_once(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "MOST_LOOKED_THROUGH", 2)
+    with transaction.atomic():
+        for number in range(5):
+            actor = "ada" if number in (0, 4) else "grace"
+            audit.record(tenant=tenant, actor=actor, action="key.create", target="x", detail={})
+    wanted, pages, before = audit.Wanted(actor="ada"), [], None
+    while True:
+        page = audit.newest_first(tenant, wanted=wanted, before=before)
+        pages.append([entry.number for entry in page.items])
+        if page.before is None:
+            break
+        before = page.before
+    assert pages == [[5], [], [1]]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -126,3 +126,12 @@ def test_a_mute_that_cannot_be_is_refused_and_changes_nothing(tenant: Tenant, bo
 
 def test_it_may_be_muted_as_the_page_does() -> None:
     assert {one.value for one in Until} == set(UNTIL)
+
+
+def test_a_misspelt_field_of_a_mute_is_refused_and_mutes_nothing(tenant: Tenant) -> None:
+    found(tenant)
+    refused = client(make_key(tenant, "review")).post(
+        f"/groups/{group(tenant).pk}/mute", json={"note": "known", "untill": "good"}
+    )
+    assert problem(refused, 422)["errors"][0]["field"] == "untill"
+    assert not group(tenant).muted_at

@@ -41,6 +41,7 @@ def test_the_answer_says_what_a_report_amounts_to(api: httpx.Client) -> None:
     assert answer["line"].startswith("agent=planner phase=plan source=text_fallback reason=file_missing timestamp=")
     assert (answer["handoff_id"], answer["handoff"]) == (handoff.handoff_id, str(handoff.pk))
     assert httpx.URL(answer["links"]["handoff"]).path.endswith(str(handoff.pk))
+    assert answer["links"]["codes"] == "/help/codes/{code}/"
     assert api.get(answer["links"]["self"].removeprefix("/api/v1")).json() == answer
 
 

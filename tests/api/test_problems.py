@@ -7,7 +7,7 @@ from django.db import OperationalError
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import auth
 from handoffaudit.api.rates import RequestRate
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import judging, queries
 from handoffaudit.wsgi import MAX_FORM_BYTES
 from tests.api.support import client, make_key, problem, submitted
 from tests.handoffs.support import held, payload, to_itself
@@ -178,6 +178,46 @@ def test_a_page_reads_no_more_of_a_form_than_a_form_can_have(api: httpx.Client) 
     refused = api.post("http://testserver/sign-in/", content=b"x" * (MAX_FORM_BYTES + 1))
     assert (refused.status_code, f"{MAX_FORM_BYTES:,}" in refused.text) == (413, True)
     assert api.post("http://testserver/sign-in/", content=b"x" * MAX_FORM_BYTES).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "field", "value", "remedy"),
+    [
+        ("GET", "/handoffs?limit=0", None, "limit", "0", "Send 1 or more."),
+        ("GET", "/handoffs?limit=many", None, "limit", "many", "Send a whole number."),
+        ("GET", "/handoffs?flag=x", None, "flag", "x", "use one of"),
+        ("DELETE", "/webhooks/x", None, "webhook", "x", "Send a whole number."),
+        ("POST", "/webhooks", {"name": "x", "address": "y", "events": []}, "events", "a list of 0 entries", "Choose"),
+        ("POST", "/webhooks", {"name": 7, "address": "y", "events": ["verdict"]}, "name", 7, "Send a text."),
+        ("POST", "/handoffs/h/review", {"decision": "maybe"}, "decision", "maybe", "Send approve, decline"),
+        ("POST", "/handoffs/h/review", {"decision": "approve", "nte": "x"}, "nte", "x", "Leave it out"),
+        ("POST", "/handoffs/h/review", {"decision": "approve", "note": "x" * 5001}, "note", "x" * 200 + "…", "5,000"),
+        ("POST", "/handoffs/h/review", {"decision": "pass_on", "note": "x", "to": "ada"}, "to", "ada", "Choose"),
+        ("PUT", "/retention", {"base_version": 0, "rows": 1}, "rows", 1, "Send a list."),
+        ("PUT", "/rules", {"sets": []}, "base_version", None, "Add it."),
+        ("PUT", "/schemas", {"base_version": 0, "rows": [{}]}, "handoff_type", None, "Write it"),
+        ("PUT", "/agents/declared", {"base_version": 0, "rows": [{"source": 1, "targets": []}]}, "source", 1, "Write"),
+    ],
+)
+def test_a_refused_value_is_told_in_one_form(
+    api: httpx.Client, method: str, path: str, sent: object, field: str, value: object, remedy: str
+) -> None:
+    api.post("/handoffs", json=held(handoff_id="h"))
+    judging.drain()
+    response = api.request(method, path, json=sent)
+    told = problem(response, response.status_code)
+    error = next(one for one in told["errors"] if one["field"] == field)
+    assert error["value"] == value
+    assert remedy in error["remedy"]
+    assert error["message"]
+    assert "Input should" not in response.text
+    if len(told["errors"]) == 1 and "row" not in error:
+        assert [told[name] for name in ("field", "value", "remedy")] == [error["field"], value, error["remedy"]]
+
+
+def test_of_many_refused_values_the_first_hundred_are_told(api: httpx.Client) -> None:
+    sent = {"name": "x", "address": "y", "events": list(range(10_000))}
+    assert len(problem(api.post("/webhooks", json=sent), 422)["errors"]) == 100
 
 
 def test_a_wrong_field_of_the_body_is_named_as_it_was_sent(tenant: Tenant) -> None:

@@ -7,10 +7,13 @@ import httpx
 import jsonschema_rs
 import orjson
 import pytest
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.api import shapes
 from handoffaudit.api.published import NAMES
-from handoffaudit.handoffs.models import HandoffBody
+from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs.models import Handoff, HandoffBody
 from tests.api.support import problem, submitted
 from tests.handoffs.support import NOT_JSON, circular, held, payload, submit
 
@@ -50,6 +53,18 @@ def test_one_whose_name_has_a_slash_is_found_by_its_name(api: httpx.Client) -> N
     (found,) = api.get("/handoffs", params={"handoff_id": "An expired hold / 7"}).json()["items"]
     assert found["id"] == pk
     assert api.get(f"/handoffs/{found['id']}").json()["handoff_id"] == "An expired hold / 7"
+
+
+def test_a_superseded_one_names_the_attempt_that_stands(api: httpx.Client, django_assert_num_queries) -> None:
+    for name, before in (("a", None), ("b", "a"), ("c", "b")):
+        submitted(api, circular(handoff_id=name), **({"retry_of": before} if before else {}))
+    for name in "ab":
+        later = api.get(f"/handoffs/{name}").json()["superseded_by"]
+        assert (later["handoff_id"], later["state"], later["attempt"]) == ("c", "rejected", 3)
+    standing = Handoff.objects.get(handoff_id="c")
+    with django_assert_num_queries(0):
+        assert shapes.replaced_of(standing, "acme") == {"superseded_by": None}
+    assert "superseded_by" not in api.get("/handoffs").json()["items"][0]
 
 
 def test_one_is_shown_with_its_document_and_verdict(api: httpx.Client) -> None:
@@ -194,6 +209,10 @@ def test_it_is_alive_and_ready(api: httpx.Client, settings) -> None:
     assert api.get("http://testserver/healthz").json() == {"status": "ok"}
     ready = api.get("http://testserver/readyz")
     assert (ready.status_code, set(ready.json()["checks"].values())) == (200, {"ok"})
+    # It takes handoffs all the same.
+    assert ready.json()["workers"] == {"worker": "none seen yet"}
+    Watermark.objects.create(name="worker", at=timezone.now())
+    assert api.get("http://testserver/readyz").json()["workers"] == {"worker": "ok"}
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     away = api.get("http://testserver/readyz")
     assert (away.status_code, away.json()["status"]) == (503, "not ready")

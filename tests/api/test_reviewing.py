@@ -16,7 +16,7 @@ SENDER = {"kind": "key", "name": "sender"}
 
 
 def review(api: httpx.Client, pk: str, decision: str, **more: Any) -> httpx.Response:
-    return api.post(f"/handoffs/{pk}/review", json={"decision": decision, "note": "seen", **more})
+    return api.post(f"/handoffs/{pk}/review", json={"decision": decision, "note": "seen"} | more)
 
 
 def test_a_decision_is_taken_back_and_made_again(api: httpx.Client) -> None:
@@ -106,3 +106,10 @@ def test_the_documented_examples_are_taken(api: httpx.Client, tenant: Tenant, na
         review(api, pk, "approve")
     answered = api.post(f"/handoffs/{pk}/review", json=EXAMPLES[name]["value"])
     assert answered.status_code == 200, answered.text
+
+
+def test_a_misspelt_field_of_a_decision_is_refused_and_decides_nothing(api: httpx.Client) -> None:
+    pk = submitted(api, held())
+    refused = problem(review(api, pk, "approve", seen_versoin=1), 422)
+    assert refused["errors"][0]["field"] == "seen_versoin"
+    assert api.get(f"/handoffs/{pk}").json()["state"] == "held"

@@ -1,14 +1,16 @@
 """Submissions by the API."""
 
 import gzip
+from typing import Any
 
 import httpx
 import orjson
 import pytest
 
 from handoffaudit.api import examples
+from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
-from tests.api.support import problem, submitted
+from tests.api.support import client, problem, submitted
 from tests.handoffs.support import NOT_ASKED, NOT_JSON, circular, payload
 
 pytestmark = pytest.mark.django_db
@@ -57,12 +59,49 @@ def test_what_cannot_be_read_is_422_with_id_and_issues_and_kept(api: httpx.Clien
     assert document["state"] == "rejected"
     (issue,) = document["issues"]
     assert issue["code"].startswith("structure.")
+    with client(None) as nobody:
+        told = nobody.get(f"http://testserver{document['links']['codes'].format(code=issue['code'])}")
+    assert (told.status_code, issue["code"] in told.text) == (200, True)
     assert issue["message"] in document["detail"]
     assert issue["hint"]
     kept = api.get(f"http://testserver{document['links']['self']}")
     assert kept.status_code == 200
     assert kept.json()["state"] == "rejected"
     assert bytes(HandoffBody.objects.get().original) == sent
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"contxt": {"a": 1}}, {"step": "one"}, {"context": "x"}, {"agent": 7}, {"format": "x" * 300}]
+)
+def test_what_has_an_error_beside_its_document_is_found_by_its_names(api: httpx.Client, wrong: dict[str, Any]) -> None:
+    sent = {"document": payload(handoff_id="mine"), "trace_id": "run-7", "parent_handoff_id": "before", **wrong}
+    answer = problem(api.post("/handoffs", json=sent), 422)
+    shown = api.get("/handoffs/mine").json()
+    assert (shown["id"], shown["state"], shown["document"]) == (answer["id"], "rejected", sent)
+    assert [shown[name] for name in ("source_agent_id", "target_agent_id", "handoff_type", "parent_handoff_id")] == [
+        *("researcher", "writer", "research_result", "before"),
+    ]
+    for query in ({"trace": "run-7"}, {"source": "researcher"}):
+        assert [one["id"] for one in api.get("/handoffs", params=query).json()["items"]] == [answer["id"]]
+    again = problem(api.post("/handoffs", json=sent | {"colour": 1}), 409)
+    assert again["id"] == answer["id"]
+    # What can't be judged repeats nothing, and takes nobody's place.
+    assert Handoff.objects.get().data_hash == ""
+    problem(api.post("/handoffs", json={"document": payload(handoff_id="b"), "retry_of": "mine", "colour": 1}), 422)
+    assert api.get("/handoffs/mine").json()["state"] == "rejected"
+
+
+def test_an_error_beside_the_document_lets_nothing_into_another_tenant(api: httpx.Client) -> None:
+    problem(api.post("/handoffs", json={"document": payload(tenant_id="globex"), "contxt": 1}), 403)
+    assert not Handoff.objects.exists()
+
+
+@pytest.mark.parametrize("document", [7, [], {"a": 1}, nested(300).decode()])
+def test_an_error_beside_what_is_no_handoff_keeps_what_stands_beside(api: httpx.Client, document: Any) -> None:
+    sent = {"document": document, "trace_id": "t", "handoff_id": "h", "parent_handoff_id": "x" * 300, "colour": 1}
+    problem(api.post("/handoffs", json=sent), 422)
+    shown = api.get("/handoffs/h").json()
+    assert (shown["trace_id"], shown["parent_handoff_id"], shown["source_agent_id"]) == ("t", None, "")
 
 
 def test_the_nesting_limit_is_a_setting_and_is_named(api: httpx.Client, settings) -> None:
@@ -118,6 +157,8 @@ def test_a_batch_is_answered_in_order_with_a_status_for_each(api: httpx.Client) 
     answer = response.json()
     assert [item["status"] for item in answer["items"]] == [202, 200, 409, 422, 403]
     assert answer["totals"] == {"202": 1, "200": 1, "409": 1, "422": 1, "403": 1}
+    assert [set(item.get("links", ())) for item in answer["items"]] == [{"self", "page"}] * 4 + [set()]
+    assert answer["links"]["codes"] == "/help/codes/{code}/"
     assert answer["items"][3]["issues"][0]["code"] == "structure.wrong_type"
     assert all(item["detail"] for item in answer["items"] if item["status"] in (403, 409))
 
@@ -147,6 +188,19 @@ def test_a_batch_that_is_none_is_told(api: httpx.Client, sent: bytes) -> None:
     assert not Handoff.objects.exists()
 
 
+def test_a_broken_array_is_told_by_line_and_column_and_what_stands_there(api: httpx.Client) -> None:
+    detail = problem(api.post("/handoffs/batch", content=b'[{"a": 1},\n {"b": tru}]'), 422)["detail"]
+    assert detail.startswith("Not readable as JSON at line 2, column ")
+    assert '{"b": →tru}' in detail
+    assert "byte" not in detail
+
+
+def test_a_list_sent_as_one_handoff_is_told_where_batches_go(api: httpx.Client) -> None:
+    (issue,) = problem(api.post("/handoffs", json=[payload(), payload()]), 422)["issues"]
+    assert issue["code"] == "structure.wrong_type"
+    assert issue["hint"].endswith("A list of several goes to POST /api/v1/handoffs/batch.")
+
+
 def test_a_batch_has_limits_of_its_own(api: httpx.Client, settings) -> None:
     settings.MAX_BATCH_ITEMS = 2
     settings.MAX_BATCH_BYTES = 1500
@@ -168,15 +222,17 @@ def test_a_compressed_body_is_no_json_and_says_so(api: httpx.Client) -> None:
     assert issue["code"] == "structure.json_parse"
 
 
-def test_every_example_of_the_documentation_submits(api: httpx.Client) -> None:
+def test_every_example_of_the_documentation_submits_as_often_as_it_is_sent(api: httpx.Client) -> None:
     single = examples.SUBMIT["requestBody"]["content"]["application/json"]["examples"]
-    for number, example in enumerate(single.values()):
-        sent = orjson.dumps(example["value"]).replace(b'"default"', b'"acme"').replace(b"h-2026-0001", b"h%d" % number)
-        response = api.post("/handoffs", content=sent)
-        assert response.status_code == 202, response.text
-    batch = examples.BATCH["requestBody"]["content"]["application/json"]["example"]
-    sent = orjson.dumps(batch).replace(b'"default"', b'"acme"')
-    assert api.post("/handoffs/batch", content=sent).json()["totals"] == {"202": 2}
+    sent = [orjson.dumps(one["value"]).replace(b'"default"', b'"acme"') for one in single.values()]
+    batch = orjson.dumps(examples.MANY).replace(b'"default"', b'"acme"')
+    for status in (202, 200, 200, 200):
+        assert [api.post("/handoffs", content=one).status_code for one in sent] == [status] * len(sent)
+        assert api.post("/handoffs/batch", content=batch).json()["totals"] == {str(status): 2}
+        judging.drain()
+    handoffs = Handoff.objects.all()
+    assert {(one.state, *one.codes) for one in handoffs} == {(State.ACCEPTED, NOT_ASKED)}
+    assert len(handoffs) == len(sent) + 2
 
 
 def test_every_example_is_accepted(api: httpx.Client) -> None:

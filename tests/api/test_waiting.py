@@ -87,6 +87,17 @@ def test_it_is_the_final_verdict_that_is_waited_for(api: httpx.Client, model: Me
     assert 0.6 < took < 30
 
 
+@pytest.mark.usefixtures("worker")
+def test_who_asks_for_repair_hears_of_the_attempt_that_passed(api: httpx.Client) -> None:
+    sent = {"document": payload(handoff_id="h", confidence="0.8"), "repair": True}
+    shown = api.post("/handoffs", json=sent, headers={"Prefer": "wait=60"}).json()
+    later = shown["superseded_by"]
+    assert (shown["handoff_id"], shown["state"]) == ("h", "superseded")
+    assert (later["state"], later["attempt"], later["repaired"]) == ("accepted", 2, True)
+    stored = api.get(later["links"]["self"].removeprefix("/api/v1")).json()
+    assert (stored["id"], stored["retry_of"], stored["superseded_by"]) == (later["id"], "h", None)
+
+
 def test_after_the_time_it_is_answered_as_without_waiting(api: httpx.Client) -> None:
     response, took = timed(lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=1"}))
     assert (response.status_code, response.json()["state"]) == (202, "received")

@@ -1,5 +1,7 @@
 """The document of a handoff as a person uses it: unfolded, searched, linked to, copied from, also without a script."""
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -80,6 +82,10 @@ def test_all_of_it_is_reached_without_javascript(open_page, large):
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="data.rows[700].deep.name").click()
     expect(wanted(page)).to_have_text("row 700")
+    page.get_by_role("link", name="Link to entry 700", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"#at-/data/rows/700$"))
+    expect(page.locator('[id="at-/data/rows/700"]')).to_be_in_viewport()
     page.get_by_role("link", name="As it arrived").click()
     page.get_by_role("link", name="Next part").click()
     expect(page.locator("#raw")).to_contain_text("some words")

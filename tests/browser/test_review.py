@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.product import CIRCLE_WITH_REASON, Product, Sender
+from tests.browser.product import CIRCLE, CIRCLE_WITH_REASON, Product, Sender
 
 pytestmark = pytest.mark.browser
 
@@ -71,7 +71,7 @@ def test_a_decision_is_undone_with_a_key_and_its_note_is_there_again(open_page, 
     shown(page, first)
     expect(page.locator("#decide-note")).to_have_value("Fine by me.")
     sender.wait_state(first, "held")
-    expect(page.locator("#told")).to_contain_text("held again")
+    expect(page.locator("#told")).to_contain_text("held as before")
     expect(page.locator(".queue-row")).to_have_count(2)
     page.keyboard.press("a")
     sender.wait_state(first, "approved")
@@ -91,6 +91,107 @@ def test_a_note_stays_with_its_item_while_others_are_looked_at(open_page, sender
     expect(page.locator("#decide-note")).to_have_value("Ask the planner first.")
     page.reload()
     expect(page.locator("#decide-note")).to_have_value("Ask the planner first.")
+
+
+def test_a_note_is_not_shown_to_who_signs_in_after_in_the_same_tab(open_page, signed_in, sender):
+    first, _ = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    page.keyboard.press("n")
+    page.keyboard.type("Ask the planner first.")
+    page.keyboard.press("Escape")
+    page.context.clear_cookies()
+    page.context.add_cookies(signed_in("sana")["cookies"])
+    page.reload()
+    shown(page, first)
+    expect(page.locator("#decide-note")).to_have_value("")
+
+
+def test_what_is_reopened_is_told_and_its_note_counts_for_nothing_else(open_page, sender):
+    first = sender.submit(CIRCLE)["id"]
+    page = opened(open_page, sender, first)
+    page.keyboard.press("d")
+    expect(page.locator("#told")).to_contain_text("declined.")
+    page.locator("#told a").click()
+    expect(page.get_by_role("button", name="Reopen")).to_be_visible()
+    page.keyboard.press("o")
+    expect(page.locator("#decide-note")).to_be_focused()
+    page.keyboard.type("Looked again: wrong")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#told")).to_contain_text("reopened: “Looked again: wrong” It waits again, rejected as before.")
+    expect(page.locator("#told")).to_be_focused()
+    expect(page.locator(f'.queue-row[data-row="{first}"]')).to_be_visible()
+    expect(page.locator("#decide-note")).to_have_value("")
+    page.reload()
+    expect(page.locator("#decide-note")).to_have_value("")
+    page.keyboard.press("a")
+    expect(page.locator("#decide-armed")).to_contain_text("needs a note")
+    assert sender.get(first)["state"] == "rejected"
+
+
+def test_one_key_takes_back_one_decision_after_the_other_and_says_when_none_is_left(open_page, sender):
+    first, second, third = submitted(sender, 3)
+    page = opened(open_page, sender, first)
+    page.keyboard.press("a")
+    shown(page, second)
+    page.keyboard.press("d")
+    shown(page, third)
+    sender.wait_state(second, "declined")
+    page.keyboard.press("u")
+    shown(page, second)
+    page.reload()
+    page.keyboard.press("u")
+    shown(page, first)
+    expect(page.locator("#told")).to_contain_text("the decision is undone")
+    assert [sender.get(each)["state"] for each in (first, second)] == ["held", "held"]
+    page.keyboard.press("o")
+    expect(page.get_by_role("status").get_by_text("there is nothing to reopen")).to_be_visible()
+
+
+def test_what_was_searched_or_linked_to_has_the_focus_and_the_title_says_what_is_open(open_page, sender):
+    first, _ = submitted(sender, 2)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    page.keyboard.press("/")
+    page.keyboard.type("circular chain WITH a reason")
+    page.keyboard.press("Enter")
+    expect(page.locator("#queue-found")).to_be_focused()
+    expect(page.locator("#queue-found")).to_have_text("2 found")
+    page.keyboard.press("j")
+    shown(page, first)
+    expect(page).to_have_title(re.compile(" → .* · Review · "))
+    page.locator(".why-title a[href^='#']").first.click()
+    assert page.evaluate("document.activeElement === document.querySelector(':target')")
+
+
+def test_enter_on_a_row_goes_into_what_it_opens(open_page, sender):
+    first, _ = submitted(sender, 2)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    page.locator(f'.queue-row[data-row="{first}"] .queue-link').focus()
+    page.keyboard.press("Enter")
+    shown(page, first)
+    expect(page.locator("#item-title")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Whole handoff")).to_be_focused()
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender, is_long):
+    def as_of_a_long_queue(route):
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace('data-last="1"', ""))
+
+    first, second = submitted(sender, 2)
+    page = open_page("rui")
+    if is_long:
+        page.route("**/review/live/**", as_of_a_long_queue)
+    page.goto(f"{sender.pages}review/")
+    sender.api.post(f"/handoffs/{first}/review", json={"decision": "decline"})
+    expect(page.locator(f'.queue-row[data-row="{first}"]')).to_contain_text("waits no more")
+    page.keyboard.press("j")
+    shown(page, second)
+    page.keyboard.press("k")
+    expect(page.locator(f'.queue-row[data-row="{second}"] [aria-current]')).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1440])

@@ -24,7 +24,7 @@ def test_a_handoff_in_the_drawing_is_opened_by_keyboard(open_page, product):
     page.goto(address_of(product))
     arrows(page).first.focus()
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/handoffs/[0-9a-f-]{36}/$"))
+    expect(page).to_have_url(re.compile(r"/handoffs/[0-9a-f-]{36}/\?in=trace$"))
 
 
 def test_a_small_screen_has_a_drawing_of_its_own(open_page, product):

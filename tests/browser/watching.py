@@ -26,6 +26,27 @@ _SHOWN = """(each) => {
 }"""
 NEWLY_SHOWN = f"[...document.querySelectorAll('body *')].filter((each) => !each.wasShown && ({_SHOWN})(each))"
 
+# What moved by itself, from the first paint on, unless all of it rounds to 0.000; and tables whose columns move with
+# each row that comes.
+_SHIFTS = """
+() => {
+  const name = (node) => node?.nodeType === Node.TEXT_NODE ? `in ${name(node.parentElement)}` :
+    node ? node.cloneNode().outerHTML?.slice(0, 80) ?? node.nodeName : "what is gone";
+  const observer = new PerformanceObserver(() => {});
+  observer.observe({ type: "layout-shift", buffered: true });
+  const shifts = observer.takeRecords().filter((shift) => !shift.hadRecentInput);
+  if (shifts.reduce((sum, shift) => sum + shift.value, 0) < 0.0005) return [];
+  const told = (shift) => shift.sources.map((source) => name(source.node)).join(", ");
+  return shifts.map((shift) => `${shift.value.toFixed(5)}: ${told(shift)}`);
+}
+"""
+_LOOSE_TABLES = """
+() => [...document.querySelectorAll("table")].filter((table) => {
+  const { display, tableLayout } = getComputedStyle(table);
+  return table.checkVisibility() && display === "table" && tableLayout !== "fixed";
+}).map((table) => table.cloneNode().outerHTML)
+"""
+
 _RUN = """async (options) => {
   const among = AMONG;
   return among.length === 0 ? [] : (await axe.run(among, options)).violations;
@@ -76,6 +97,14 @@ def unreadable(page: Page, among: str = "document") -> list[str]:
 def note_shown(page: Page) -> None:
     """What is shown now is not `NEWLY_SHOWN` later on."""
     page.evaluate(f"for (const each of document.querySelectorAll('body *')) each.wasShown = ({_SHOWN})(each)")
+
+
+def shifts(page: Page) -> list[str]:
+    """What moved while the page came, and has to move where it comes more slowly."""
+    page.wait_for_load_state("load")
+    # What moved last is known with the frame after.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return [*page.evaluate(_SHIFTS), *page.evaluate(_LOOSE_TABLES)]
 
 
 def dead_ends(page: Page) -> list[str]:

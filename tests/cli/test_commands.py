@@ -1,19 +1,47 @@
 """The commands that work on the data folder, as a person calls them."""
 
 import json
+import shutil
 import sqlite3
+from pathlib import Path
 
 import pytest
 
-from tests.running.conftest import run
+from tests.running.conftest import prepared, run
+
+WITH_DATA = [
+    ("key", "create", "ci"),
+    ("key", "list"),
+    ("import", "-"),
+    ("import-log", "--source", "nightly", "-"),
+    ("export",),
+    ("recount", "--check"),
+    ("verify-log",),
+    ("backup", "kept.sqlite3"),
+    ("report-file", "--path", "none", "--agent", "planner", "--phase", "plan"),
+    ("manage", "shell"),
+]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("data") / "made" / "by" / "the" / "first" / "command"
+    return prepared(tmp_path_factory.mktemp("data") / "made")
 
 
-def test_a_key_is_printed_alone_before_anything_was_started(folder):
+@pytest.mark.parametrize("arguments", WITH_DATA, ids=" ".join)
+def test_where_no_data_is_none_is_made(arguments, tmp_path):
+    done = run(*arguments, folder=tmp_path / "typo", text="{}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"There is no data in {tmp_path / 'typo'}: name the folder that handoffaudit up was started" in done.stderr
+    assert not (tmp_path / "typo").exists()
+
+
+def test_a_migration_makes_them(tmp_path):
+    assert run("manage", "migrate", folder=tmp_path / "new").returncode == 0
+    assert run("key", "list", folder=tmp_path / "new").returncode == 0
+
+
+def test_a_key_is_printed_alone(folder):
     made = run("key", "create", "crew", "--scopes", "ingest, review", folder=folder)
     assert made.returncode == 0
     assert made.stdout.count("\n") == 1
@@ -102,10 +130,46 @@ def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(folder
     assert exported.returncode == 0, exported.stderr
     assert json.loads(exported.stdout)["document"] == {"a": 1}
     assert exported.stderr == "1 handoff written. 1 that are no JSON were left out.\n"
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere = prepared(tmp_path / "elsewhere")
     run("import", "-", folder=elsewhere, text=exported.stdout)
     assert run("export", folder=elsewhere).stdout == exported.stdout
     assert run("export", "--state", "held", folder=elsewhere).stdout == ""
+
+
+def test_an_export_of_a_code_that_there_is_not_says_so(folder):
+    done = run("export", "--code", "foo.bar", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--code is 'foo.bar', which is no code" in done.stderr
+    assert run("export", "--code", "chain.circular", folder=folder).returncode == 0
+
+
+def test_a_backup_is_the_whole_database_and_nobody_elses(folder, tmp_path):
+    target = tmp_path / "kept.sqlite3"
+    assert run("backup", str(target), folder=folder).returncode == 0
+    assert target.stat().st_mode & 0o077 == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.sqlite3"]
+    restored = prepared(tmp_path / "restored")
+    shutil.copy(target, restored / "handoffaudit.sqlite3")
+    assert run("export", folder=restored).stdout == run("export", folder=folder).stdout
+    again = run("backup", str(target), folder=folder)
+    assert (again.returncode, "is there already" in again.stderr) == (2, True)
+    elsewhere = run("backup", str(tmp_path / "none" / "x"), folder=folder)
+    assert (elsewhere.returncode, "can't be written" in elsewhere.stderr) == (2, True)
+
+
+def test_a_backup_of_postgresql_is_its_own_programs(folder):
+    done = run("backup", "x", folder=folder, DATABASE_URL="postgresql://127.0.0.1:1/none")
+    assert (done.returncode, "pg_dump" in done.stderr) == (2, True)
+
+
+def test_another_tenant_is_made_as_the_docs_say(folder):
+    told = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    code = told.partition('manage shell -c "\n')[2].partition('"\n')[0].replace("\n    ", "\n").strip()
+    person = "from handoffaudit.accounts.models import Person; Person.objects.create(username='ada')"
+    assert run("manage", "shell", "-c", person, folder=folder).returncode == 0
+    made = run("manage", "shell", "-c", code, folder=folder)
+    assert made.returncode == 0, made.stderr
+    assert run("key", "create", "crew", "--tenant", "team", folder=folder).returncode == 0
 
 
 def test_an_export_that_is_narrowed_wrongly_says_how_to_narrow_it(folder):

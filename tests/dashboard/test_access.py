@@ -54,3 +54,9 @@ def test_htmx_is_told_to_load_the_page_again_when_the_session_has_ended(client: 
 
 def test_pages_are_kept_by_no_cache(sign_in: SignIn, viewer: Person) -> None:
     assert "no-store" in sign_in(viewer).get("/t/acme/")["Cache-Control"]
+
+
+def test_a_name_that_it_does_not_answer_to_is_told_with_the_remedy(client: Client) -> None:
+    answer = client.get("/", headers={"host": "audit.example.com"})
+    assert (answer.status_code, answer["Content-Type"]) == (400, "text/plain; charset=utf-8")
+    assert "'audit.example.com'. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS" in answer.text

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import Kind
-from handoffaudit.handoffs.models import Alert
+from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.policy.kinds import thresholds
 from handoffaudit.policy.thresholds import NoData, Threshold, Watched
 
@@ -116,6 +116,25 @@ def test_every_kind_has_words_and_a_way(client: Client, tenant: Tenant, viewer: 
         else:
             assert link
             assert client.get(link[1].replace("&amp;", "&")).status_code == 200
+
+
+def test_what_waits_says_for_whom(client: Client, tenant: Tenant, viewer: Person, submit) -> None:
+    submit(judged=False)
+    now = timezone.now()
+    Alert.objects.create(tenant=tenant, level="alert", kind="queue_age", value=900, opened_at=now, last_at=now)
+    client.force_login(viewer)
+    page = client.get(PAGE)
+    assert "has waited 15 min to be judged" in page.text
+    assert "none runs" in page.text
+    # As what waits for the model.
+    Handoff.objects.update(state=State.VALIDATING, tries=1, claim_expires_at=None)
+    page = client.get(PAGE)
+    assert "has waited 15 min for the model&#x27;s check" in page.text
+    assert "none runs" not in page.text
+    way = page.text.partition('class="alert-actions"')[2].partition("</section>")[0]
+    assert 'href="/t/acme/diagnostics/model/"' in way
+    Handoff.objects.update(state=State.ACCEPTED)
+    assert "had waited 15 min to be judged" in client.get(PAGE).text
 
 
 def test_an_administrator_is_led_to_the_webhooks(as_admin: Client, tenant: Tenant, submit) -> None:

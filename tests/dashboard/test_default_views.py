@@ -3,8 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from django.db import connection
 from django.http import QueryDict
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
 from handoffaudit.dashboard.saved.built_in import BUILT_IN
@@ -33,6 +35,14 @@ def test_every_built_in_view_is_written_as_its_list_writes_it() -> None:
         assert len({view.pk for view in views}) == len({view.name for view in views}) == len(views)
         for view in views:
             assert QueryDict(checked(LISTS[page], view.query)) == QueryDict(view.query), view
+
+
+@pytest.mark.parametrize("page", sorted(BUILT_IN))
+def test_what_a_list_opens_with_is_asked_for_once(sign_in: SignIn, viewer: Person, held: Handoff, page: str) -> None:
+    client = sign_in(viewer)
+    with CaptureQueriesContext(connection) as queries:
+        client.get(ADDRESSES[page])
+    assert sum('FROM "accounts_defaultview"' in query["sql"] for query in queries.captured_queries) == 1
 
 
 @pytest.mark.parametrize("page", sorted(BUILT_IN))

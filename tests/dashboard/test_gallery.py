@@ -13,7 +13,7 @@ from handoffaudit.handoffs.models import State
 SignIn = Callable[[Person], Client]
 ROOT = Path(__file__).parents[2]
 COMPONENTS = sorted(path.name for path in (ROOT / "templates" / "components").glob("*.html"))
-DRAWINGS = ("charts", "chain", "lanes", "agent_map", "tokens", "sparkline")
+DRAWINGS = ("charts", "chain", "lanes", "agent_map/map", "tokens", "sparkline")
 
 
 @pytest.fixture

@@ -69,6 +69,14 @@ def test_htmx_is_answered_the_results_alone(browser: Client, tenant: Tenant) -> 
     assert answer["HX-Push-Url"] == f"{LIST}?code=chain.circular"
 
 
+@pytest.mark.parametrize("text", ["Circular chain", "circular CHAIN", "CHAIN.circular"])
+def test_a_reason_is_asked_for_as_it_is_shown(browser: Client, tenant: Tenant, text: str) -> None:
+    found(tenant)
+    page = browser.get(LIST, {"code": text})
+    assert [one.group.code for one in page.context["lines"]] == ["chain.circular"]
+    assert page.context["query"] == "code=chain.circular"
+
+
 def test_a_group_says_what_it_is_and_what_would_make_it_pass(browser: Client, tenant: Tenant) -> None:
     (handoff,) = found(tenant)
     page = browser.get(f"{LIST}{group(tenant).pk}/").text
@@ -107,7 +115,7 @@ def test_a_group_says_what_people_decided(browser: Client, tenant: Tenant) -> No
     reviewing.decide(reference=str(first.pk), decision=Decision.APPROVE, note="It is meant to.", **about)
     page = browser.get(f"{LIST}{group(tenant).pk}/").text
     assert "It is meant to." in page
-    assert "1 approved, 1 rejected" in page
+    assert "1 approved, 0 declined, 1 not decided by anybody" in page
 
 
 def test_the_newest_handoffs_unfold_without_leaving_the_list(browser: Client, tenant: Tenant) -> None:

@@ -1,5 +1,6 @@
 """Help: codes, guides, the API's reference, and the search over them."""
 
+import html
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from django.urls import Resolver404, resolve, reverse
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.cli import command
 from handoffaudit.dashboard.help import guides, reference
+from handoffaudit.dashboard.reviewing.keys import KEYS
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 
@@ -19,6 +21,7 @@ SignIn = Callable[[Person], Client]
 DOCS = Path(__file__).parents[2] / "docs"
 HELP = "/t/acme/help/"
 GUIDES = [guide.name for guide in guides.GUIDES]
+LOOKED_UP = [page.name for page in guides.LOOKED_UP]
 
 
 @pytest.fixture
@@ -55,13 +58,26 @@ def test_the_list_of_codes_leads_to_each(client_of_viewer: Client) -> None:
     [
         ("circular reason", "Circular chain with a reason chain.circular_with_reason"),
         ("batch", "POST /api/v1/handoffs/batch"),
-        ("Back up and upgrade", "Back up and upgrade (For operators)"),
+        ("HANDOFFAUDIT_PUBLIC_URL", None),
+        ("webhook signature", "Check the signature (Webhooks and e-mail)"),
+        ("forgot password", "Troubleshooting"),
+        ("restore", None),
     ],
 )
-def test_a_search_finds_codes_calls_and_guides(query: str, first: str, client_of_viewer: Client) -> None:
+def test_a_search_finds_codes_calls_guides_and_what_is_looked_up(
+    query: str, first: str | None, client_of_viewer: Client
+) -> None:
     page = client_of_viewer.get(HELP, {"q": query})
-    assert page.context["found"][0].title == first
+    assert first in (None, page.context["found"][0].title)
     assert client_of_viewer.get(page.context["found"][0].href).status_code == 200
+
+
+def test_help_has_the_keys_of_review_and_every_page_says_so(sign_in: SignIn, reviewer: Person) -> None:
+    page = sign_in(reviewer).get(HELP).text
+    assert 'id="keys-of-review"' in page
+    for key in KEYS:
+        assert html.escape(key.does) in page
+    assert f'href="{HELP}#keys-of-review"' in page.partition('<dialog id="page-keys"')[2]
 
 
 def test_a_search_without_a_find_says_what_to_do(client_of_viewer: Client) -> None:
@@ -81,15 +97,44 @@ def test_a_guide_is_its_file_rendered(name: str, client_of_viewer: Client) -> No
 
 
 @pytest.mark.parametrize("name", GUIDES)
-def test_links_of_a_guide_lead_somewhere(name: str, client_of_viewer: Client) -> None:
-    text = str(guides.rendered(name, Tenant(slug="acme")))
+def test_a_guide_has_links(name: str) -> None:
+    assert 'href="/t/acme/' in str(guides.rendered(name, Tenant(slug="acme"), "http://testserver"))
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_what_operators_look_up_has_pages(name: str, client_of_viewer: Client) -> None:
+    home = client_of_viewer.get(HELP).text
+    assert f'href="{HELP}guide/{name}/"' in home
+    page = client_of_viewer.get(f"{HELP}guide/{name}/")
+    assert page.status_code == 200
+    for section in guides.sections(name):
+        assert f'<h2 id="{section.anchor}">' in page.text
+    assert html.escape(guides.beginning(name).partition(" ")[0], quote=False) in page.text
+
+
+@pytest.mark.parametrize("name", [*GUIDES, *LOOKED_UP])
+def test_links_of_pages_lead_somewhere(name: str) -> None:
+    text = str(guides.rendered(name, Tenant(slug="acme"), "http://testserver"))
     inside = [href for href in re.findall(r'href="([^"]+)"', text) if href.startswith("/")]
-    assert inside
     for href in inside:
         try:
             resolve(href.partition("#")[0])
         except Resolver404:
             pytest.fail(f"{href} leads nowhere")
+
+
+@pytest.mark.parametrize("name", GUIDES)
+def test_what_a_guide_gives_to_copy_is_for_this_server(name: str, client_of_viewer: Client, settings) -> None:
+    page = client_of_viewer.get(f"{HELP}guide/{name}/").text
+    assert "127.0.0.1" not in page
+    assert '"tenant_id": "default"' not in html.unescape(page)
+    boxes = re.findall(r'<pre class="snippet" id="(example-\d+)"', page)
+    assert re.findall(r'data-copy="(example-\d+)"', page) == boxes
+    assert len(boxes) == page.count("<pre")
+    settings.PUBLIC_URL = "https://audit.example.com"
+    page = client_of_viewer.get(f"{HELP}guide/developer/").text
+    assert "curl https://audit.example.com/api/v1/handoffs" in page
+    assert '"tenant_id": "acme"' in html.unescape(page)
 
 
 def test_a_page_named_in_bold_is_a_link_to_it(client_of_viewer: Client) -> None:
@@ -149,10 +194,38 @@ def test_a_call_of_the_reference_names_the_readers_tenant(client_of_viewer: Clie
     assert "<code>handoff_id</code>" in page.text
 
 
-def test_the_type_of_a_problem_leads_to_its_place_in_the_help(client_of_viewer: Client) -> None:
-    page = client_of_viewer.get(f"{HELP}problems/")
+def test_the_type_of_a_problem_is_read_without_an_account(client: Client, client_of_viewer: Client) -> None:
+    inside = client_of_viewer.get(f"{HELP}problems/").text
     for one in PROBLEM_TYPES.values():
-        assert f'id="{one.name}"' in page.text
-        assert client_of_viewer.get(type_of(one.title))["Location"] == f"{HELP}problems/#{one.name}"
-    assert client_of_viewer.get("/help/problems/no-such/").status_code == 404
+        page = client.get(type_of(one.title))
+        assert page.status_code == 200
+        assert html.escape(one.remedy) in page.text
+        assert f'href="{type_of(one.title)}"' in inside
+        assert f'id="{one.name}"' in inside
+    assert client.get("/help/problems/no-such/").status_code == 404
     assert type_of("Method Not Allowed") == "about:blank"
+
+
+@pytest.mark.parametrize("code", [*CATALOGUE, *FAMILIES, "business_rule.range.no/such rule", "schema.minimum"])
+def test_a_code_is_read_without_an_account(code: str, client: Client) -> None:
+    page = client.get(reverse("help_code", args=[code]))
+    assert page.status_code == 200
+    assert page.context["explained"].why in html.unescape(page.text)
+    assert "/t/" not in page.text
+
+
+def test_codes_of_nobody_are_not_found(client: Client, db: None) -> None:
+    for code in ("mine.own", "../chain", "x\x00", "%2e"):
+        assert client.get(reverse("help_code", args=[code])).status_code == 404
+
+
+def test_help_with_and_without_an_account_lead_to_each_other(client_of_viewer: Client) -> None:
+    for public, inside in (
+        ("/help/codes/", f"{HELP}codes/"),
+        ("/help/problems/", f"{HELP}problems/"),
+        ("/help/codes/chain.circular/", "/t/acme/diagnostics/codes/chain.circular/"),
+    ):
+        assert f'href="{public}"' in client_of_viewer.get(inside).text
+        assert f'href="{inside}"' in client_of_viewer.get(public).text
+        assert "/t/acme/" not in Client().get(public).text
+    assert all(f'href="/help/codes/{code}/"' in Client().get("/help/codes/").text for code in CATALOGUE)

@@ -2,6 +2,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from html import unescape
+from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -10,7 +11,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.groups import muting
-from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.diagnostics.models import FindingGroup, Watermark
 from handoffaudit.handoffs import counts, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff, new_id
@@ -125,11 +126,35 @@ def test_parked_ones_come_with_what_to_do(sign_in: SignIn, viewer: Person, submi
     assert "Judge again" in page.text
 
 
+def test_a_worker_that_is_gone_is_told_where_handoffs_wait_for_it(
+    sign_in: SignIn, viewer: Person, held: Handoff, submit: Submit
+) -> None:
+    waiting = submit(judged=False)
+    client = sign_in(viewer)
+    assert "No worker runs" not in client.get("/t/acme/").text
+    Handoff.objects.filter(pk=waiting.pk).update(received_at=timezone.now() - timedelta(minutes=2))
+    assert "No worker runs, so nothing is judged</b>: none seen yet." in client.get("/t/acme/").text
+    Watermark.objects.create(name="worker", at=timezone.now())
+    assert "No worker runs" not in client.get("/t/acme/").text
+
+
 def test_an_empty_tenant_is_told_how_to_send_the_first_one(sign_in: SignIn, admin: Person) -> None:
     page = sign_in(admin).get("/t/acme/", headers={"host": "localhost:8123"})
     assert "curl http://localhost:8123/api/v1/handoffs" in page.text
     assert "handoffaudit import FILE --tenant acme" in page.text
     assert 'action="/t/acme/start/key/"' in page.text
+
+
+def test_commands_name_the_data_folder_where_it_is_no_usual_one(
+    sign_in: SignIn, admin: Person, settings: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    settings.DATA_FOLDER = tmp_path / "my data"
+    client = sign_in(admin)
+    assert f"FILE --tenant acme --data &#x27;{tmp_path}/my data&#x27;</code>" in client.get("/t/acme/").text
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    settings.DATA_FOLDER = tmp_path / "handoffaudit"
+    assert "FILE --tenant acme</code>" in client.get("/t/acme/").text
 
 
 def test_the_address_to_send_to_is_the_public_one(sign_in: SignIn, admin: Person, settings: object) -> None:

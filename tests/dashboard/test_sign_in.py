@@ -329,3 +329,10 @@ def test_a_password_is_not_changed_without_the_current_one(client: Client, viewe
 @pytest.mark.django_db
 def test_the_password_page_needs_a_sign_in(client: Client) -> None:
     assert client.get("/password/").url == "/sign-in/?next=/password/"
+
+
+def test_what_a_password_has_to_be_is_said_before_anything_is_wrong(client: Client, tenant: Tenant) -> None:
+    page = client.get(invited(tenant)).text
+    assert "At least 8 characters" in page
+    assert page.count("<li>") == 4
+    assert "Your password" not in page

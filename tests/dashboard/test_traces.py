@@ -1,5 +1,6 @@
 """Traces as pages: the list, one in whole, and what is counted while it goes on."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
@@ -74,7 +75,9 @@ def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser
         (2, "“999” came in here; a number or a date among them; carried on")
     ]
     for handoff in handoffs:
-        assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
+        assert f'href="/t/acme/handoffs/{handoff.pk}/?in=trace"' in page.text
+    # By whatever link, a handoff is opened along its trace.
+    assert not re.search(r'href="/t/acme/handoffs/[0-9a-f-]{36}/(?!\?in=trace")', page.text)
     assert 'class="lane-step is-origin"' in page.text
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
-from handoffaudit.drawing.agent_map_layout import NODE_HEIGHT, Layout, Place, lay_out
+from handoffaudit.drawing.agent_map.layout import NODE_HEIGHT, Layout, Place, lay_out
+from handoffaudit.drawing.agent_map.lines import Ways
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = [f"agent-{number:02}" for number in range(16)]
@@ -57,6 +58,37 @@ def test_no_box_stands_on_another_or_outside(weights: dict[tuple[str, str], int]
     assert set(layout.places) == set(names)
     assert stands_well(layout)
     assert all(place.height >= NODE_HEIGHT for place in layout.places.values())
+
+
+@settings(max_examples=50)
+@given(PAIRS, st.booleans())
+def test_no_line_runs_through_a_box_or_outside(weights: dict[tuple[str, str], int], across: bool) -> None:
+    layout = lay_out(
+        sorted({name for pair in weights for name in pair}), weights, 960 if across else 340, across=across
+    )
+    ways = Ways(layout, weights)
+    for edge in weights:
+        for curve in ways.of(edge, 2.0).curves:
+            for x, y in (curve.at(step / 20) for step in range(1, 20)):
+                assert 0 <= x <= layout.width
+                assert 0 <= y <= layout.height
+                for place in layout.places.values():
+                    assert not (place.x + 1 < x < place.right - 1 and place.y + 1 < y < place.bottom - 1), edge
+
+
+def test_a_line_past_a_box_has_room_of_its_own_there() -> None:
+    weights = {("a", "b"): 9, ("b", "c"): 9, ("a", "c"): 5, ("c", "a"): 2}
+    layout = lay_out(["a", "b", "c"], weights, 960, across=True)
+    (there,), (back,) = layout.passes["a", "c"], layout.passes["c", "a"]
+    rooms = [layout.places["b"], there, back]
+    assert len({room.x for room in rooms}) == 1
+    assert all(apart(*pair) for pair in combinations(rooms, 2))
+
+
+def test_few_handoffs_go_with_the_work_as_well() -> None:
+    weights = {("researcher", "writer"): 1000, ("planner", "researcher"): 1, ("writer", "editor"): 1}
+    layout = lay_out(["editor", "planner", "researcher", "writer"], weights, 960, across=True)
+    assert [layout.places[name].layer for name in ("planner", "researcher", "writer", "editor")] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("number", [2, 8, 15])

@@ -161,3 +161,21 @@ def test_empty_answers_in_a_row_are_no_loop(tenant: Tenant) -> None:
         judged(tenant, payload(handoff_id=f"h-{number}", data={"text": ""}), trace_id="t") for number in range(4)
     ]
     assert {answer.state for answer in answers} == {"accepted"}
+
+
+@pytest.mark.parametrize(
+    ("field", "code"), [("retry_of", "chain.unknown_retry"), ("parent_handoff_id", "chain.unknown_parent")]
+)
+def test_a_handoff_that_is_named_and_not_known_is_told(
+    tenant: Tenant, other_tenant: Tenant, field: str, code: str
+) -> None:
+    judged(other_tenant, payload(handoff_id="theirs", tenant_id=other_tenant.slug))
+    for name, named, is_told in (("1", "theirs", True), ("2", "1", False)):
+        verdict = queries.current_verdict(judged(tenant, payload(handoff_id=name), **{field: named}))
+        assert verdict is not None
+        assert (code in [issue["code"] for issue in verdict["issues"]]) is is_told
+
+
+def test_handoffs_named_within_one_claim_are_known(tenant: Tenant) -> None:
+    rows = [hop(tenant, "a>b", "1"), hop(tenant, "b>c", "2", "1"), hop(tenant, "b>c", "3", "lost")]
+    assert [one.unknown for one in lineage.histories(rows).values()] == [(), (), ("lost",)]

@@ -44,7 +44,8 @@ def expected(
         if since <= place.hour < until and code in codes:
             (outcome,) = (name for name, states in OUTCOMES.items() if state in states)
             names = ", ".join((place._asdict() | {"code": code})[column] for column in columns)
-            found[names] = found.get(names, Sums()) + Sums(**{outcome: 1})
+            before = found.get(names, Sums())
+            found[names] = before._replace(**{outcome: getattr(before, outcome) + 1})
     return found
 
 
@@ -57,6 +58,10 @@ def expected(
         (BEGIN + 20 * HOUR, BEGIN + 30 * HOUR),
         (BEGIN - 3 * HOUR, BEGIN + 48 * HOUR),
         (BEGIN + 24 * HOUR, BEGIN + 24 * HOUR),
+        # More than half of a day, and less, at either end.
+        (BEGIN + 3 * HOUR, BEGIN + 21 * HOUR),
+        (BEGIN + 13 * HOUR, BEGIN + 61 * HOUR),
+        (BEGIN + 11 * HOUR, BEGIN + 83 * HOUR),
         # Until now: the day under way is read whole.
         (BEGIN + 5 * HOUR, datetime(2100, 1, 1, 4, 20, tzinfo=UTC)),
     ],
@@ -86,6 +91,10 @@ def test_those_with_the_most_come_first(tenant: Tenant, counted: Counted):
 def test_only_so_many_are_read(tenant: Tenant, counted: Counted):
     [most] = sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", most=1).items()
     assert most == next(iter(sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id").items()))
+
+
+def test_of_no_codes_there_is_nothing(tenant: Tenant, counted: Counted):
+    assert sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "code", codes=[]) == {}
 
 
 def test_what_moved_on_is_not_counted_twice(tenant: Tenant):

@@ -61,6 +61,10 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     record = remedies.of(first)
     assert record is not None
     assert record.actions_taken[-1]["reason"] == "repair_failed"
+    told = queries.current_verdict(first)
+    assert told is not None
+    assert (told["recommended_action"], told["remediation"]) == ("escalate", record.to_dict())
+    assert queries.verdicts(first)[0].content.count('"recommended_action":"retry"') == 1
     assert reviewing.queue(tenant, None).items[0].pk == first.pk
     assert_counts_are_right()
 

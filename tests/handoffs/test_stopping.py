@@ -34,6 +34,24 @@ def test_a_row_in_shadow_counts_what_it_would_stop_and_one_in_force_what_it_stop
     assert (found.would_reject, found.would_hold, found.would_stop) == (2, 1, 3)
 
 
+def test_a_row_s_share_can_be_of_those_alone_that_came_in_shadow(tenant: Tenant) -> None:
+    for document in (payload(), circular(), circular(handoff_type="note")):
+        judged(tenant, document)
+    start = timezone.now() + timedelta(milliseconds=2)
+    while timezone.now() < start:
+        pass
+    put(tenant, "research_result", Mode.SHADOW)
+    put(tenant, "*", Mode.SHADOW)
+    for document in (payload(), circular(), held(), circular(handoff_type="note")):
+        judged(tenant, document)
+    found = stopping.while_in_shadow(tenant, "research_result", ROWS, start)
+    assert (found.total, found.stopped, found.would_reject, found.would_hold) == (3, 0, 1, 1)
+    other = stopping.while_in_shadow(tenant, "*", ROWS, start)
+    assert (other.total, other.would_stop) == (1, 1)
+    earlier = stopping.while_in_shadow(tenant, "research_result", ROWS, start - timedelta(hours=2))
+    assert (earlier.total, earlier.stopped) == (5, 1)
+
+
 def test_types_without_a_row_count_to_the_last_one(tenant: Tenant) -> None:
     put(tenant, "*", Mode.SHADOW)
     judged(tenant, circular(handoff_type="note"))

@@ -54,7 +54,7 @@ def test_names_that_cannot_be_stored_are_cleaned() -> None:
     assert change.to_dict()["kind"] == "added"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(before=OBJECTS, after=OBJECTS)
 def test_any_two_documents(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert difference(before, before).changes == ()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
-from handoffaudit.validation.explaining import Explanation, explanation_of, text_of
+from handoffaudit.validation.explaining import Explanation, _family, explanation_of, text_of
 from handoffaudit.validation.formats import payload
 from handoffaudit.validation.formats.shape import Shape
 
@@ -67,3 +67,10 @@ def test_a_code_of_a_family_is_explained_by_the_family() -> None:
 @pytest.mark.parametrize("code", ["mine.own", "../secret", "", "no_such_family"])
 def test_a_code_of_somebodys_own_is_not(code: str) -> None:
     assert explanation_of(code) is None
+
+
+@pytest.mark.parametrize("code", ["a" * 300, "../chain.circular", "zz.made_up", ""])
+def test_a_made_up_name_is_no_code_and_leaves_nothing_behind(code: str) -> None:
+    kept = _family.cache_info().currsize
+    assert explanation_of(code) is None
+    assert _family.cache_info().currsize == kept

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.submission import FIELDS, read_submission
+from handoffaudit.validation.submission import read_submission
+from handoffaudit.validation.submission_fields import FIELDS
 from tests.validation.support import payload
 
 BOM = b"\xef\xbb\xbf"
@@ -59,12 +60,13 @@ def test_what_is_no_envelope_is_the_document(sent: bytes) -> None:
     ("fields", "code", "place", "said"),
     [
         ({"colour": 1}, "structure.unknown_field", "colour", '"colour"'),
-        ({"step": "two"}, "structure.wrong_type", "step", "can't be read"),
+        ({"step": "two"}, "structure.wrong_type", "step", 'step is a string ("two"), not an integer.'),
         ({"step": 2**31}, "structure.out_of_range", "step", "2147483648"),
         ({"step": -(2**31) - 1}, "structure.out_of_range", "step", "-2147483649"),
         ({"trace_id": "t" * 201}, "structure.too_long", "trace_id", "201"),
         ({"handoff_id": "a\0b"}, "structure.bad_format", "handoff_id", "NUL"),
-        ({"retry_of": 7}, "structure.wrong_type", "retry_of", "can't be read"),
+        ({"retry_of": 7}, "structure.wrong_type", "retry_of", "retry_of is a number (7), not a string."),
+        ({"adapt": None}, "structure.wrong_type", "adapt", "adapt is null, not true or false."),
         ({"context": []}, "structure.wrong_type", "context", "an object"),
         ({"evidence": {}}, "structure.wrong_type", "evidence", "a list"),
     ],
@@ -89,6 +91,27 @@ def test_the_hint_for_an_unknown_field_names_those_that_are_known() -> None:
 def test_every_wrong_field_is_told_at_once() -> None:
     read = read_submission(envelope(trace_id="\0", retry_of="x" * 300, context=3))
     assert {issue.location for issue in read.issues} == {("trace_id",), ("retry_of",), ("context",)}
+
+
+def test_every_field_of_the_wrong_type_is_told_at_once_with_its_value_and_what_is_expected() -> None:
+    read = read_submission(envelope(step="3", context="x", evidence_refs={}, adapt="yes"))
+    assert [(issue.field_path, issue.expected, issue.actual, issue.hint) for issue in read.issues] == [
+        ("context", "object", "x", 'Give an object, for example {"question": "…"}.'),
+        ("step", "integer", "3", "Convert it to an integer: 3."),
+        ("adapt", "boolean", "yes", "Give true or false, for example true."),
+        (
+            "evidence_refs",
+            None,
+            None,
+            "Put it into the document: data.evidence_refs of a payload, handoff.payload.working.evidence_refs of a "
+            "universal.",
+        ),
+    ]
+    assert all(issue.metadata["part"] == "envelope" for issue in read.issues)
+
+
+def test_of_many_unknown_fields_the_first_are_told() -> None:
+    assert len(read_submission(envelope(**{f"zz{number}": 1 for number in range(500)})).issues) == 20
 
 
 def test_a_context_nested_too_deep_is_told() -> None:

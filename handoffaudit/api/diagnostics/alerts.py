@@ -9,7 +9,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT
+from handoffaudit.api.parameters import LIMIT, NEXT
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.handoffs import alert_texts, alerts
@@ -27,31 +27,31 @@ class AlertsQuery(Schema):
 
 
 class AlertOut(Schema):
-    id: int
-    kind: str
-    level: str
+    id: int = Field(description="Its number.")
+    kind: str = Field(description="What it is about; at most one of a kind stands.")
+    level: str = Field(description="alert or warning.")
     text: str = Field(description="What happened, in one line.")
     meaning: str = Field(description="What it means and what to do.")
     value: float = Field(description="What was measured last, in the unit of its threshold; else how many it counts.")
-    number: int
-    opened_at: str
-    last_at: str
+    number: int = Field(description="How many it counts.")
+    opened_at: str = Field(description="When it began.")
+    last_at: str = Field(description="When it was seen last.")
     told_at: str | None = Field(description="When subscribers were last told that it stands.")
-    closed_at: str | None
-    closed_by: str | None
+    closed_at: str | None = Field(description="When it was over; null while it stands.")
+    closed_by: str | None = Field(description="Who closed it; null where it ended by itself.")
     handoffs: str | None = Field(description="The address of the handoffs that it is about.")
 
 
 class AlertsOut(Schema):
-    items: list[AlertOut]
-    next: str | None
+    items: list[AlertOut] = Field(description="The newest first.")
+    next: str | None = Field(description=NEXT)
 
 
 @router.get(
     "/alerts",
     auth=KeyWith(Scope.READ),
     summary="Alerts, newest first",
-    response={200: AlertsOut, frozenset({400, 401, 403, 422, 429}): ProblemOut},
+    response={200: AlertsOut, 400: ProblemOut},
     url_name="list_alerts",
 )
 def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse:

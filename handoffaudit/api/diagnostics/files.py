@@ -8,9 +8,9 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import policies, shapes
+from handoffaudit.api import examples, policies, shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, PHASE, UNTIL, ReportId
+from handoffaudit.api.parameters import LIMIT, NEXT, PHASE, UNTIL, ReportId
 from handoffaudit.api.problems import problem
 from handoffaudit.api.reading_requests import body_of, check_names
 from handoffaudit.api.schemas import ProblemOut, RejectedOut
@@ -48,24 +48,24 @@ BODY = {
 
 
 class IssueOfFileOut(Schema):
-    code: str = Field(examples=["files.handoff_file_missing"])
+    code: str = Field(description="What kind of finding it is.", examples=["files.handoff_file_missing"])
     path: str = Field(description="The place in the report.", examples=["file.exists"])
-    message: str
-    hint: str
+    message: str = Field(description="What is wrong, in a sentence.")
+    hint: str = Field(description="What would make it pass.")
     line: int | None = Field(None, description="In the file, where it stops being JSON.")
-    column: int | None = None
+    column: int | None = Field(None, description="In that line.")
 
 
 class ListedOut(Schema):
-    id: str
+    id: str = Field(description="The report's id.")
     handoff: str = Field(description="The id of the handoff that the report was stored as.")
-    timestamp: str
-    agent: str
-    phase: str
-    runtime: str | None
-    run_id: str
-    iteration: str | None
-    expected_path: str
+    timestamp: str = Field(description="When it was looked for.")
+    agent: str = Field(description="Who was to write the file.")
+    phase: str = Field(description="In which phase.")
+    runtime: str | None = Field(description="What the agent runs in.")
+    run_id: str = Field(description="The run.")
+    iteration: str | None = Field(description="Which round of the phase.")
+    expected_path: str = Field(description="Where the file was expected.")
     wrong_path: str | None = Field(description="Where a file of that name was found; the nearest of several.")
     source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
     reason: str | None = Field(
@@ -74,14 +74,18 @@ class ListedOut(Schema):
     fallback: str | None = Field(description="text_fallback_ok or text_fallback_fail; null where there was no text")
     reasons: list[str] = Field(description="Both where the fallback ran.")
     failed: bool = Field(description="The phase should block.")
-    links: dict[str, str]
+    links: dict[str, str] = Field(
+        description="Its own address, its handoff's, its page, and `codes`: where `{code}` is told."
+    )
 
 
 class ReportOut(ListedOut):
-    handoff_id: str
-    policy: dict[str, Any] = Field(examples=[{FIELD: False, "version": 0}])
-    why: str
-    issues: list[IssueOfFileOut]
+    handoff_id: str = Field(description="The sender's id of its handoff.")
+    policy: dict[str, Any] = Field(
+        description="What counted as failed, and by which version.", examples=[{FIELD: False, "version": 0}]
+    )
+    why: str = Field(description="In a sentence, what was found.")
+    issues: list[IssueOfFileOut] = Field(description="What is wrong with the file or the report.")
     line: str = Field(
         description="The log line.",
         examples=["agent=planner phase=plan source=text_fallback reason=file_missing timestamp=2026-02-15T00:15:00Z"],
@@ -89,8 +93,8 @@ class ReportOut(ListedOut):
 
 
 class ReportsOut(Schema):
-    items: list[ListedOut]
-    next: str | None
+    items: list[ListedOut] = Field(description="The newest first.")
+    next: str | None = Field(description=NEXT)
 
 
 class ReportsQuery(Schema):
@@ -113,7 +117,7 @@ class FilePolicyOut(policies.PolicyOut):
 
 
 class FilePolicyIn(policies.PolicyIn):
-    strict_handoff_files: bool
+    strict_handoff_files: bool = Field(description="true: anything but the file counts as a failed phase.")
 
 
 @router.post(
@@ -180,6 +184,7 @@ def get_policy(request: HttpRequest) -> HttpResponse:
     operation_id="put_handoff_files_policy",
     summary="Say whether only the file counts, as a new version",
     response={200: FilePolicyOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.saving("Text blocks do not count any more.", strict_handoff_files=True),
 )
 def put_policy(request: HttpRequest, change: FilePolicyIn) -> HttpResponse:
     who = caller(request)
@@ -220,4 +225,5 @@ def _links(report: FileReport, slug: str) -> dict[str, str]:
         "self": f"/api/v1/handoff-files/{report.pk}",
         "handoff": f"/api/v1/handoffs/{report.handoff}",
         "page": f"{settings.PUBLIC_URL}/t/{slug}/diagnostics/files/{report.pk}/",
+        "codes": shapes.codes_link(),
     }

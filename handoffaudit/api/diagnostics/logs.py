@@ -12,7 +12,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, PHASE, UNTIL, ImportId
+from handoffaudit.api.parameters import LIMIT, NEXT, PHASE, UNTIL, ImportId
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of, check_names
 from handoffaudit.api.schemas import ProblemOut
@@ -46,53 +46,53 @@ FIRST_LINE: Any = Parameter(
 
 
 class TakenOut(Schema):
-    id: str
-    source: str
+    id: str = Field(description="The import's id.")
+    source: str = Field(description="The log's name.")
     size: int = Field(description="In bytes, as they came, unpacked.")
-    lines: int
+    lines: int = Field(description="How many lines came.")
     known: int = Field(description="Lines that were sent before under this name; they are not counted again.")
-    links: dict[str, str]
+    links: dict[str, str] = Field(description="Where to ask how far it is read.")
 
 
 class ImportOut(TakenOut):
-    sent_by: str
-    started_at: str
-    received_at: str | None
+    sent_by: str = Field(description="The key or person.")
+    started_at: str = Field(description="When sending began.")
+    received_at: str | None = Field(description="When all of it had come.")
     finished_at: str | None = Field(description="All its lines are read; null while some wait.")
     read: int = Field(description="New lines in one of the forms.")
     bad: int = Field(description="New lines in none of them.")
     kinds: dict[str, int] = Field(description="New lines by form.", examples=[{"health": 12, "gate": 40}])
-    error: str | None
+    error: str | None = Field(description="Why reading it failed; else null.")
 
 
 class BadOut(Schema):
     number: int = Field(description="Which line of the log it is, from 1 on.")
-    why: str
-    text: str
+    why: str = Field(description="What is wrong with it.")
+    text: str = Field(description="The line.")
 
 
 class OneImportOut(ImportOut):
-    bad_lines: list[BadOut]
+    bad_lines: list[BadOut] = Field(description="The lines that are in none of the forms.")
     next: str | None = Field(description="The cursor of the bad lines after these.")
 
 
 class ImportsOut(Schema):
-    items: list[ImportOut]
-    next: str | None
+    items: list[ImportOut] = Field(description="The newest first.")
+    next: str | None = Field(description=NEXT)
 
 
 class LineOut(Schema):
-    source: str
-    number: int
-    at: str | None
+    source: str = Field(description="The log's name.")
+    number: int = Field(description="Which line of it, from 1.")
+    at: str | None = Field(description="The line's own time; null where it has none.")
     kind: str = Field(description=f"{', '.join(Kind)}", examples=["gate"])
     fields: dict[str, Any] = Field(description="What the line says.")
-    text: str
+    text: str = Field(description="The line as it came.")
     why: str | None = Field(description="Of a bad line, what is wrong with it.")
 
 
 class LinesOut(Schema):
-    items: list[LineOut]
+    items: list[LineOut] = Field(description="The newest first.")
     next: str | None = Field(description="A page may be short or empty and have a next one: so far it was searched.")
     reached: str | None = Field(description="How far back it was searched, where that is not to the end.")
 

@@ -27,97 +27,97 @@ class PeriodQuery(Schema):
     period: str = Field("24h", description="How far to look back: 1h, 24h or 7d.")
 
 
-class TallyOut(Schema):
+class CallTallyOut(Schema):
     calls: int = Field(description="Questions that were sent.")
-    answered: int
+    answered: int = Field(description="Of these, answered.")
     failed: int = Field(description="Sent, and not answered.")
     skipped: int = Field(description="Not sent: no budget, an open breaker, too dear, or an equal one had just failed.")
     cached: int = Field(description="Answered before, for nothing.")
-    cost_usd: float
-    tokens_in: int
-    tokens_out: int
-    tokens_cached: int
+    cost_usd: float = Field(description="In US dollars, estimated.")
+    tokens_in: int = Field(description="Tokens that were sent.")
+    tokens_out: int = Field(description="Tokens that came back.")
+    tokens_cached: int = Field(description="Of those sent, tokens read from the provider's cache.")
 
 
 class LatencyOut(Schema):
-    p50: float
-    p95: float
-    p99: float
-    calls: int
+    p50: float = Field(description="Half of the calls took at most so many milliseconds.")
+    p95: float = Field(description="95 of 100 did.")
+    p99: float = Field(description="99 of 100 did.")
+    calls: int = Field(description="Of how many calls.")
     sampled: bool = Field(description="There were more calls: these are the newest.")
 
 
-class LineOut(TallyOut):
-    name: str
-    latency_ms: LatencyOut | None
+class ModelLineOut(CallTallyOut):
+    name: str = Field(description="The use, or the model.")
+    latency_ms: LatencyOut | None = Field(description="How long calls took; null where none was answered.")
 
 
 class FailureOut(Schema):
-    reason: str
-    http_status: int | None
-    number: int
-    last_at: str
-    detail: str
-    cure: str
+    reason: str = Field(description="Why calls failed, in a word.")
+    http_status: int | None = Field(description="What the provider answered; null where nothing came.")
+    number: int = Field(description="How many.")
+    last_at: str = Field(description="When the last did.")
+    detail: str = Field(description="What was said.")
+    cure: str = Field(description="What to do.")
 
 
 class BreakerOut(Schema):
-    model: str
+    model: str = Field(description="The model.")
     state: str = Field(description="closed, open or probing; for all tenants.")
-    failures: int
-    reason: str
-    open_until: str | None
+    failures: int = Field(description="In a row.")
+    reason: str = Field(description="Why it opened; empty where it is closed.")
+    open_until: str | None = Field(description="When the next call is tried.")
 
 
-class WaitingOut(Schema):
-    first_checks: int
-    rechecks: int
-    oldest_since: str | None
+class ChecksWaitingOut(Schema):
+    first_checks: int = Field(description="Handoffs that wait for their first check.")
+    rechecks: int = Field(description="Let through unverified, and still to be checked.")
+    oldest_since: str | None = Field(description="Since when the oldest waits.")
     unverified: int = Field(description="Let through in the period without the model's check; counted up to 10,000.")
     flagged: int = Field(description="Let through in the period, and the model would have rejected them.")
 
 
 class BudgetOut(Schema):
-    spent_usd: float
-    daily_usd: float
+    spent_usd: float = Field(description="Spent today (UTC), in US dollars.")
+    daily_usd: float = Field(description="What may be spent in a day, in US dollars.")
 
 
 class StatusOut(Schema):
     standing: str = Field(description="well, no_key, down, no_budget, no_worker or failing.")
-    told: str
+    told: str = Field(description="The same in a sentence, with what to do.")
 
 
 class StretchOut(Schema):
-    start: str
-    answered: int
-    cached: int
-    skipped: int
-    failed: int
-    cost_usd: float
+    start: str = Field(description="When it begins.")
+    answered: int = Field(description="Calls that were answered.")
+    cached: int = Field(description="Answered before, for nothing.")
+    skipped: int = Field(description="Not sent.")
+    failed: int = Field(description="Sent, and not answered.")
+    cost_usd: float = Field(description="In US dollars, estimated.")
 
 
-class AlertOut(Schema):
-    kind: str
-    number: int
-    opened_at: str
-    last_at: str
+class OpenAlertOut(Schema):
+    kind: str = Field(description="What it is about.")
+    number: int = Field(description="How many it counts.")
+    opened_at: str = Field(description="When it began.")
+    last_at: str = Field(description="When it was seen last.")
 
 
-class ModelHealthOut(TallyOut):
-    period: str
-    since: str
-    until: str
-    provider: str
-    status: StatusOut
-    latency_ms: LatencyOut | None
-    by_use: list[LineOut]
-    by_model: list[LineOut]
-    failures: list[FailureOut]
-    breakers: list[BreakerOut]
-    waiting: WaitingOut
-    budget: BudgetOut
-    over_time: list[StretchOut]
-    alerts: list[AlertOut]
+class ModelHealthOut(CallTallyOut):
+    period: str = Field(description="The period as it was asked for.")
+    since: str = Field(description="Its beginning.")
+    until: str = Field(description="Its end: now.")
+    provider: str = Field(description="Whose models are asked.")
+    status: StatusOut = Field(description="How it stands now.")
+    latency_ms: LatencyOut | None = Field(description="How long calls took; null where none was answered.")
+    by_use: list[ModelLineOut] = Field(description="By what was asked for.")
+    by_model: list[ModelLineOut] = Field(description="By model.")
+    failures: list[FailureOut] = Field(description="By reason, the most frequent first.")
+    breakers: list[BreakerOut] = Field(description="One for each model.")
+    waiting: ChecksWaitingOut = Field(description="What waits for the model.")
+    budget: BudgetOut = Field(description="The day's budget.")
+    over_time: list[StretchOut] = Field(description="In equal stretches, the oldest first.")
+    alerts: list[OpenAlertOut] = Field(description="Those that stand.")
 
 
 @router.get(
@@ -165,7 +165,7 @@ def _health(health: ModelHealth) -> dict[str, Any]:
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
-    return {name: getattr(tally, name) for name in TallyOut.model_fields}
+    return {name: getattr(tally, name) for name in CallTallyOut.model_fields}
 
 
 def _latency(latency: Latency | None) -> dict[str, Any] | None:

@@ -45,140 +45,140 @@ class ComplianceQuery(WindowQuery):
 
 
 class WindowOut(Schema):
-    period: str | None
-    since: str
-    until: str
-    compared_since: str
-    compared_until: str
+    period: str | None = Field(description="The period as it was asked for; null where `since` or `until` said it.")
+    since: str = Field(description="Its beginning.")
+    until: str = Field(description="Its end, not included.")
+    compared_since: str = Field(description="The beginning of the time before, of the same length.")
+    compared_until: str = Field(description="Its end.")
 
 
 class ReasonShareOut(Schema):
-    number: int
-    percent: float | None
+    number: int = Field(description="How many.")
+    percent: float | None = Field(description="Of all, in percent; null of nothing.")
 
 
-class TallyOut(Schema):
-    used: int
-    total: int
+class FileTallyOut(Schema):
+    used: int = Field(description="How often the file was used.")
+    total: int = Field(description="Of how many.")
     percent: float | None = Field(description="None of 0/0; 100 only where it is all of them.")
     told: str = Field(description="`199/200 (99.5%)`, `0/0 (n/a)`.")
-    reasons: dict[str, ReasonShareOut]
-    text_fallback_ok: int
-    text_fallback_fail: int
+    reasons: dict[str, ReasonShareOut] = Field(description="Why it was not, with how many.")
+    text_fallback_ok: int = Field(description="How often the response's text block stood in.")
+    text_fallback_fail: int = Field(description="How often there was no such block to use either.")
 
 
-class RuntimeOut(TallyOut):
-    runtime: str | None
+class RuntimeOut(FileTallyOut):
+    runtime: str | None = Field(description="What the agents run in; null where that was not reported.")
 
 
-class PairOut(TallyOut):
-    phase: str
-    agent: str
+class PairOut(FileTallyOut):
+    phase: str = Field(description="The phase.")
+    agent: str = Field(description="The agent.")
 
 
 class FilesOut(Schema):
-    overall: TallyOut
-    by_runtime: list[RuntimeOut]
-    by_phase_and_agent: list[PairOut]
-    others: TallyOut = Field(description="What is beyond the pairs that are listed, summed.")
+    overall: FileTallyOut = Field(description="All together.")
+    by_runtime: list[RuntimeOut] = Field(description="By what the agents run in.")
+    by_phase_and_agent: list[PairOut] = Field(description="The worst first.")
+    others: FileTallyOut = Field(description="What is beyond the pairs that are listed, summed.")
 
 
-class JudgedOut(Schema):
+class DecidedOut(Schema):
     accepted: int = Field(description="Without a person.")
-    total: int
-    percent: float | None
-    told: str
+    total: int = Field(description="Of how many.")
+    percent: float | None = Field(description="Accepted, in percent of all; null of nothing.")
+    told: str = Field(description="The same in words.")
     approved: int = Field(description="By a person.")
     stopped: int = Field(description="Rejected, held or declined.")
 
 
-class JudgedLineOut(JudgedOut):
-    type: str | None = None
-    source: str | None = None
-    target: str | None = None
-    code: str | None = None
+class JudgedLineOut(DecidedOut):
+    type: str | None = Field(None, description="The handoff type, where lines are by type.")
+    source: str | None = Field(None, description="Who handed over, where lines are by source.")
+    target: str | None = Field(None, description="Who received, where lines are by target.")
+    code: str | None = Field(None, description="The code, where lines are by code.")
 
 
 class JudgedLinesOut(Schema):
-    items: list[JudgedLineOut]
-    others: JudgedOut
+    items: list[JudgedLineOut] = Field(description="Those with the most handoffs first.")
+    others: DecidedOut = Field(description="What is beyond those listed, summed.")
 
 
-class JudgedStretchOut(JudgedOut):
-    since: str
-    until: str
+class JudgedStretchOut(DecidedOut):
+    since: str = Field(description="Its beginning.")
+    until: str = Field(description="Its end, not included.")
 
 
 class ValidationOut(Schema):
-    overall: JudgedOut
-    compared: JudgedOut
-    by_type: JudgedLinesOut
-    by_source: JudgedLinesOut
-    by_target: JudgedLinesOut
-    by_source_target: JudgedLinesOut
-    by_code: JudgedLinesOut
-    over_time: list[JudgedStretchOut]
+    overall: DecidedOut = Field(description="All together.")
+    compared: DecidedOut = Field(description="The time before.")
+    by_type: JudgedLinesOut = Field(description="By handoff type.")
+    by_source: JudgedLinesOut = Field(description="By who handed over.")
+    by_target: JudgedLinesOut = Field(description="By who received.")
+    by_source_target: JudgedLinesOut = Field(description="By both.")
+    by_code: JudgedLinesOut = Field(description="By what was found.")
+    over_time: list[JudgedStretchOut] = Field(description="In equal stretches, the oldest first.")
 
 
 class ComplianceOut(WindowOut):
-    tenant: str
-    made_at: str
-    handoff_files: FilesOut
-    validation: ValidationOut
+    tenant: str = Field(description="The tenant's name in addresses.")
+    made_at: str = Field(description="When the report was made.")
+    handoff_files: FilesOut = Field(description="Whether handoff files were used.")
+    validation: ValidationOut = Field(description="What became of handoffs.")
 
 
-class ChangeOut(Schema):
+class ChangeOfShareOut(Schema):
     points: float | None = Field(description="Percentage points against the time before; None: nothing to compare.")
     direction: str = Field(description="better, worse, same or none.")
-    before: str
+    before: str = Field(description="What it was then, in words.")
 
 
 class ReasonOut(ReasonShareOut):
-    reason: str
-    change: ChangeOut
-    agents: dict[str, int]
+    reason: str = Field(description="file_missing, json_parse_error or schema_invalid.")
+    change: ChangeOfShareOut = Field(description="Against the time before.")
+    agents: dict[str, int] = Field(description="Whose, with how many.")
 
 
-class CellOut(TallyOut):
-    phase: str
-    main_reason: str | None
+class CellOut(FileTallyOut):
+    phase: str = Field(description="The phase.")
+    main_reason: str | None = Field(description="The most frequent reason; null where there was none.")
 
 
-class AgentOut(TallyOut):
-    agent: str
-    change: ChangeOut
-    phases: list[CellOut]
+class AgentFilesOut(FileTallyOut):
+    agent: str = Field(description="The agent.")
+    change: ChangeOfShareOut = Field(description="Against the time before.")
+    phases: list[CellOut] = Field(description="The phases in which it ran.")
 
 
-class FileStretchOut(TallyOut):
-    since: str
-    until: str
+class FileStretchOut(FileTallyOut):
+    since: str = Field(description="Its beginning.")
+    until: str = Field(description="Its end, not included.")
 
 
 class CodeNoiseOut(Schema):
-    code: str
-    overturned: int
-    confirmed: int
-    percent: float | None
-    noisy: bool
-    types: dict[str, str]
+    code: str = Field(description="The code.")
+    overturned: int = Field(description="Decisions of people against it: what it stopped was approved.")
+    confirmed: int = Field(description="Decisions of people that upheld it.")
+    percent: float | None = Field(description="Overturned, in percent of both; null of nothing.")
+    noisy: bool = Field(description="People overturn it so often that it cries wolf.")
+    types: dict[str, str] = Field(description="The handoff types, with the share of each in words.")
 
 
 class NoiseOut(Schema):
-    decisions: int
-    approved: int
-    codes: list[CodeNoiseOut]
+    decisions: int = Field(description="Decisions of people in the period.")
+    approved: int = Field(description="Of these, approvals.")
+    codes: list[CodeNoiseOut] = Field(description="Code by code, the noisiest first.")
     sampled: bool = Field(description="More were decided: these are the newest decisions.")
 
 
 class DiagnosticsOut(WindowOut):
-    overall: TallyOut
-    change: ChangeOut
-    by_reason: list[ReasonOut]
-    by_agent: list[AgentOut] = Field(description="The worst first; phases in which it did not run are left out.")
-    others: TallyOut
-    over_time: list[FileStretchOut]
-    noise: NoiseOut
+    overall: FileTallyOut = Field(description="All together.")
+    change: ChangeOfShareOut = Field(description="Against the time before.")
+    by_reason: list[ReasonOut] = Field(description="The most frequent reason first.")
+    by_agent: list[AgentFilesOut] = Field(description="The worst first; phases in which it did not run are left out.")
+    others: FileTallyOut = Field(description="What is beyond the agents listed, summed.")
+    over_time: list[FileStretchOut] = Field(description="In equal stretches, the oldest first.")
+    noise: NoiseOut = Field(description="Which codes people overturn.")
 
 
 @router.get(

@@ -21,9 +21,9 @@ router = Router()
 
 
 class FindingOut(Schema):
-    code: str
-    severity: str
-    field_path: str
+    code: str = Field(description="What kind of finding it is.")
+    severity: str = Field(description="info, warning, error or critical.")
+    field_path: str = Field(description="Where in the document.")
     value: str | None = Field(description="What is wrong, where the finding is about a value.")
     caused: bool = Field(description="It came up with this source; else it was passed on.")
     origin: int = Field(description="The number of the handoff in which it came up first.")
@@ -33,65 +33,65 @@ class FindingOut(Schema):
 
 class TracedOut(SummaryOut):
     number: int = Field(description="Its place in the trace, from 1.")
-    seconds_since_previous: float | None
-    findings: list[FindingOut]
+    seconds_since_previous: float | None = Field(description="Since the handoff before it came; null of the first.")
+    findings: list[FindingOut] = Field(description="What was found in it.")
     carries: list[str] = Field(description="Ungrounded values of earlier handoffs that its data holds.")
 
 
 class NodeOut(Schema):
-    agent: str
-    handed_over: int
-    received: int
+    agent: str = Field(description="The agent.")
+    handed_over: int = Field(description="How many handoffs it made.")
+    received: int = Field(description="How many it received.")
 
 
-class EdgeOut(Schema):
-    source: str
-    target: str
-    handoffs: list[int]
+class TraceEdgeOut(Schema):
+    source: str = Field(description="Who handed over.")
+    target: str = Field(description="Who received.")
+    handoffs: list[int] = Field(description="The numbers of these handoffs.")
 
 
 class LoopOut(Schema):
-    number: int
+    number: int = Field(description="The number of the handoff.")
     agent: str = Field(description="The target, which had the work before.")
-    codes: list[str]
+    codes: list[str] = Field(description="What was found of its chain.")
 
 
 class GraphOut(Schema):
-    nodes: list[NodeOut]
-    edges: list[EdgeOut]
-    loops: list[LoopOut]
+    nodes: list[NodeOut] = Field(description="The agents.")
+    edges: list[TraceEdgeOut] = Field(description="Who handed to whom.")
+    loops: list[LoopOut] = Field(description="Handoffs that came back to an agent.")
 
 
 class OriginOut(Schema):
-    value: str
-    codes: list[str]
+    value: str = Field(description="The value, as it stands.")
+    codes: list[str] = Field(description="What was found of it.")
     number: int = Field(description="The handoff in which the value stands first.")
-    agent: str
-    from_outside: bool
+    agent: str = Field(description="Who handed it over first.")
+    from_outside: bool = Field(description="A person or a tool brought it, or its first handoff was given it.")
     flagged: list[int] = Field(description="The handoffs in which something was found of it.")
-    carried_by: list[int]
+    carried_by: list[int] = Field(description="The numbers of the handoffs after it that have it, too.")
 
 
 class ShareOut(Schema):
-    agent: str
-    caused: int
-    passed_on: int
+    agent: str = Field(description="The agent.")
+    caused: int = Field(description="Findings that came up first with it.")
+    passed_on: int = Field(description="Findings that came with what it was handed.")
 
 
 class SuspectOut(Schema):
-    number: int
+    number: int = Field(description="The number of the handoff.")
     signs: list[str] = Field(description="value, number, carried, spread, assumed.")
     values: list[str] = Field(description="Ungrounded values that came in with it.")
 
 
 class TraceOut(Schema):
-    trace_id: str
+    trace_id: str = Field(description="The sender's id of the piece of work.")
     has_more: bool = Field(description="There are more handoffs than the first 200, which are read.")
-    handoffs: list[TracedOut]
-    graph: GraphOut
-    origins: list[OriginOut]
+    handoffs: list[TracedOut] = Field(description="In the order in which they came.")
+    graph: GraphOut = Field(description="Who hands to whom.")
+    origins: list[OriginOut] = Field(description="Where each wrong value came in.")
     tainted: list[int] = Field(description="The handoffs that carry an ungrounded value of an earlier one.")
-    shares: list[ShareOut]
+    shares: list[ShareOut] = Field(description="Agent by agent.")
     suspects: list[SuspectOut] = Field(
         description="Where to look first, by rules: those first that most speaks against."
     )

@@ -1,6 +1,6 @@
 """`handoffaudit hook --flush`: what waits is sent, and what can't be is told."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -31,11 +31,20 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
     if stopped:
         click.echo(f"Warning: {stopped}.", err=True)
     others = [path for path in _all(folder) if not path.name.startswith(server.name_of_address)]
-    others += [] if any_key else [path for path in _all(folder, server.name_of_address) if path.name != server.name]
-    if left := sum(len(Spool(path, 0).waiting()) for path in others):
+    left = _number(others) + (0 if any_key else with_other_keys(server, folder))
+    if left:
         remedy = "--any-key sends those of this address."
         click.echo(f"{left} more in {folder} wait for another address or key: {remedy}", err=True)
     return 1 if waiting or aside else 0
+
+
+def with_other_keys(server: Server, folder: Path) -> int:
+    """How many wait for the same address that were made with another key."""
+    return _number(path for path in _all(folder, server.name_of_address) if path.name != server.name)
+
+
+def _number(folders: Iterable[Path]) -> int:
+    return sum(len(Spool(path, 0).waiting()) for path in folders)
 
 
 def _folders(server: Server, folder: Path, *, any_key: bool) -> Iterator[Path]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from handoffaudit.cli.hooking.flushing import with_other_keys
 from handoffaudit.cli.hooking.sending import send_waiting
 from handoffaudit.cli.hooking.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooking.spool import Entry, Held, Spool, SpoolFull
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 10.0
 CATCH_UP_SECONDS = 5.0
 SPOOL_BYTES = 64 * 1024 * 1024
+ANY_KEY = "handoffaudit report-file --flush --any-key"
 
 
 class Kept(Exception):
@@ -35,6 +37,10 @@ class Receiver(Protocol):
 
     def retry(self) -> int:
         """Sends what was kept; how many still wait."""
+        ...
+
+    def left(self) -> int:
+        """How many wait that this one does not send: they were made with another key."""
         ...
 
     def close(self) -> None: ...
@@ -62,6 +68,9 @@ class Here:
         return {**explained(finding, strict=self.strict), "iteration": document.get("iteration"), "line": line}
 
     def retry(self) -> int:
+        return 0
+
+    def left(self) -> int:
         return 0
 
     def close(self) -> None: ...
@@ -98,7 +107,8 @@ class There:
             answer = self.server.post(entry.body, entry.id, ANSWER_SECONDS)
         except Undelivered as error:
             held.release()
-            raise Kept(f"{error}. The report is kept in {held.path.parent}, and goes out with the next one.") from error
+            where = f"The report is kept in {held.path.parent}, and goes out with the next one made with this key"
+            raise Kept(f"{error}. {where}; after another key was set, {ANY_KEY} sends it.") from error
         except Rejected as error:
             held.remove()
             raise Refused(str(error)) from error
@@ -119,6 +129,9 @@ class There:
     def retry(self) -> int:
         send_waiting(self.spool, self.server, seconds=CATCH_UP_SECONDS)
         return len(self.spool.waiting())
+
+    def left(self) -> int:
+        return with_other_keys(self.server, self.spool.folder.parent)
 
     def close(self) -> None: ...
 
@@ -143,6 +156,9 @@ class Database:
         return queries.answer_of(received.report)
 
     def retry(self) -> int:
+        return 0
+
+    def left(self) -> int:
         return 0
 
     def close(self) -> None:

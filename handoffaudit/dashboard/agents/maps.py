@@ -29,7 +29,8 @@ class Maps:
 
 def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[Edge], links: Links) -> Maps:
     wide = _Part(tenant, agents, edges, links, most=14)
-    narrow = _Part(tenant, agents, edges, links, most=8)
+    # Those that it folds are among the ones that the wide form folds.
+    narrow = _Part(tenant, agents, wide.edges, links, most=8)
     return Maps(
         agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
         agent_map(narrow.agents, narrow.drawn, width=340, across=False, prefix="map-narrow"),

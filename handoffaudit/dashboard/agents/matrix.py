@@ -1,22 +1,27 @@
 """Sources against targets as a table."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Final
+
+from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.dashboard.templatetags.shares import told, tone
+from handoffaudit.dashboard.templatetags.icons import icon
+from handoffaudit.dashboard.templatetags.shares import percent, told, tone
 from handoffaudit.diagnostics.agents import Agents
-from handoffaudit.diagnostics.edges import Edge, folded
-from handoffaudit.diagnostics.tallies import Share
+from handoffaudit.diagnostics.edges import Edge, folded_sides
 
 MOST: Final = 20
 # No agent has that name: none is stored with a NUL.
 OTHERS: Final = "\x00"
 _LONGEST: Final = 24
+_FEW: Final = icon("failed", "few accepted")
+_NONE: Final = '<td class="agents-cell agents-cell--none"><span aria-hidden="true">·</span></td>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +34,11 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """`mark`: few were accepted. `href` is empty where it is of several pairs."""
-
-    number: int
-    share: Share
-    tone: str
-    time: str
-    href: str
-    title: str
-    is_self: bool
-    undeclared: bool
-
-    @property
-    def is_low(self) -> bool:
-        return self.tone == "bad"
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
+    """`cells` is markup: one template for each of hundreds of them would take most of the page's time."""
+
     head: Head
-    cells: list[Cell | None]
+    cells: SafeString
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +52,14 @@ def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     listed = found.edges.listed
     sources, targets = _most(listed, 0), _most(listed, 1)
     cells: dict[tuple[str, str], Edge] = {}
-    for edge in folded(_beside(listed, sources, targets), frozenset({*sources, *targets}), OTHERS):
+    for edge in folded_sides(listed, frozenset(sources), frozenset(targets), OTHERS):
         cells[edge.source, edge.target] = edge
     columns = [_head(slug, name, links.window.query) for name in targets]
     rows = []
     for source in sources:
         edges = [cells.get((source, target)) for target in targets]
-        row = [_cell(found, edge, links) if edge else None for edge in edges]
-        rows.append(Row(_head(slug, source, links.window.query), row))
+        markup = "".join(_cell(found, edge, links) if edge else _NONE for edge in edges)
+        rows.append(Row(_head(slug, source, links.window.query), mark_safe(markup)))  # noqa: S308 -- _cell escapes
     return Matrix(columns, rows)
 
 
@@ -83,43 +72,34 @@ def _most(listed: Sequence[Edge], side: int) -> list[str]:
     return names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
 
 
-def _beside(listed: Iterable[Edge], sources: Sequence[str], targets: Sequence[str]) -> list[Edge]:
-    """An agent may be one of the others on one side only."""
-    as_source, as_target = frozenset(sources), frozenset(targets)
-    return [
-        Edge(
-            edge.source if edge.source in as_source else OTHERS,
-            edge.target if edge.target in as_target else OTHERS,
-            edge.number,
-            edge.judged,
-            edge.told,
-        )
-        for edge in listed
-    ]
-
-
 def _head(slug: str, name: str, query: Mapping[str, str]) -> Head:
     if name == OTHERS:
         return Head("others", "others", "")
     return Head(cut(name, 200), cut(name, _LONGEST), address_of(slug, name, query))
 
 
-def _cell(found: Agents, edge: Edge, links: Links) -> Cell:
+def _cell(found: Agents, edge: Edge, links: Links) -> str:
     named = OTHERS not in (edge.source, edge.target)
-    time = took(edge.median_seconds)
     undeclared = named and found.is_declared(edge.source, edge.target) is False
-    words = [f"{edge.number:,} handed over", f"{told(edge.share)} accepted"]
+    share = edge.share
+    number, time, kind = f"{edge.number:,}", took(edge.median_seconds), tone(share)
+    words = [f"{number} handed over", f"{told(share)} accepted"]
     words += [f"median {time}"] if time else []
     words += ["not declared"] if undeclared else []
-    return Cell(
-        edge.number,
-        edge.share,
-        tone(edge.share),
-        time,
-        links.handoffs(source=edge.source, target=edge.target) if named else "",
-        f"{_told(edge.source)} to {_told(edge.target)}: {', '.join(words)}",
-        edge.source == edge.target and named,
-        undeclared,
+    way = f"{_told(edge.source)} to {_told(edge.target)}"
+    title = f"{way}: {', '.join(words)}"
+    href = links.handoffs(source=edge.source, target=edge.target) if named else ""
+    classes = f"agents-cell agents-cell--{kind}"
+    classes += " agents-cell--self" if named and edge.source == edge.target else ""
+    classes += " agents-cell--undeclared" if undeclared else ""
+    link = f'<a href="{escape(href)}" aria-label="{number} from {escape(way)}">{number}</a> ' if href else ""
+    return (
+        f'<td class="{classes}" title="{escape(title)}">'
+        + (link or f"<b>{number}</b> ")
+        + f'<span class="agents-share">{f"{_FEW} " if kind == "bad" else ""}{percent(share)}</span> '
+        + (f'<span class="agents-time">{time}</span> ' if time else "")
+        + ('<span class="hidden">not declared</span>' if undeclared else "")
+        + "</td>"
     )
 
 

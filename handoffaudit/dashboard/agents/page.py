@@ -18,14 +18,16 @@ from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.templatetags.shares import percent, told, tone
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
 from handoffaudit.diagnostics.edges import MOST_TRACED, Edge
-from handoffaudit.diagnostics.tallies import Judged, Share
+from handoffaudit.diagnostics.tallies import Judged
 
 TEMPLATE: Final = "dashboard/agents/page.html"
 MOST_AGENTS: Final = 50
 MOST_LISTED: Final = 20
 _LONGEST: Final = 80
+_UNKNOWN: Final = "\u2013"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +65,21 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An agent in the table of all."""
+    """An agent in the table of all, as it is written: `handed_on` and `received` are addresses of lists, their numbers
+    empty where there are none."""
 
-    agent: Agent
     name: str
     href: str
     handed_on: str
+    handed_on_number: str
     received: str
+    received_number: str
+    accepted: str
+    accepted_tone: str
+    accepted_told: str
+    caused: str
+    passed_on: str
     time: str
-
-    @property
-    def share(self) -> Share:
-        return self.agent.judged.share
 
 
 @page_for(Role.VIEWER)
@@ -97,7 +102,7 @@ def agents_page(request: HttpRequest, who: Who) -> HttpResponse:
 def _drawn(who: Who, found: Agents, links: Links) -> dict[str, Any]:
     listed = found.edges.listed
     return {
-        "judged": sum((edge.judged for edge in listed), Judged()),
+        "judged": Judged.of(edge.judged for edge in listed),
         "caused": sum(edge.told.caused for edge in listed),
         "passed_on": sum(edge.told.passed_on for edge in listed),
         "maps": maps(who.tenant, found.agents, listed, links),
@@ -108,13 +113,20 @@ def _drawn(who: Who, found: Agents, links: Links) -> dict[str, Any]:
 
 
 def _line(who: Who, agent: Agent, links: Links) -> Line:
+    share = agent.judged.share
     return Line(
-        agent,
-        cut(agent.name, _LONGEST),
-        address_of(who.tenant.slug, agent.name, links.window.query),
-        links.handoffs(source=agent.name),
-        links.handoffs(target=agent.name),
-        took(agent.told.median_seconds),
+        name=cut(agent.name, _LONGEST),
+        href=address_of(who.tenant.slug, agent.name, links.window.query),
+        handed_on=links.handoffs(source=agent.name),
+        handed_on_number=f"{agent.handed_on:,}" if agent.handed_on else "",
+        received=links.handoffs(target=agent.name),
+        received_number=f"{agent.received:,}" if agent.received else "",
+        accepted=percent(share) if share.total else "",
+        accepted_tone=tone(share),
+        accepted_told=told(share),
+        caused=f"{agent.told.caused:,}",
+        passed_on=f"{agent.told.passed_on:,}",
+        time=took(agent.told.median_seconds) or _UNKNOWN,
     )
 
 

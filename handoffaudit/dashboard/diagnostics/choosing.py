@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from django.http import HttpRequest
 from django.urls import reverse
@@ -40,9 +41,13 @@ def chosen(request: HttpRequest) -> Choice:
         return Choice(window_of({}, now), bad)
 
 
-@dataclass(frozen=True, slots=True)
+# The same few agents, codes and types stand in most of a page's addresses.
+_quoted = lru_cache(maxsize=2048)(quote_plus)
+
+
+@dataclass(frozen=True)
 class Links:
-    """Addresses of lists, narrowed to a window."""
+    """Addresses of lists, narrowed to a window. Once for a page: some have hundreds of them."""
 
     tenant: Tenant
     window: Window
@@ -65,16 +70,26 @@ class Links:
 
     def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
         """A list narrowed to a part of the window."""
-        return _address(self.tenant, name, {**filters, "since": written(since), "until": written(until)})
+        return self._address(name, filters, urlencode({"since": written(since), "until": written(until)}))
 
     def _to(self, name: str, filters: Mapping[str, str]) -> str:
-        return _address(self.tenant, name, {**filters, **self.window.bounds})
+        return self._address(name, filters, self._bounds)
+
+    @cached_property
+    def _bounds(self) -> str:
+        return urlencode(self.window.bounds)
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {}
+
+    def _address(self, name: str, filters: Mapping[str, str], bounds: str) -> str:
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = reverse(f"dashboard:{name}", args=[self.tenant.slug])
+        query = "&".join(f"{key}={_quoted(value)}" for key, value in filters.items() if value)
+        return f"{path}?{query}&{bounds}" if query else f"{path}?{bounds}"
 
 
 def _without_other(filters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in filters.items() if name != "reason" or value != OTHER}
-
-
-def _address(tenant: Tenant, name: str, filters: Mapping[str, str]) -> str:
-    query = urlencode({key: value for key, value in filters.items() if value})
-    return f"{reverse(f'dashboard:{name}', args=[tenant.slug])}?{query}"

@@ -15,6 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.readable import readable
 from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics.compliance.as_csv import as_csv
 from handoffaudit.diagnostics.compliance.as_json import as_json
@@ -43,10 +44,13 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class HandoffLine:
-    """`code` where the name is one."""
+    """As it is written; `code` where the name is one. `link` is empty where there is nothing to lead to."""
 
     names: tuple[str, ...]
-    judged: Judged
+    name: str
+    told: str
+    decided: str
+    stopped: str
     link: str
     code: str = ""
 
@@ -102,10 +106,13 @@ def _part(report: Compliance, kind: str, links: Links) -> Part:
     names = kind.split("_")
     lines = [
         HandoffLine(
-            line.names,
-            line.judged,
-            links.handoffs(**dict(zip(names, line.names, strict=True))),
-            line.names[0] if kind == "code" else "",
+            names=line.names,
+            name=readable(line.names[0]) or "(no name)",
+            told=told(line.judged.share),
+            decided=f"{line.judged.decided:,}",
+            stopped=f"{line.judged.stopped:,}",
+            link=links.handoffs(**dict(zip(names, line.names, strict=True))),
+            code=line.names[0] if kind == "code" else "",
         )
         for line in found.lines[:MOST_LINES]
     ]

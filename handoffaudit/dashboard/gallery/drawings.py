@@ -85,7 +85,7 @@ def _map() -> Example:
     wide = agent_map(agents, edges, width=700, prefix="gallery-map")
     return Example(
         "Agent map",
-        "drawing/agent_map.py",
+        "drawing/agent_map/map.py",
         use,
         wide,
         agent_map(agents, edges, width=NARROW, across=False, prefix="gallery-map-narrow"),

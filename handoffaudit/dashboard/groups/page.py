@@ -1,5 +1,6 @@
 """The list of finding groups."""
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -10,6 +11,7 @@ from django.views.decorators.http import require_safe
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
+from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
@@ -40,7 +42,8 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         "known": SimpleLazyObject(lambda: _known(who)),
     }
     try:
-        filters = GroupFilters.from_query(request.GET)
+        filters = _named(who, GroupFilters.from_query(request.GET))
+        context["asked"]["code"] = filters.code
         found = list_groups(who.tenant, filters, cursor=cursor)
     except BadFilter as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
@@ -66,6 +69,11 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
     if is_htmx(request):
         response["HX-Push-Url"] = views.href(query)
     return response
+
+
+def _named(who: Who, filters: GroupFilters) -> GroupFilters:
+    """A reason may be asked for by its title."""
+    return replace(filters, code=code_named(who.tenant, filters.code) or filters.code)
 
 
 def _known(who: Who) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.sparkline import sparkline
 
-STATUS_NAMES = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "All"}
+STATUS_NAMES = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 SORT_NAMES = {
     "newest": "Seen last",
     "most": "Most handoffs",

@@ -42,6 +42,8 @@ STATUS_WORDS = {
     RepairStatus.REPAIRED: "It can be repaired.",
     RepairStatus.ESCALATED: "No repair came to a document without errors.",
 }
+# What storing came to, where no candidate passed.
+STORED_WORDS = {RepairStatus.ESCALATED: "The tries are kept with it, and it is escalated: a person must look."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,14 @@ def _store(request: HttpRequest, who: Who, shown: Handoff) -> HttpResponse:
         result = repairing.repair_stored(handoff=shown, actor=Actor.person(who.person))
     except repairing.NotRepairable as error:
         messages.error(request, str(error))
-    else:
-        tell = messages.success if result.repaired else messages.warning
-        tell(request, f"{STATUS_WORDS[result.status]} {result.why}".strip())
+        return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))
+    if result.repaired and later:
+        told = f"Stored as attempt {later.attempt}, which is {later.state}. See under Attempts what repair changed."
+        messages.success(request, told)
+    else:
+        came_to = STORED_WORDS.get(result.status, result.why)
+        messages.warning(request, f"{STATUS_WORDS[result.status]} {came_to}".strip())
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
 
 

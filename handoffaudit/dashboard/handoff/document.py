@@ -47,6 +47,7 @@ class _Open:
     value: Any
     location: tuple[str | int, ...]
     spot: Spot
+    counted: Spot
     start: int = 0
     end: int | None = None
 
@@ -55,6 +56,7 @@ def tree(
     value: Any,
     spots: Spot | None = None,
     *,
+    counted: Spot | None = None,
     bounds: Bounds = Bounds(),
     path: str = "",
     start: int = 0,
@@ -62,15 +64,15 @@ def tree(
 ) -> Node:
     """The part `path` of a document, its entries from `start` on, and before `end`.
 
-    What an issue is about is always shown; the rest level by level, while the bounds allow it.
+    What an issue is about is always shown; the rest level by level, while the bounds allow it. `counted`: the places
+    of all issues, where those of `spots` are only some of them.
     """
     location, part = _part(value, path)
     builder = _Builder(bounds, len(location))
-    spot = spots or Spot()
-    if path:
-        spot = _spot_at(spot, location)
-    root = builder.node(part, location, path, spot)
-    builder.fill(_Open(root, part, location, spot, start, end))
+    spot = _spot_at(spots or Spot(), location)
+    every = spot if counted is None else _spot_at(counted, location)
+    root = builder.node(part, location, path, spot, every)
+    builder.fill(_Open(root, part, location, spot, every, start, end))
     return root
 
 
@@ -137,12 +139,12 @@ class _Builder:
         self.weight_left = bounds.weight
         self.queue: deque[_Open] = deque()
 
-    def node(self, value: Any, location: tuple[str | int, ...], path: str, spot: Spot) -> Node:
+    def node(self, value: Any, location: tuple[str | int, ...], path: str, spot: Spot, counted: Spot) -> Node:
         self.nodes_left -= 1
         is_scarce = self.weight_left <= 0
         kind, text, left_out = _shown(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
         last = location[-1] if location else ""
-        found_below = sum(1 for _ in spot.every()) - len(spot.issues) if spot.below else 0
+        leads = spot.leads or any(True for below in spot.below.values() for _ in below.every())
         node = Node(
             label=cut(str(last), TEXT_WHEN_SCARCE if is_scarce else _KEY_SHOWN),
             path=path,
@@ -153,12 +155,14 @@ class _Builder:
             size=len(value) if isinstance(value, dict | list | str) else 0,
             position=last if isinstance(last, int) else None,
             issues=spot.issues,
-            found_below=found_below,
-            is_open=len(location) <= self.deepest_open or found_below > 0 or spot.leads or spot.is_wanted,
+            found_below=sum(1 for below in counted.below.values() for _ in below.every()),
+            found_unmarked=len(counted.issues) - len(spot.issues),
+            is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
             is_wanted=spot.is_wanted,
         )
-        # the anchor stands there twice: as its name and as the link to it
-        self.weight_left -= weight(node.label) + weight(node.text) + 2 * len(node.anchor)
+        # the anchor stands there twice: as its name and as the link to it; so does the label of what folds
+        labels = weight(node.label) * (2 if node.is_container else 1)
+        self.weight_left -= labels + weight(node.text) + 2 * len(node.anchor)
         return node
 
     def fill(self, first: _Open) -> None:
@@ -204,13 +208,14 @@ class _Builder:
         return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
 
     def _child(self, part: _Open, key: str | int, position: int) -> Node:
-        spot = part.spot.below.get(clean(str(key)), _NOTHING)
+        name = clean(str(key))
+        spot, counted = part.spot.below.get(name, _NOTHING), part.counted.below.get(name, _NOTHING)
         path = f"{part.node.path}.{position}" if part.node.path else str(position)
         location = (*part.location, key)
         value = part.value[key]
-        child = self.node(value, location, path, spot)
+        child = self.node(value, location, path, spot, counted)
         if spot.below or (isinstance(value, dict | list) and value):
-            self.queue.append(_Open(child, value, location, spot))
+            self.queue.append(_Open(child, value, location, spot, counted))
         return child
 
 

@@ -65,7 +65,12 @@ def document_context(
     is_missing = bool(asked) and not at and all(issue.pointer != asked for issue in placed)
     only, opened = request.GET.get("only") == "issues", request.GET.get("open") == "all"
     return {
-        "tree": tree(document.value, spots_of(placed, at), bounds=_bounds(shown, only=only, opened=opened)),
+        "tree": tree(
+            document.value,
+            spots_of(placed, at),
+            counted=spots_of(document.found),
+            bounds=_bounds(shown, only=only, opened=opened),
+        ),
         "hits": look_up(document.value, request.GET["find"]) if request.GET.get("find") else None,
         "is_lifted": document.is_lifted,
         "only_issues": only,

@@ -37,7 +37,8 @@ class Node:
 
     `text` is a value that is neither object nor list, without its last `cut` characters; `size` is the number of
     entries, or of characters; `position` stands for the label in a list. `is_wanted`: it is the one that was asked
-    for.
+    for. Of issues on other pages of the list only the numbers are there: `found_unmarked` at it, and those in
+    `found_below`.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Node:
     issues: list[Found] = field(default_factory=list)
     children: "list[Node | Gap | Missing]" = field(default_factory=list)
     found_below: int = 0
+    found_unmarked: int = 0
     is_open: bool = False
     is_wanted: bool = False
 

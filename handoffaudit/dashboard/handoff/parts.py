@@ -22,7 +22,9 @@ from handoffaudit.validation import formats
 from handoffaudit.validation.reading import parse_json
 
 WIDE = 800
+PANE = 440
 NARROW = 336
+_ENDS_IN_PANE = 2
 ASIDE = Bounds(nodes=40, weight=6_000)
 
 
@@ -83,6 +85,17 @@ def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool)
     if is_full and folds(shown.agents):
         return {"wide": wide}
     return {"wide": wide, "narrow": chain(shown, is_folded=not is_full, href=href, width=NARROW, prefix="chain-narrow")}
+
+
+def chain_in_pane(facts: Mapping[str, Any] | None, href: str) -> dict[str, Drawing]:
+    """The same for a pane beside others, where little room is left for what comes below: more is folded."""
+    if not facts or not (facts["shown"] or facts["declared"]):
+        return {}
+    shown = Chain.of_verdict(facts)
+    return {
+        name: chain(shown, href=href, width=width, prefix=f"chain-{name}", ends=_ENDS_IN_PANE)
+        for name, width in (("wide", WIDE), ("pane", PANE), ("narrow", NARROW))
+    }
 
 
 def token_drawings(counts: Mapping[str, Any] | None) -> dict[str, Drawing]:

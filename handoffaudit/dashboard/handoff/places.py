@@ -1,15 +1,16 @@
 """Issues of a verdict, and the places in a document that they are about."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from handoffaudit.dashboard.readable import cut, weight
+from handoffaudit.dashboard.readable import as_json, cut, weight
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.text import clean
 
+# what these expect is a type or a form, and no value
+_IN_WORDS = frozenset({"structure.bad_format", "structure.empty", "structure.wrong_type", "schema.type"})
 _VALUE = 160
 _SENTENCE = 400
 _MOST = 30
@@ -39,6 +40,11 @@ class Found:
     @property
     def anchor(self) -> str:
         return anchor(self.pointer) if self.is_placed else ""
+
+    @property
+    def spoken(self) -> str:
+        """Which one it is, for a link to it: `issue 1, Circular chain at call_chain`."""
+        return f"{self.issue_id.replace('-', ' ')}, {self.title} at {self.field_path or 'the whole document'}"
 
     @property
     def quote(self) -> str:
@@ -72,26 +78,24 @@ def _found(issue: Mapping[str, Any]) -> Found:
         hint=cut(issue["hint"] or "", _SENTENCE),
         field_path=cut(issue["field_path"], _VALUE),
         pointer=issue["json_pointer"],
-        expected=_value(issue["expected"]),
-        actual=_value(issue["actual"]),
+        expected=_expected(issue["expected"], in_words=code in _IN_WORDS),
+        actual="" if issue["actual"] is None else cut(as_json(issue["actual"]), _VALUE),
         metadata=issue["metadata"],
         place=issue["field_path"],
     )
 
 
-def _value(value: Any) -> str:
-    """A JSON value in a line; empty where there is none."""
+def _expected(value: Any, *, in_words: bool) -> str:
+    """What is expected in a line, with texts in quotes unless they are words of ours; empty where nothing is."""
     match value:
         case None:
             return ""
         case [*options] if options and all(isinstance(option, str) for option in options):
-            return cut(", ".join(options), _VALUE)
+            return cut(", ".join(options if in_words else map(as_json, options)), _VALUE)
         case dict() if value and not any(isinstance(part, dict | list) for part in value.values()):
-            return cut(
-                ", ".join(f"{name} {json.dumps(part, ensure_ascii=False)}" for name, part in value.items()), _VALUE
-            )
+            return cut(", ".join(f"{name} {as_json(part)}" for name, part in value.items()), _VALUE)
         case _:
-            return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _VALUE)
+            return cut(value if in_words and isinstance(value, str) else as_json(value), _VALUE)
 
 
 def batch(found: Sequence[Found], start: int) -> list[Found]:

@@ -1,4 +1,4 @@
-"""The guides of `docs/`, one for each role, as pages: the same files, rendered."""
+"""Pages of `docs/` in the product: the guides, one for each role, and what an operator looks up; the same files."""
 
 import re
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from markdown_it.token import Token
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.navigation import GROUPS
+from handoffaudit.dashboard.templatetags.icons import icon
 
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """`name` stands in the address, and in the file's name after `guide-`."""
+    """`name` stands in the address; the file's name is that, of a guide for a role after `guide-`."""
 
     name: str
     title: str
@@ -43,15 +44,36 @@ GUIDES: Final = (
     Guide("developer", "For agent developers", "Send handoffs, read verdicts, mend what is rejected."),
     Guide("operator", "For operators", "Run it, let people in, set what is demanded, keep it healthy."),
 )
+LOOKED_UP: Final = (
+    Guide("settings", "Settings of the server", "Each environment variable: what it does, and its usual value."),
+    Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and prove that counts and logs are whole."),
+    Guide("postgresql", "PostgreSQL and Redis", "Run it in several processes, on one machine or more."),
+    Guide("troubleshooting", "Troubleshooting", "What a message means, and what helps."),
+    Guide(
+        "webhooks", "Webhooks and e-mail", "What is sent, how its signature is checked, when it counts as delivered."
+    ),
+)
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}
 # What a guide may link to besides the other guides, and where that is in the product.
-ELSEWHERE: Final = {"codes.md": "help_codes", "api.md": "help_api"}
-_GUIDE: Final = re.compile(r"guide-([a-z]+)\.md")
+ELSEWHERE: Final = {
+    "codes.md": "help_codes",
+    "api.md": "help_api",
+    "hooks.md": "help_api",
+    "alerts.md": "alerts",
+    "groups.md": "groups",
+    "handoff-files.md": "file_reports",
+    "model.md": "model_health",
+    "retention.md": "retention",
+}
+# How the files name the server and the tenant: the page names the reader's own.
+_EXAMPLE_SERVER: Final = "http://127.0.0.1:8000"
+_EXAMPLE_TENANT: Final = '"tenant_id": "default"'
+_FILES: Final = {f"guide-{one.name}.md": one.name for one in GUIDES} | {f"{one.name}.md": one.name for one in LOOKED_UP}
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 def guide(name: str) -> Guide:
-    found = next((one for one in GUIDES if one.name == name), None)
+    found = next((one for one in (*GUIDES, *LOOKED_UP) if one.name == name), None)
     if found is None:
         raise Http404("There is no such guide.")
     return found
@@ -60,14 +82,15 @@ def guide(name: str) -> Guide:
 @cache
 def source(name: str) -> str:
     """As it stands in `docs/`, without its first heading, which is the page's."""
-    text = (Path(settings.WEB) / "docs" / f"guide-{name}.md").read_text(encoding="utf-8")
+    file = next(file for file, of in _FILES.items() if of == name)
+    text = (Path(settings.WEB) / "docs" / file).read_text(encoding="utf-8")
     return text.partition("\n")[2] if text.startswith("# ") else text
 
 
 @cache
 def sections(name: str) -> Sequence[Section]:
     heads = list(_HEADING.finditer(source(name)))
-    ends = [*(head.start() for head in heads[1:]), None]
+    ends = [*(head.start() for head in heads[1:]), None][: len(heads)]
     return [
         Section(slugify(head[1]), head[1], source(name)[head.end() : end].strip())
         for head, end in zip(heads, ends, strict=True)
@@ -75,19 +98,34 @@ def sections(name: str) -> Sequence[Section]:
 
 
 @cache
+def beginning(name: str) -> str:
+    """What stands before the first part."""
+    head = _HEADING.search(source(name))
+    return source(name)[: head.start() if head else None].strip()
+
+
+@cache
 def _tokens(name: str) -> Sequence[Token]:
     return MarkdownIt("commonmark", {"html": False}).enable("table").parse(source(name))
 
 
-def rendered(name: str, tenant: Tenant) -> SafeString:
-    """As HTML. Links lead to the product's own pages; a page named in bold is a link to it."""
+def rendered(name: str, tenant: Tenant, server: str) -> SafeString:
+    """As HTML. Links lead to the product's own pages; a page named in bold is a link to it; what is to be copied names
+    that `server` and that tenant."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = [token.copy(children=list(token.children) if token.children else None) for token in _tokens(name)]
+    heading = ""
     for number, token in enumerate(tokens):
         if token.type == "heading_open":
-            token.attrSet("id", slugify(tokens[number + 1].content))
+            heading = slugify(tokens[number + 1].content)
+            token.attrSet("id", heading)
+        elif token.type == "table_open":
+            token.attrSet(*("aria-labelledby", heading) if heading else ("aria-label", guide(name).title))
+        elif token.type == "th_open":
+            token.attrSet("scope", "col")
         elif token.type in ("fence", "code_block"):
-            tokens[number] = _code(token, number)
+            text = token.content.replace(_EXAMPLE_SERVER, server)
+            tokens[number] = _code(text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{tenant.slug}"'), number)
         elif token.type == "inline" and token.children:
             token.children = [_linked(child, tenant) for child in _with_pages(token.children, tenant)]
     # Its input is a file of ours, and it writes no HTML of that file.
@@ -95,10 +133,15 @@ def rendered(name: str, tenant: Tenant) -> SafeString:
     return mark_safe(html)  # noqa: S308
 
 
-def _code(token: Token, number: int) -> Token:
-    """`number` tells it from the others for who hears the page."""
-    box = '<pre class="snippet" tabindex="0" role="region" aria-label="Example {}">{}</pre>\n'
-    return Token("html_block", "", 0, content=format_html(box, number, token.content.rstrip()))
+def _code(text: str, number: int) -> Token:
+    """`number` tells it from the others, for who hears the page as well."""
+    box = (
+        '<div class="copyable"><pre class="snippet" id="example-{}" tabindex="0" role="region" aria-label="Example {}">'
+        '{}</pre><button class="button" type="button" data-copy="example-{}">{}Copy'
+        '<span class="hidden"> example {}</span></button></div>\n'
+    )
+    filled = format_html(box, number, number, text.rstrip(), number, icon("copy"), number)
+    return Token("html_block", "", 0, content=filled)
 
 
 def _linked(token: Token, tenant: Tenant) -> Token:
@@ -107,13 +150,13 @@ def _linked(token: Token, tenant: Tenant) -> Token:
         return token
     page, _, anchor = href.partition("#")
     token = token.copy(attrs=dict(token.attrs))
-    token.attrSet("href", _address(page, tenant) + (f"#{anchor}" if anchor else ""))
+    token.attrSet("href", _address(page, tenant) + (f"#{anchor}" if anchor and page in _FILES else ""))
     return token
 
 
 def _address(page: str, tenant: Tenant) -> str:
-    if found := _GUIDE.fullmatch(page):
-        return reverse("dashboard:help_guide", args=[tenant.slug, found[1]])
+    if name := _FILES.get(page):
+        return reverse("dashboard:help_guide", args=[tenant.slug, name])
     return reverse(f"dashboard:{ELSEWHERE[page]}", args=[tenant.slug])
 
 

@@ -1,21 +1,19 @@
 """The help: where everything is, codes, guides, the API's reference."""
 
-from collections.abc import Iterable
-
 from django.conf import settings
-from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.urls import path, reverse
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Membership, Role
+from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.help import guides, reference
+from handoffaudit.dashboard.help.layers import by_layer
 from handoffaudit.dashboard.help.searching import LONGEST_QUERY, search
 from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.reviewing.keys import keys_for
 from handoffaudit.problem_types import PROBLEM_TYPES
-from handoffaudit.validation.codes import CATALOGUE, FAMILIES, Code
+from handoffaudit.validation.codes import CATALOGUE
 
 
 @page_for(Role.VIEWER)
@@ -27,6 +25,8 @@ def home(request: HttpRequest, who: Who) -> HttpResponse:
         "query": query,
         "found": search(who.tenant, query),
         "guides": guides.GUIDES,
+        "looked_up": guides.LOOKED_UP,
+        "review_keys": keys_for(may_review=who.may(Role.REVIEWER)),
         "codes": len(CATALOGUE),
         "calls": len(reference.operations()),
     }
@@ -36,8 +36,7 @@ def home(request: HttpRequest, who: Who) -> HttpResponse:
 @page_for(Role.VIEWER)
 @require_safe
 def codes(request: HttpRequest, who: Who) -> HttpResponse:
-    layers = _by_layer([*CATALOGUE.values(), *FAMILIES.values()])
-    return render_page(request, "dashboard/help/codes.html", {"layers": layers})
+    return render_page(request, "dashboard/help/codes.html", {"layers": by_layer()})
 
 
 @page_for(Role.VIEWER)
@@ -47,8 +46,9 @@ def guide(request: HttpRequest, who: Who, name: str) -> HttpResponse:
     context = {
         "guide": shown,
         "guides": guides.GUIDES,
+        "looked_up": guides.LOOKED_UP,
         "sections": guides.sections(name),
-        "text": guides.rendered(name, who.tenant),
+        "text": guides.rendered(name, who.tenant, _server(request)),
     }
     return render_page(request, "dashboard/help/guide.html", context)
 
@@ -73,27 +73,8 @@ def problems(request: HttpRequest, who: Who) -> HttpResponse:
     return render_page(request, "dashboard/help/problems.html", {"problems": PROBLEM_TYPES.values()})
 
 
-@login_required
-@require_safe
-def problem(request: HttpRequest, name: str) -> HttpResponse:
-    """The address that is a problem document's `type`: on to the help of the person's first tenant."""
-    if name not in {one.name for one in PROBLEM_TYPES.values()}:
-        raise Http404("There is no such problem.")
-    membership = Membership.objects.select_related("tenant").filter(person=request.user.pk).order_by("pk").first()
-    if membership is None:
-        return redirect("home")
-    return redirect(f"{reverse('dashboard:help_problems', args=[membership.tenant.slug])}#{name}")
-
-
 def _server(request: HttpRequest) -> str:
     return settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-
-
-def _by_layer(entries: Iterable[Code]) -> dict[str, list[Code]]:
-    layers: dict[str, list[Code]] = {}
-    for entry in entries:
-        layers.setdefault(entry.layer, []).append(entry)
-    return layers
 
 
 urlpatterns = [

@@ -64,9 +64,10 @@ class Operation:
         for field in self.parameters:
             if field.place == "path":
                 path = path.replace("{" + field.name + "}", field.name.upper())
-        parts = [f"curl {server}{path}"]
-        if self.method != "GET":
-            parts[0] = f"curl -X {self.method} {server}{path}"
+        needed = [field.name for field in self.parameters if field.place == "query" and field.required]
+        query = "&".join(f"{name}={name.upper()}" for name in needed)
+        address = f"'{server}{path}?{query}'" if query else f"{server}{path}"
+        parts = [f"curl {address}" if self.method == "GET" else f"curl -X {self.method} {address}"]
         if self.keyed:
             parts.append('-H "Authorization: Bearer YOUR_KEY"')
         if self.examples:

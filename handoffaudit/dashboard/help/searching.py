@@ -7,7 +7,7 @@ from django.urls import reverse
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.help import reference
-from handoffaudit.dashboard.help.guides import GUIDES, sections
+from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sections
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.explaining import explanation_of
 
@@ -52,8 +52,9 @@ def _everything(tenant: Tenant) -> Iterator[Found]:
         text = f"{entry.what} {explained.why if explained else ''} {entry.hint}"
         href = reverse("dashboard:code", args=[tenant.slug, entry.code])
         yield Found("code", f"{entry.title} {entry.code}", text, href)
-    for guide in GUIDES:
+    for guide in (*GUIDES, *LOOKED_UP):
         href = reverse("dashboard:help_guide", args=[tenant.slug, guide.name])
+        yield Found("guide", guide.title, f"{guide.about} {beginning(guide.name)}", href)
         for section in sections(guide.name):
             yield Found("guide", f"{section.heading} ({guide.title})", section.text, f"{href}#{section.anchor}")
     for call in reference.operations():

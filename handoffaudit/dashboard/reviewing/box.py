@@ -8,12 +8,14 @@ from handoffaudit.dashboard.reviewing import told
 from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
+from handoffaudit.handoffs.reviewing import Decision
 from handoffaudit.handoffs.states import REVIEWABLE
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`proposal` is in force; `last` is what happened last; `people` can have it passed on to them."""
+    """`proposal` is in force; `last` is what happened last; `people` can have it passed on to them. `proposes_*`: the
+    decision is only proposed, for somebody else to agree to. `needs_note`: it is not approved without one."""
 
     waits: bool
     is_decided: bool
@@ -23,6 +25,9 @@ class Box:
     proposal: Proposal | None = None
     is_own_proposal: bool = False
     needs_two: bool = False
+    proposes_approve: bool = False
+    proposes_decline: bool = False
+    needs_note: bool = False
     people: list[Person] = field(default_factory=list)
 
     @property
@@ -38,13 +43,21 @@ def box_of(who: Who, handoff: Handoff) -> Box:
         return Box(waits, is_decided, last, may_undo=is_decided and told.may_undo(who, handoff))
     proposal, passed = reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff)
     people = reviewing.reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    is_own = bool(proposal and reviewing.is_by(proposal, Actor.person(who.person)))
+    needs_two = reviewing.needs_four_eyes(handoff)
+    agreed_to = proposal if proposal and not is_own else None
+    agrees = agreed_to.decision if agreed_to else ""
+    is_explained = bool(agreed_to and agrees == Decision.APPROVE and agreed_to.note)
     return Box(
         waits,
         is_decided=False,
         may_undo=bool(passed or proposal) and told.may_undo(who, handoff),
         passed=passed,
         proposal=proposal,
-        is_own_proposal=bool(proposal and reviewing.is_by(proposal, Actor.person(who.person))),
-        needs_two=reviewing.needs_four_eyes(handoff),
+        is_own_proposal=is_own,
+        needs_two=needs_two,
+        proposes_approve=needs_two and agrees != Decision.APPROVE,
+        proposes_decline=needs_two and agrees != Decision.DECLINE,
+        needs_note=handoff.state == State.REJECTED and handoff.approvable and not is_explained,
         people=[person for person in people if person.pk != who.person.pk],
     )

@@ -17,7 +17,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.reviewing.deciding import decision_of, is_version
-from handoffaudit.dashboard.reviewing.forecasts import Forecast, forecast
+from handoffaudit.dashboard.reviewing.forecasts import Forecast, forecast, needing_a_note
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.reviewing.queue import selection_of
 from handoffaudit.handoffs import reviewing
@@ -116,10 +116,14 @@ def several_run(request: HttpRequest, who: Who) -> HttpResponse:
         chosen = _chosen(request)
         if decision is None or not (chosen.selected or chosen.seen_at):
             return _confirm(request, who, timezone.now(), is_all=False)
+        if lacking := _lacks_note(request, who, chosen, decision):
+            return _confirm(request, who, timezone.now(), is_all=False, error=lacking)
         told = _told_before(request)
         done = _run(request, who, chosen, decision)
     except BadFilter as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
+    except reviewing.NoteTooLong as refused:
+        return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
     except reviewing.ReviewError as refused:
         return render_page(
             request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
@@ -147,7 +151,7 @@ def several_undo(request: HttpRequest, who: Who) -> HttpResponse:
     told = Told(number=len(results))
     told.add(reviewing.told(results))
     told.undoable = []
-    context = {"section": "review", "told": told, "is_undone": True, "place": _place(request)}
+    context = {"section": "review", "told": told, "is_undone": True, "place": Place.or_all(request).but(cursor="")}
     return render_page(request, RESULT, context)
 
 
@@ -169,27 +173,41 @@ def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> 
     return reviewing.told(results)
 
 
-def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool) -> HttpResponse:
-    context: dict[str, Any] = {"section": "review", "decision": decision_of(request)}
+def _lacks_note(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> str:
+    """Why they can't be approved as the form came; empty where they can. Only before the first is decided."""
+    if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
+        return ""
+    number = needing_a_note(who, _found(who, chosen).ids)
+    return f"Say why you approve what was rejected: {number:,} of them. Nothing was decided yet." if number else ""
+
+
+def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool, error: str = "") -> HttpResponse:
+    """`error`: what is wrong with the note, which is kept."""
+    context: dict[str, Any] = {"section": "review", "decision": decision_of(request), "error": error}
+    context["note"] = request.POST.get("note", "")
     try:
         chosen = Chosen(Place.of(request).but(cursor=""), seen_at=now) if is_all else _chosen(request)
         chosen, found = _forecast(who, chosen)
     except BadFilter as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
-    status = 200 if found.number else 400
+    status = 200 if found.number and not error else 400
     return render_page(
         request, CONFIRM, {**context, "chosen": chosen, "place": chosen.place, "forecast": found}, status=status
     )
 
 
 def _forecast(who: Who, chosen: Chosen) -> tuple[Chosen, Forecast]:
-    if chosen.seen_at is None:
-        ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
-        is_more = len(chosen.selected) > MOST_SELECTED
-        return chosen, forecast(who, ids[:MOST_SELECTED], is_more=is_more, most=MOST_SELECTED)
-    found = reviewing.matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
-    chosen = replace(chosen, shown=found.shown)
-    return chosen, forecast(who, found.ids, is_more=found.more, most=reviewing.MOST_AT_ONCE)
+    found = _found(who, chosen)
+    most = reviewing.MOST_AT_ONCE if chosen.seen_at else MOST_SELECTED
+    chosen = replace(chosen, shown=found.shown) if chosen.seen_at else chosen
+    return chosen, forecast(who, found.ids, is_more=found.more, most=most)
+
+
+def _found(who: Who, chosen: Chosen) -> reviewing.Matching:
+    if chosen.seen_at:
+        return reviewing.matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
+    ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
+    return reviewing.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
 
 
 def _chosen(request: HttpRequest) -> Chosen:
@@ -214,13 +232,6 @@ def _shown(chosen: Chosen) -> frozenset[bytes]:
         return reviewing.shown_of(chosen.shown)
     except ValueError:
         raise BadFilter("shown", chosen.shown[:40], "begin again at the queue.") from None
-
-
-def _place(request: HttpRequest) -> Place:
-    try:
-        return Place.of(request).but(cursor="")
-    except BadFilter:
-        return Place()
 
 
 def _told_before(request: HttpRequest) -> Told:

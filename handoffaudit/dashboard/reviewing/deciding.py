@@ -23,9 +23,8 @@ from handoffaudit.dashboard.reviewing.told import Told, told
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision, NotReviewable, ReviewError, Stale
+from handoffaudit.handoffs.reviewing import Decision, NothingToUndo, NotReviewable, ReviewError, Stale
 from handoffaudit.handoffs.states import REVIEWABLE
 
 TOLD_TEMPLATE = "dashboard/review/told.html"
@@ -110,6 +109,23 @@ def undo(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     return _do(request, who, pk, act, stays=True)
 
 
+@page_for(Role.REVIEWER)
+@require_POST
+def undo_last(request: HttpRequest, who: Who) -> HttpResponse:
+    """Whatever it was: asked for again, what was done before that."""
+    try:
+        handoff = reviewing.undo_last(tenant=who.tenant, actor=Actor.person(who.person))
+    except NothingToUndo as refused:
+        if target_of(request) == "told":
+            nothing = Told(None, refused.message, tone="info")
+            return render_page(request, TOLD_TEMPLATE, told_context(request, who, nothing), status=409)
+        messages.info(request, refused.message)
+        return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + Place.or_all(request).query)
+    if target_of(request) == "told":
+        return render_page(request, TOLD_TEMPLATE, told_context(request, who, told(who, handoff)))
+    return HttpResponseRedirect(_after(request, who, handoff, stays=True))
+
+
 def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bool = False) -> HttpResponse:
     """`stays`: it is opened again afterwards, as it waits for a decision."""
     version = request.POST.get("version", "")
@@ -123,7 +139,7 @@ def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bo
         return _refused(request, who, pk, refused)
     done = told(who, handoff)
     if target_of(request) == "told":
-        return render_page(request, TOLD_TEMPLATE, told_context(who, done))
+        return render_page(request, TOLD_TEMPLATE, told_context(request, who, done))
     if request.POST.get("next") == "handoff":
         messages.success(request, f"{handoff.source_agent_id} → {handoff.target_agent_id}: {done.text}")
         address = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
@@ -131,9 +147,9 @@ def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bo
     return HttpResponseRedirect(_after(request, who, handoff, stays=stays))
 
 
-def told_context(who: Who, done: Told) -> dict[str, Any]:
+def told_context(request: HttpRequest, who: Who, done: Told) -> dict[str, Any]:
     """The line, and the figures that it changed."""
-    return {"told": done, "progress": progress_of(who), "is_alone": True}
+    return {"told": done, "progress": progress_of(who), "is_alone": True, "place": Place.or_all(request)}
 
 
 def _incomplete(request: HttpRequest, who: Who, pk: uuid.UUID, remedy: str) -> HttpResponse:
@@ -149,7 +165,7 @@ def _refused(request: HttpRequest, who: Who, pk: uuid.UUID, refused: ReviewError
     is_stale = isinstance(refused, Stale | NotReviewable)
     status = 409 if is_stale else 400
     if target_of(request) == "told":
-        context = told_context(who, Told(handoff, refused.message, tone="error"))
+        context = told_context(request, who, Told(handoff, refused.message, tone="error"))
         return render_page(request, TOLD_TEMPLATE, context, status=status)
     said: dict[str, Any] = {"stale" if is_stale else "error": refused.message}
     note = request.POST.get("note", "")
@@ -158,11 +174,7 @@ def _refused(request: HttpRequest, who: Who, pk: uuid.UUID, refused: ReviewError
 
 def _after(request: HttpRequest, who: Who, done: Handoff, *, stays: bool) -> str:
     """On to the next one of the queue, where what was done is told."""
-    slug = who.tenant.slug
-    try:
-        query = Place.of(request).query
-    except BadFilter:
-        query = ""
+    slug, query = who.tenant.slug, Place.or_all(request).query
     if stays:
         address = reverse("dashboard:review_item", args=[slug, done.pk])
     elif then := _waiting(who, request.POST.get("then", "")):
@@ -202,4 +214,5 @@ urlpatterns = [
     path("handoffs/<uuid:pk>/take-back/", take_back, name="take_back"),
     path("handoffs/<uuid:pk>/reopen/", reopen, name="reopen"),
     path("handoffs/<uuid:pk>/undo/", undo, name="undo"),
+    path("review/undo/", undo_last, name="undo_last"),
 ]

@@ -6,7 +6,8 @@ from uuid import UUID
 from django.db.models import Count
 
 from handoffaudit.dashboard.access import Who
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.states import REVIEWABLE
 from handoffaudit.policy.load import load
@@ -33,6 +34,20 @@ class Forecast:
     @property
     def approvable(self) -> int:
         return self.declinable - self.unapprovable
+
+
+def needing_a_note(who: Who, ids: list[UUID]) -> int:
+    """How many of them can't be approved without a note: what was rejected, unless somebody else proposed it with
+    one."""
+    rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
+    rows = list(rejected.only("state", "version"))
+    proposals, actor = reviewing.proposals(rows), Actor.person(who.person)
+    explained = [
+        one
+        for one in proposals.values()
+        if one.decision == reviewing.Decision.APPROVE and one.note and not reviewing.is_by(one, actor)
+    ]
+    return len(rows) - len(explained)
 
 
 def forecast(who: Who, ids: list[UUID], *, is_more: bool, most: int) -> Forecast:

@@ -53,7 +53,7 @@ def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
         "found_folded": found[FIRST_ISSUES:MOST_ISSUES],
         "found_hidden": max(0, len(found) - MOST_ISSUES),
         "is_about_chain": _is_about_chain(found),
-        "chain": parts.chain_drawings((verdict or {}).get("chain"), f"{address}?chain=full#chain", is_full=False),
+        "chain": parts.chain_in_pane((verdict or {}).get("chain"), f"{address}?chain=full#chain"),
         "tree": parts.document_tree(document.value, found) if document.value is not None else None,
         "is_lifted": document.is_lifted,
         "removed": queries.removal_of(handoff) if document.value is None else None,

@@ -31,7 +31,7 @@ KEYS = (
     Key("approve", ("a",), "approve, and open the next one that nobody else has open; a rejected one asks for a note"),
     Key("decline", ("d",), "decline, and open the next one"),
     Key("pass", ("p",), "pass on, with a note"),
-    Key("undo", ("u",), "undo the last decision"),
+    Key("undo", ("u",), "undo what you did last; again: what you did before that"),
     Key("reopen", ("o",), "reopen one that is decided, with a note"),
     Key("note", ("n",), "write a note"),
     Key("similar", ("1", "2", "3"), "take over the note of a past decision like this one"),

@@ -1,6 +1,8 @@
 """The review page: the queue, one handoff of it with what was found, and the decision."""
 
 import uuid
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,17 +16,20 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
 from handoffaudit.dashboard.reviewing.item import item_context, open_by, seen_by
 from handoffaudit.dashboard.reviewing.keys import keys_for
-from handoffaudit.dashboard.reviewing.place import AGE_NAMES, VIEWS, Place
-from handoffaudit.dashboard.reviewing.queue import Queue, first_free, progress_of, read_queue
+from handoffaudit.dashboard.reviewing.place import AGE_NAMES, Place
+from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, Queue, first_free, progress_of, read_queue
 from handoffaudit.dashboard.reviewing.told import told_of
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import Tabs, tabs_of
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.validation.codes import entry_of
 
 TEMPLATE = "dashboard/review/page.html"
+# Among so many, one is mostly free.
+FIRST_ONES = 5
 
 
 @require_safe
@@ -40,8 +45,7 @@ def review(request: HttpRequest, who: Who) -> HttpResponse:
         # A plain form sends its empty fields along: the address that is kept and shared has none.
         return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
     context = {
-        **shell(who, queue.place),
-        "saved": _tabs(request, who, queue.place),
+        **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
         "told": told_of(request, who),
@@ -49,9 +53,9 @@ def review(request: HttpRequest, who: Who) -> HttpResponse:
     return render_page(request, TEMPLATE, context, partials=("more",))
 
 
-def _tabs(request: HttpRequest, who: Who, place: Place) -> Tabs:
+def _tabs(request: HttpRequest, who: Who, place: Place, numbers: Mapping[str, int]) -> Tabs:
     query, view = (one.query.removeprefix("?") for one in (place.but(cursor=""), Place(view=place.view)))
-    return tabs_of(request, who, "review", query, part=view)
+    return tabs_of(request, who, "review", query, part=view, numbers=numbers)
 
 
 @require_safe
@@ -60,10 +64,12 @@ def review_next(request: HttpRequest, who: Who) -> HttpResponse:
     """On to the first one that nobody else has open; what was done last is told there."""
     address = reverse("dashboard:review", args=[who.tenant.slug])
     try:
-        queue = read_queue(request, who)
+        queue = read_queue(request, who, FIRST_ONES)
+        free = first_free(queue.rows)
+        if free is None and queue.next:
+            free = first_free(read_queue(request, who).rows)
     except BadFilter:
         return HttpResponseRedirect(address)
-    free = first_free(queue.rows)
     if free:
         address = reverse("dashboard:review_item", args=[who.tenant.slug, free.pk])
     return HttpResponseRedirect(with_done(f"{address}{queue.query}", request.GET.get("done", "")))
@@ -103,7 +109,7 @@ def item_page(
     if handoff.state in REVIEWABLE:
         holder = seen_by(handoff, who) if is_ahead else open_by(who, handoff)
     context = {
-        **shell(who, queue.place),
+        **shell(request, who, queue),
         "queue": queue,
         "first": first_free(queue.rows),
         "told": told_of(request, who),
@@ -115,19 +121,32 @@ def item_page(
     return render_page(request, TEMPLATE, context, partials=("item",), status=status)
 
 
-def shell(who: Who, place: Place) -> dict[str, Any]:
+def shell(request: HttpRequest, who: Who, queue: Queue) -> dict[str, Any]:
     """What stands around the queue; what only a whole page shows is not asked for before."""
+    place = queue.place
+    known = SimpleLazyObject(lambda: queries.known_values(who.tenant))
+    concerning = cache(lambda: _concerning(who))
+    progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
         # A refused decision is answered under the address of another page.
         "section": "review",
         "place": place,
-        "views": [(name, title, Place(view="" if name == "all" else name).query) for name, title in VIEWS.items()],
+        "saved": SimpleLazyObject(lambda: _tabs(request, who, place, concerning())),
+        "concerning": concerning,
         "view": place.view or "all",
         "ages": AGE_NAMES,
-        "known": SimpleLazyObject(lambda: queries.known_values(who.tenant)),
-        "progress": SimpleLazyObject(lambda: progress_of(who)),
+        "known": known,
+        # What can't be approved does not wait, whatever was escalated besides.
+        "codes": SimpleLazyObject(lambda: [code for code in known.codes if entry_of(code).approvable]),
+        "progress": progress,
+        "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
+
+
+def _concerning(who: Who) -> dict[str, int]:
+    """How much some views have of what is about the person; nothing is about who only looks on."""
+    return reviewing.concerning(who.tenant, who.person, MOST_WAITING) if who.may(Role.REVIEWER) else {}
 
 
 def with_done(address: str, done: str) -> str:
@@ -143,9 +162,11 @@ def _not_understood(request: HttpRequest, bad: BadFilter) -> HttpResponse:
 
 def _get(who: Who, pk: uuid.UUID) -> Handoff:
     try:
-        return queries.get(who.tenant, str(pk))
+        handoff = queries.get(who.tenant, str(pk))
     except Handoff.DoesNotExist:
         raise Http404("There is no such handoff.") from None
+    handoff.tenant = who.tenant
+    return handoff
 
 
 urlpatterns = [

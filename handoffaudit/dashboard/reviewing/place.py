@@ -1,7 +1,7 @@
 """Where in the queue somebody is, as the address has it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
@@ -10,11 +10,13 @@ from django.utils import timezone
 
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.states import REVIEWABLE
 
 VIEWS = {
     "all": "All",
-    "mine": "Mine",
+    "mine": "Passed to me",
     "second": "Waiting for a second person",
+    "proposed": "Proposed by me",
     "passed_on": "Passed on",
     "muted": "Muted",
 }
@@ -22,6 +24,7 @@ AGES = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days
 AGE_NAMES = {"1h": "over an hour", "4h": "over 4 hours", "1d": "over a day", "7d": "over a week"}
 _LABELS = {
     "q": "Search",
+    "state": "State",
     "type": "Type",
     "source": "From",
     "target": "To",
@@ -39,6 +42,7 @@ class Place:
 
     view: str = ""
     q: str = ""
+    state: str = ""
     type: str = ""
     source: str = ""
     target: str = ""
@@ -61,6 +65,8 @@ class Place:
         place = cls(**values)
         if place.view not in ("", *VIEWS):
             raise BadFilter("view", place.view[:40], f"use one of {', '.join(VIEWS)}.")
+        if place.state not in ("", *REVIEWABLE):
+            raise BadFilter("state", place.state[:40], f"use one of {', '.join(sorted(REVIEWABLE))}.")
         if place.age not in ("", *AGES):
             raise BadFilter("age", place.age[:40], f"use one of {', '.join(AGES)}.")
         if place.group and not (place.group.isdecimal() and len(place.group) <= _LONGEST_NUMBER):
@@ -70,7 +76,7 @@ class Place:
     @property
     def given(self) -> list[tuple[str, str]]:
         """What is asked for, as a form's hidden fields or an address carry it."""
-        return [(name, value) for name, value in asdict(self).items() if value]
+        return [(name, value) for name in self.__slots__ if (value := getattr(self, name))]
 
     @property
     def query(self) -> str:
@@ -90,12 +96,21 @@ class Place:
             if name in _LABELS
         ]
 
+    @classmethod
+    def or_all(cls, request: HttpRequest) -> "Place":
+        """As `of`; the whole queue where it can't be read."""
+        try:
+            return cls.of(request)
+        except BadFilter:
+            return cls()
+
     def but(self, **changes: str) -> "Place":
         return replace(self, **changes)
 
     def filters(self, now: datetime | None = None) -> Filters:
         """What the fields narrow by; `q` and `group` are looked up elsewhere. `now`: the moment that ages end at."""
         return Filters(
+            state=(self.state,) if self.state else (),
             handoff_type=self.type,
             source=self.source,
             target=self.target,

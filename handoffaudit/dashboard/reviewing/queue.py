@@ -13,6 +13,7 @@ from django.http import HttpRequest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.diagnostics import groups
 from handoffaudit.handoffs import holding, reviewing
@@ -20,6 +21,11 @@ from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
+
+# The menu says how many wait, up to so many.
+MOST_WAITING = 99
+# Rows of a page of the queue.
+LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A page of the queue. `found_by`: what the search was taken for; `next`: the place of the following page."""
+    """A page of the queue. `found_by`: what the search was taken for; `next`: the place of the following page;
+    `left_out`: what the view `all` leaves out, where it was asked for."""
 
     place: Place
     rows: list[Row]
     found_by: str = ""
     next: Place | None = None
+    left_out: reviewing.Marks | None = None
 
     @property
     def query(self) -> str:
@@ -62,6 +70,11 @@ class Queue:
     def first(self) -> Place:
         """The beginning of what is shown, narrowed as it is."""
         return self.place.but(cursor="")
+
+    @property
+    def found(self) -> str:
+        """How many there are, as far as they are listed."""
+        return f"{len(self.rows)}{'+' if self.next else ''}"
 
     @property
     def held(self) -> str:
@@ -80,30 +93,32 @@ def first_free(rows: Iterable[Row], besides: uuid.UUID | None = None) -> Handoff
     return next((row.handoff for row in rows if row.is_free and row.handoff.pk != besides), None)
 
 
-def read_queue(request: HttpRequest, who: Who) -> Queue:
+def read_queue(request: HttpRequest, who: Who, limit: int = LISTED) -> Queue:
     """As the address has it. Raises BadFilter."""
     place = Place.of(request)
-    _, found_by = searched(who, place)
-    page = page_of(who, place)(place.cursor)
+    filters, found_by = searched(who, place)
+    narrowed = _narrowed(who, place, filters)
+    page = _page(who, place.cursor, limit=limit, **narrowed)
     following = place.but(cursor=page.next) if page.next else None
-    return Queue(place, _rows(who, page.items), found_by, following)
+    return Queue(place, _rows(who, page.items), found_by, following, narrowed["left_out"])
 
 
-def page_of(who: Who, place: Place, limit: int = 50) -> Callable[[str], Page]:
+def page_of(who: Who, place: Place, limit: int = LISTED) -> Callable[[str], Page]:
     """Reads the page of the queue that begins at a cursor, narrowed as the place is. Raises BadFilter."""
-    return partial(
-        _page,
-        who,
-        limit=limit,
-        view=place.view or "all",
-        filters=searched(who, place)[0],
-        left_out=groups.muted_handoffs(who.tenant),
-        within=of_group(who, place),
-    )
+    return partial(_page, who, limit=limit, **_narrowed(who, place, searched(who, place)[0]))
 
 
 def _page(who: Who, cursor: str, **more: Any) -> Page:
     return reviewing.queue(who.tenant, who.person, cursor=cursor, **more)
+
+
+def _narrowed(who: Who, place: Place, filters: Filters) -> dict[str, Any]:
+    return {
+        "view": place.view or "all",
+        "filters": filters,
+        "left_out": groups.muted_handoffs(who.tenant),
+        "within": of_group(who, place),
+    }
 
 
 def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selection:
@@ -118,9 +133,10 @@ def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selecti
     )
 
 
-def progress_of(who: Who) -> reviewing.Progress:
-    """How much waits, and how much the person decided today."""
-    return reviewing.progress(who.tenant, who.person, left_out=groups.muted_handoffs(who.tenant))
+def progress_of(who: Who, left_out: reviewing.Marks | None = None) -> reviewing.Progress:
+    """How much waits, and how much the person decided today. `left_out`: as `Queue.left_out`."""
+    marks = groups.muted_handoffs(who.tenant) if left_out is None else left_out
+    return reviewing.progress(who.tenant, who.person, left_out=marks)
 
 
 def waiting(tenant: Tenant, most: int) -> reviewing.Waiting:
@@ -135,7 +151,7 @@ def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":
 
 def searched(who: Who, place: Place, now: datetime | None = None) -> tuple[Filters, str]:
     """The filters with what is searched for, and which field of them that was found as. `now`: as `Place.filters`."""
-    found = reviewing.search(who.tenant, place.q)
+    found = reviewing.search(who.tenant, place.q, code_named(who.tenant, place.q))
     if not found.found_by:
         return place.filters(now), ""
     return replace(place.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]

@@ -7,21 +7,23 @@ from datetime import timedelta
 
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.text import Truncator
 
 from handoffaudit.dashboard.access import Who
 from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff
+from handoffaudit.handoffs.states import DECIDED
 
 PARAMETER = "done"
-_DECIDED = (State.APPROVED, State.DECLINED)
+MOST_OF_A_NOTE = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`tone` is that of a message; `may_undo`: for a few minutes, by who did it."""
+    """`tone` is that of a message; `may_undo`: for a few minutes, by who did it. Without a handoff nothing was done."""
 
-    handoff: Handoff
+    handoff: Handoff | None
     text: str
     tone: str = "success"
     may_undo: bool = False
@@ -37,13 +39,17 @@ def told_of(request: HttpRequest, who: Who) -> Told | None:
 
 
 def told(who: Who, handoff: Handoff) -> Told:
-    what, is_own = _what(who, handoff)
-    return Told(handoff, what, may_undo=is_own and may_undo(who, handoff))
+    last = last_event(handoff)
+    what, is_own = _what(who, handoff, last)
+    return Told(handoff, what, may_undo=is_own and _may_undo(who, last))
 
 
 def may_undo(who: Who, handoff: Handoff) -> bool:
     """Whether the last thing that happened to it was done by this person, a few minutes ago at most."""
-    last = last_event(handoff)
+    return _may_undo(who, last_event(handoff))
+
+
+def _may_undo(who: Who, last: Event | None) -> bool:
     if last is None or last.actor_kind != ActorKind.PERSON or last.actor != who.person.get_username():
         return False
     return last.at > timezone.now() - timedelta(minutes=reviewing.UNDO_MINUTES)
@@ -53,9 +59,9 @@ def last_event(handoff: Handoff) -> Event | None:
     return Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id").first()
 
 
-def _what(who: Who, handoff: Handoff) -> tuple[str, bool]:
+def _what(who: Who, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
     """In words, and whether it is something that can be undone."""
-    if handoff.state in _DECIDED:
+    if handoff.state in DECIDED:
         return f"{handoff.state}.", True
     passed = reviewing.passed_on_of(handoff)
     if passed:
@@ -65,4 +71,15 @@ def _what(who: Who, handoff: Handoff) -> tuple[str, bool]:
     if proposal:
         what = "approval" if proposal.decision == reviewing.Decision.APPROVE else "decline"
         return f"{what} proposed. A second person decides.", reviewing.is_by(proposal, Actor.person(who.person))
-    return f"{handoff.state} again; it waits for a decision.", False
+    return _why_it_waits(handoff, last), False
+
+
+def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
+    as_before = f"It waits again, {handoff.state} as before."
+    if last and last.from_state in DECIDED and last.reason == reviewing.UNDONE:
+        return f"the decision is undone. {as_before}"
+    if last and last.from_state in DECIDED:
+        return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
+    if last and last.from_state == last.to_state and last.reason == reviewing.PUT_BACK:
+        return f"back in the queue. {as_before}"
+    return f"it waits for a decision, {handoff.state} as before."

@@ -39,8 +39,9 @@ BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
         BuiltIn("most", "Most handoffs", "sort=most", "The most frequent ones first"),
     ),
     "review": (
-        BuiltIn("mine", "Mine", "view=mine", "Passed on to you"),
-        BuiltIn("second", "Waiting for a second person", "view=second", "One of two people has decided"),
+        BuiltIn("mine", "Passed to me", "view=mine", "Somebody passed it on to you"),
+        BuiltIn("second", "Waiting for a second person", "view=second", "Another proposed it, and you may agree"),
+        BuiltIn("proposed", "Proposed by me", "view=proposed", "It waits for somebody besides you"),
         BuiltIn("passed-on", "Passed on", "view=passed_on", "Taken out of the queue with a note"),
         BuiltIn("muted", "Muted", "view=muted", "All that decides is muted"),
     ),

@@ -7,17 +7,16 @@ says itself what it shows; `?saved=all` shows all.
 from django.http import HttpRequest, HttpResponseRedirect
 from django.urls import reverse
 
-from handoffaudit.accounts import default_views
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
-from handoffaudit.dashboard.saved.tabs import joined, view_of
+from handoffaudit.dashboard.saved.tabs import defaults_of, joined, view_of
 
 
 def opens_with(request: HttpRequest, who: Who, page: str) -> HttpResponseRedirect | None:
     """Where the bare address of a list leads; None where it shows the list as it is."""
     if request.GET or is_htmx(request):
         return None
-    view = view_of(default_views.of(tenant=who.tenant, person=who.person, page=page).in_force, page)
+    view = view_of(defaults_of(request, who, page).in_force, page)
     if view is None:
         return None
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])

@@ -4,13 +4,15 @@ A link to a view carries its filters, so that it opens for everybody, and its nu
 the filters still sees which view was changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from django.http import HttpRequest
 from django.urls import reverse
 
 from handoffaudit.accounts import default_views, saved_views
+from handoffaudit.accounts.default_views import Defaults
 from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
@@ -19,7 +21,8 @@ from handoffaudit.dashboard.saved.built_in import ALL, BUILT_IN, TITLES, BuiltIn
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`modified`: the filters in force are no longer those that were kept. `opens`: the page opens with it."""
+    """`modified`: the filters in force are no longer those that were kept. `opens`: the page opens with it. `number`:
+    how many it has, where that is worth telling."""
 
     view: SavedView | BuiltIn
     href: str
@@ -27,6 +30,7 @@ class Tab:
     modified: bool
     may_change: bool
     opens: bool
+    number: int = 0
 
     @property
     def key(self) -> str:
@@ -118,15 +122,24 @@ def membership_of(who: Who) -> Membership:
     return Membership(tenant=who.tenant, person=who.person, role=who.role)
 
 
-def tabs_of(request: HttpRequest, who: Who, page: str, query: str, *, part: str = "") -> Tabs:
+def tabs_of(
+    request: HttpRequest,
+    who: Who,
+    page: str,
+    query: str,
+    *,
+    part: str = "",
+    numbers: Mapping[str, int] = MappingProxyType({}),
+) -> Tabs:
     """For the list whose address is named `page`, narrowed by `query` as the list itself writes it. Those that are
-    built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides."""
+    built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides. `numbers`:
+    how many some of those built in have, by their keys."""
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     asked = request.GET.get("saved", "")
     saved = saved_views.listing(tenant=who.tenant, person=who.person, page=page)
     views: list[SavedView | BuiltIn] = [*BUILT_IN[page], *saved]
     in_force = _in_force([*saved, *BUILT_IN[page]], asked, query, part)
-    defaults = default_views.of(tenant=who.tenant, person=who.person, page=page)
+    defaults = defaults_of(request, who, page)
     opens = view_of(defaults.in_force, page)
     member = membership_of(who)
     tabs = [
@@ -137,6 +150,7 @@ def tabs_of(request: HttpRequest, who: Who, page: str, query: str, *, part: str 
             modified=view is in_force and view.query != query,
             may_change=isinstance(view, SavedView) and saved_views.may_change(view, member),
             opens=opens is not None and view.pk == opens.pk,
+            number=numbers.get(str(view.pk), 0),
         )
         for view in views
     ]
@@ -152,6 +166,14 @@ def tabs_of(request: HttpRequest, who: Who, page: str, query: str, *, part: str 
         everybodys=_chosen(defaults.everybodys, page),
         asked=asked,
     )
+
+
+def defaults_of(request: HttpRequest, who: Who, page: str) -> Defaults:
+    """What a page opens with: asked for once, by the page itself and by its tabs."""
+    known: dict[str, Defaults] = vars(request).setdefault("_default_views", {})
+    if page not in known:
+        known[page] = default_views.of(tenant=who.tenant, person=who.person, page=page)
+    return known[page]
 
 
 def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part: str) -> SavedView | BuiltIn | None:

@@ -23,7 +23,7 @@ MEANING = {
     Scope.INGEST: "submit handoffs",
     Scope.READ: "read handoffs and verdicts",
     Scope.REVIEW: "approve and decline",
-    Scope.ADMIN: "change strictness",
+    Scope.ADMIN: "change strictness, rules, schemas and prompts",
 }
 
 

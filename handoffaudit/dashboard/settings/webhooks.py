@@ -200,12 +200,13 @@ def _one(
     tested: Answer | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    bad, cursor = None, request.GET.get("cursor", "")
+    bad, cursor, state = None, request.GET.get("cursor", ""), request.GET.get("state", "")
     try:
-        page = log.deliveries(subscriber, cursor=cursor)
+        page = _deliveries(subscriber, state, cursor)
     except BadFilter as error:
-        bad, page, status = error, log.deliveries(subscriber), 400
-    address = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
+        bad, page, status, state = error, log.deliveries(subscriber), 400, ""
+    all_of_it = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
+    address = f"{all_of_it}?state={state}" if state else all_of_it
     context: dict[str, Any] = {
         "tab": "webhooks",
         "subscriber": subscriber,
@@ -215,10 +216,19 @@ def _one(
         "tested": tested,
         "bad": bad,
         "deliveries": page.items,
+        "only_failed": bool(state),
+        "all_of_it": all_of_it,
         "newest": address if cursor else "",
-        "next": f"{address}?cursor={page.next}" if page.next else "",
+        "next": f"{address}{'&' if state else '?'}cursor={page.next}" if page.next else "",
     }
     return render(request, "dashboard/settings/webhook.html", context, status=status)
+
+
+def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveries:
+    """As the address has them. Raises `BadFilter`."""
+    if state not in ("", "failed"):
+        raise BadFilter("state", state[:40], "use failed, or leave it out.")
+    return log.deliveries(subscriber, failed=bool(state), cursor=cursor)
 
 
 def _show_secret(request: HttpRequest, who: Who, subscriber: Subscriber) -> HttpResponse:

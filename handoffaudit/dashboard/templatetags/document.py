@@ -1,15 +1,19 @@
 """How a sender's document and texts are written in a template."""
 
 import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.template import Library
 
 from handoffaudit.dashboard.handoff.nodes import steps
-from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.readable import as_json, cut
 from handoffaudit.dashboard.readable import readable as shown_readable
+from handoffaudit.validation.text import counted
 
 register = Library()
+_MILD = {"warning": "warning", "info": "note"}
 register.filter("steps", steps)
 
 
@@ -26,6 +30,19 @@ def as_value(value: Any) -> str:
 
 
 @register.filter
+def in_json(value: Any) -> str:
+    """A JSON value in at most a few lines, a text in quotes."""
+    return cut(as_json(value), 300)
+
+
+@register.filter
 def duration(milliseconds: float) -> str:
     """`0.12 ms`, `13.0 s`."""
     return f"{milliseconds:.2f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
+
+
+@register.filter
+def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
+    """What a layer found that decides nothing: `12 warnings`, else `1 note`; empty where there is neither."""
+    found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)
+    return next((counted(found[name], word) for name, word in _MILD.items() if found[name]), "")

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
 from django.template import Context, Library
+from django.template.loader import get_template
 from django.utils import timezone
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
@@ -28,22 +30,32 @@ STATE_TONES = {
     "superseded": "quiet",
 }
 SEVERITY_TONES = {"info": "quiet", "warning": "wait", "error": "bad", "critical": "bad"}
+_NONE = mark_safe('<span class="none">\u2013</span>')
 _GRAVEST_FIRST = ("critical", "error", "warning", "info")
 
 
-@register.inclusion_tag("components/state.html")
-def state(value: str) -> dict[str, str]:
-    return {"state": value, "tone": STATE_TONES[value]}
+# A list has the same few states, codes and pairs in most of its rows: each is rendered once in a process. Nothing but
+# what stands in brackets decides what these look like.
+@register.simple_tag
+@lru_cache(maxsize=32)
+def state(value: str) -> SafeString:
+    return _rendered("components/state.html", {"state": value, "tone": STATE_TONES[value]})
 
 
-@register.inclusion_tag("components/severity.html")
-def severity(value: str) -> dict[str, str]:
-    return {"severity": value, "tone": SEVERITY_TONES[value]}
+@register.simple_tag
+@lru_cache(maxsize=32)
+def severity(value: str) -> SafeString:
+    return _rendered("components/severity.html", {"severity": value, "tone": SEVERITY_TONES[value]})
 
 
-@register.inclusion_tag("components/code.html")
-def code(value: str, level: str = "") -> dict[str, str]:
-    return _code(value, level)
+@register.simple_tag
+@lru_cache(maxsize=512)
+def code(value: str, level: str = "") -> SafeString:
+    return _rendered("components/code.html", _code(value, level))
+
+
+def _rendered(template: str, context: dict[str, Any]) -> SafeString:
+    return SafeString(get_template(template).render(context))
 
 
 def _code(value: str, level: str = "") -> dict[str, str]:
@@ -58,11 +70,16 @@ def _code(value: str, level: str = "") -> dict[str, str]:
     }
 
 
-@register.inclusion_tag("components/codes.html")
-def codes(values: Iterable[str], shown: int = 2) -> dict[str, Any]:
+@register.simple_tag
+def codes(values: Iterable[str], shown: int = 2) -> SafeString:
+    return _codes(tuple(values), shown)
+
+
+@lru_cache(maxsize=1024)
+def _codes(values: tuple[str, ...], shown: int) -> SafeString:
     # The gravest first: a list row has room for few of them.
     every = [_code(value) | ({"tone": "quiet"} if value == UNVERIFIED else {}) for value in sorted(values, key=gravity)]
-    return {"codes": every[:shown], "more": every[shown:]}
+    return _rendered("components/codes.html", {"codes": every[:shown], "more": every[shown:]})
 
 
 def gravity(value: str) -> int:
@@ -79,10 +96,20 @@ def code_title(value: str) -> str:
     return f"{title}: {readable(made_for)}" if value.partition(".")[0] in FAMILIES else readable(value)
 
 
-@register.inclusion_tag("components/agent_pair.html")
-def agent_pair(source: str, target: str) -> dict[str, str]:
+@register.simple_tag
+def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
+    """`{% options known.types place.type %}`: the options of a long select, after its first one; `"codes"` as third has
+    their titles."""
+    shown = code_title if kind == "codes" else readable
+    rows = ((value, mark_safe(" selected") if value == chosen else "", shown(value)) for value in values)
+    return format_html_join("", '<option value="{}"{}>{}</option>', rows)
+
+
+@register.simple_tag
+@lru_cache(maxsize=2048)
+def agent_pair(source: str, target: str) -> SafeString:
     # A name that turns the direction of what follows would swap who hands to whom.
-    return {"source": readable(source), "target": readable(target)}
+    return _rendered("components/agent_pair.html", {"source": readable(source), "target": readable(target)})
 
 
 # Value, title, what is read out, icon. The first is as it is without a choice.
@@ -131,15 +158,22 @@ def _short(span: timedelta) -> str:
     return f"{seconds} s"
 
 
-@register.inclusion_tag("components/time.html")
-def time(value: datetime | None) -> dict[str, Any]:
+@register.simple_tag
+def time(value: datetime | None) -> SafeString:
+    """`{% time handoff.received_at %}`: a moment in UTC, short; whole, with its age, on hover. For an age in the text:
+    `{% age moment %}`."""
+    if not value:
+        return _NONE
     now = timezone.now()
-    return {
-        "value": value,
-        "today": value is not None and value.date() == now.date(),
-        "this_year": value is not None and value.year == now.year,
-        "age": _short(now - value) if value else "",
-    }
+    if value.date() == now.date():
+        shown = f"{value:%H:%M:%S}"
+    else:
+        shown = f"{value.day} {value:%b %H:%M}" if value.year == now.year else f"{value.day} {value:%b %Y}"
+    # Nothing in it is anybody's text.
+    return mark_safe(  # noqa: S308
+        f'<time class="time" datetime="{value.isoformat()}" title="{value:%Y-%m-%d %H:%M:%S} UTC, '
+        f'{_short(now - value)} ago">{shown}</time>'
+    )
 
 
 @register.simple_tag
@@ -155,10 +189,11 @@ def age(value: datetime | None) -> SafeString | str:
     )
 
 
-@register.inclusion_tag("components/score.html")
-def score(value: float | None) -> dict[str, Any]:
+@register.simple_tag
+@lru_cache(maxsize=1024)
+def score(value: float | None) -> SafeString:
     tone = "quiet" if value is None else "good" if value >= 0.9 else "wait" if value >= 0.6 else "bad"
-    return {"score": value, "tone": tone}
+    return _rendered("components/score.html", {"score": value, "tone": tone})
 
 
 @register.simple_tag

@@ -1,11 +1,11 @@
 """The compliance report out of the kept counts."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import file_counts
@@ -19,7 +19,7 @@ from handoffaudit.diagnostics.compliance.report import (
     all_pairs,
     most,
 )
-from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, judged_of, sums_of
+from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, judged_of
 from handoffaudit.diagnostics.tallies import FileTally, Judged
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs.filters import BadFilter
@@ -31,7 +31,7 @@ from handoffaudit.handoffs.time_steps import TimeStep
 MOST_COMBINATIONS = 20_000
 MOST_LINES = 200
 MOST_EXPECTED = 200
-_JUDGED = sums_of(JUDGED_STATES)
+_NAME_OF_STATE = {str(state): name for name, states in JUDGED_STATES.items() for state in states}
 
 
 def compliance(tenant: Tenant, window: Window, now: datetime, expected: Iterable[tuple[str, str]] = ()) -> Compliance:
@@ -60,47 +60,54 @@ def expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
 
 def judged_in(tenant: Tenant, since: datetime, until: datetime) -> Judged:
     """All handoffs received in that time."""
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="")
-    return Judged(**rows.aggregate(**_JUDGED))
+    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="").order_by()
+    return _judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", Judged())
 
 
 def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> Files:
-    overall = file_counts.overall(tenant, window.since, window.until)
     ran = file_counts.pairs(tenant, window.since, window.until)
+    listed = sum((pair.tally for pair in ran), FileTally())
+    # Where all pairs are listed, they are the whole.
+    is_all = len(ran) < file_counts.MOST_PAIRS
+    overall = listed if is_all else file_counts.overall(tenant, window.since, window.until)
     return Files(
         overall=overall,
         runtimes=file_counts.runtimes(tenant, window.since, window.until),
         pairs=all_pairs(ran, [*file_counts.known_pairs(tenant), *expected]),
-        others=overall.rest(sum((pair.tally for pair in ran), FileTally())),
+        others=overall.rest(listed),
     )
 
 
 def _validation(tenant: Tenant, window: Window) -> Validation:
-    overall = judged_in(tenant, window.since, window.until)
+    over_time = _over_time(tenant, window)
+    overall = Judged.of(one.judged for one in over_time)
     return Validation(
         overall=overall,
         before=judged_in(tenant, window.before_since, window.before_until),
         by={**_by_names(tenant, window, overall), "code": _by_code(tenant, window)},
-        over_time=_over_time(tenant, window),
+        over_time=over_time,
     )
 
 
 def _by_names(tenant: Tenant, window: Window, overall: Judged) -> dict[str, Lines]:
     """By type, source, target and pair: the last three in one pass."""
     since, until = window.since, window.until
+    types = sums_by(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
+    sums = sums_by(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
+    pairs = {names: judged_of(one) for names, one in sums.items()}
+    sources: defaultdict[tuple[str, ...], list[Judged]] = defaultdict(list)
+    targets: defaultdict[tuple[str, ...], list[Judged]] = defaultdict(list)
+    for (source, target), judged in pairs.items():
+        sources[source,].append(judged)
+        targets[target,].append(judged)
     found: dict[str, dict[tuple[str, ...], Judged]] = {
-        name: defaultdict(Judged) for name in ("type", "source", "target", "source_target")
+        "type": {names: judged_of(one) for names, one in types.items()},
+        "source": {names: Judged.of(several) for names, several in sources.items()},
+        "target": {names: Judged.of(several) for names, several in targets.items()},
+        "source_target": pairs,
     }
-    for names, sums in sums_by(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS).items():
-        found["type"][names] += judged_of(sums)
-    pairs = sums_by(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
-    for (source, target), sums in pairs.items():
-        judged = judged_of(sums)
-        found["source"][source,] += judged
-        found["target"][target,] += judged
-        found["source_target"][source, target] += judged
     return {
-        name: most((Line(names, judged) for names, judged in lines.items() if judged.total), overall, MOST_LINES)
+        name: most(((names, judged) for names, judged in lines.items() if judged.total), overall, MOST_LINES)
         for name, lines in found.items()
     }
 
@@ -108,22 +115,26 @@ def _by_names(tenant: Tenant, window: Window, overall: Judged) -> dict[str, Line
 def _by_code(tenant: Tenant, window: Window) -> Lines:
     """A handoff with several codes stands under each: there is no rest to be summed."""
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until).exclude(code="")
-    grouped = rows.order_by().values("code").annotate(**_JUDGED)
-    lines = [Line((row["code"],), _judged(row)) for row in grouped]
-    ordered = sorted((line for line in lines if line.judged.total), key=lambda line: (-line.judged.total, line.names))
-    return Lines(ordered[:MOST_LINES])
+    grouped = rows.order_by().values_list("code", "state").annotate(Sum("number"))
+    lines = [Line((code,), judged) for code, judged in _judged(grouped).items() if judged.total]
+    return Lines(sorted(lines, key=lambda line: (-line.judged.total, line.names))[:MOST_LINES])
 
 
 def _over_time(tenant: Tenant, window: Window) -> list[Stretch]:
     seconds = int(window.step.total_seconds())
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="")
-    grouped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds)).values("step").annotate(**_JUDGED)
-    found = {row["step"]: _judged(row) for row in grouped}
+    stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
+    found = _judged(stepped.values_list("step", "state").annotate(Sum("number")))
     return [
         Stretch(since, until, found.get(int(since.timestamp()) // seconds, Judged()))
         for since, until in window.stretches()
     ]
 
 
-def _judged(row: Mapping[str, Any]) -> Judged:
-    return Judged(row["accepted"], row["decided"], row["stopped"])
+def _judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, Judged]:
+    """By the key of (key, state, number): the database sums by states sooner than by what they come to."""
+    found: defaultdict[Any, dict[str, int]] = defaultdict(lambda: dict.fromkeys(JUDGED_STATES, 0))
+    for key, state, number in rows:
+        if name := _NAME_OF_STATE.get(state):
+            found[key][name] += number
+    return {key: Judged(**numbers) for key, numbers in found.items()}

@@ -79,7 +79,7 @@ def all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> list[Pai
     return [found[key] for key in sorted(found)]
 
 
-def most(lines: Iterable[Line], whole: Judged, number: int) -> Lines:
-    """The `number` lines with the most handoffs; what is missing to `whole` is `others`."""
-    ordered = sorted(lines, key=lambda line: (-line.judged.total, line.names))[:number]
-    return Lines(ordered, whole.rest(sum((line.judged for line in ordered), Judged())))
+def most(judged: Iterable[tuple[tuple[str, ...], Judged]], whole: Judged, number: int) -> Lines:
+    """The `number` names with the most handoffs; what is missing to `whole` is `others`."""
+    ordered = sorted(judged, key=lambda one: (-one[1].total, one[0]))[:number]
+    return Lines([Line(*one) for one in ordered], whole.rest(Judged.of(one for _, one in ordered)))

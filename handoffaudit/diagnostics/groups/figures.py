@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from django.db import connection
-from django.db.models import Q, QuerySet, Sum
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -15,6 +15,7 @@ from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, Group
 from handoffaudit.handoffs import bulk
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.handoffs.reviewing.passing import in_force
+from handoffaudit.handoffs.reviewing.queueing import WAITS
 
 DAYS_LISTED: Final = 14
 WEEK: Final = 7
@@ -62,11 +63,21 @@ class Waiting:
     least so many."""
 
     numbers: Mapping[int, int]
-    more: bool
+    more: bool = False
+
+
+def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
+    """The same of some groups: all of their handoffs are looked at, unless these are very many."""
+    if sum(group.number for group in groups) > 2 * MOST_WAITING:
+        return waiting(tenant)
+    handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
+    members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
+    there = members.exclude(handoff__in=in_force(tenant).values("handoff"))
+    return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
 
 
 def waiting(tenant: Tenant) -> Waiting:
-    """As the review queue has them, what is muted included."""
+    """Of all groups, as the review queue has them, what is muted included."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
         for waits in _WAITS

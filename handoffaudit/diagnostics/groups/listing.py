@@ -10,7 +10,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups.figures import Waiting, days_of, growth, is_growing, waiting
+from handoffaudit.diagnostics.groups.figures import Waiting, days_of, growth, is_growing, waiting, waiting_in
 from handoffaudit.diagnostics.groups.places import BEGINNING
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.filters import BadFilter, Filters
@@ -91,20 +91,21 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
     """Raises `BadFilter` for a cursor that is none."""
     after = _read(cursor) if cursor else None
     rows = _matching(tenant, filters)
-    waits = waiting(tenant)
+    waits = waiting(tenant) if filters.sort == "waiting" else None
     if filters.sort in _COLUMNS:
         found = _by_column(rows, filters.sort, after, limit + 1)
     else:
-        ranks = waits.numbers if filters.sort == "waiting" else growth(rows.order_by("-last_seen")[:MOST_GROWING])
+        ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
         found = _by_rank(rows, ranks, after, limit + 1)
     shown = found[:limit]
     following = _written(*shown[-1]) if len(found) > limit else None
-    return GroupPage(_listed([group for group, _ in shown], waits), following)
+    groups = [group for group, _ in shown]
+    return GroupPage(_listed(groups, waits or waiting_in(tenant, groups)), following)
 
 
 def as_listed(tenant: Tenant, group: FindingGroup) -> Listed:
     """One group, as the list shows it."""
-    (listed,) = _listed([group], waiting(tenant))
+    (listed,) = _listed([group], waiting_in(tenant, [group]))
     return listed
 
 
@@ -203,7 +204,7 @@ def _signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
         yield "muted"
     elif group.regressed_at is not None:
         yield "regressed"
-    if group.first_seen >= timezone.now() - NEW_FOR:
+    if group.first_seen >= timezone.now() - NEW_FOR and group.regressed_at is None:
         yield "new"
     elif is_growing(days):
         yield "growing"

@@ -1,5 +1,6 @@
 """One group: its trend, its newest handoffs, what one of them was told, and how such handoffs were decided."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -44,10 +45,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Of the group's newest handoffs: how many stand in each state, and the newest decisions. `is_cut`: it has more
-    handoffs than were looked at."""
+    """Of the group's newest handoffs: how many people approved and declined, how many nobody decided, and the newest
+    decisions. `is_cut`: it has more handoffs than were looked at."""
 
-    states: Mapping[str, int]
+    approved: int
+    declined: int
+    undecided: int
     decisions: Sequence[Decision]
     is_cut: bool
 
@@ -87,10 +90,10 @@ def example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
 def decided(tenant: Tenant, group: int) -> Decided:
     ids = list(handoffs_of(tenant, group).order_by("-handoff")[: MOST_LOOKED_AT + 1])
     looked_at = of_tenant(tenant).filter(pk__in=ids[:MOST_LOOKED_AT])
-    # A Counter would answer templates with 0 for its own methods.
-    states = dict(looked_at.order_by().values_list("state").annotate(Count("id")).order_by("state"))
+    states = Counter(dict(looked_at.order_by().values_list("state").annotate(Count("id"))))
     by_pk = {one.pk: one for one in looked_at.filter(state__in=_DECIDED).order_by("-id")[:MOST_DECISIONS]}
     events = Event.objects.filter(tenant=tenant, handoff__in=list(by_pk), to_state__in=_DECIDED)
     last = {event.handoff_id: event for event in events.order_by("id")}
     decisions = [Decision(by_pk[pk], last[pk]) for pk in by_pk if pk in last]
-    return Decided(states, decisions, len(ids) > MOST_LOOKED_AT)
+    approved, declined = states[State.APPROVED], states[State.DECLINED]
+    return Decided(approved, declined, states.total() - approved - declined, decisions, len(ids) > MOST_LOOKED_AT)

@@ -27,6 +27,9 @@ class TracedHandoff(models.Model):
             models.Index(fields=["handoff"], condition=models.Q(grouped=False), name="traced_not_grouped"),
             models.Index(fields=["tenant", "at"], name="traced_by_time"),
             models.Index(fields=["tenant", "trace_id"], name="traced_by_trace"),
+            # Few are from one agent or to it: by time, all of the others would be read with them.
+            models.Index(fields=["tenant", "source_agent_id", "at"], name="traced_by_source"),
+            models.Index(fields=["tenant", "target_agent_id", "at"], name="traced_by_target"),
         ]
 
     def __str__(self) -> str:

@@ -16,12 +16,12 @@ from handoffaudit.handoffs.reviewing.errors import (
     Stale,
     TooMany,
 )
-from handoffaudit.handoffs.reviewing.passing import pass_on, passed_on, passed_on_of, reviewers, take_back
+from handoffaudit.handoffs.reviewing.passing import PUT_BACK, pass_on, passed_on, passed_on_of, reviewers, take_back
 from handoffaudit.handoffs.reviewing.precedents import Precedent, similar
 from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, Waiting, progress, waiting
 from handoffaudit.handoffs.reviewing.proposing import is_by, needs_four_eyes, proposal_of, proposals
-from handoffaudit.handoffs.reviewing.queueing import VIEWS, queue
-from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, reopen, undo
+from handoffaudit.handoffs.reviewing.queueing import VIEWS, Marks, concerning, queue
+from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, UNDONE, reopen, undo, undo_last
 from handoffaudit.handoffs.reviewing.searching import Searched, search
 from handoffaudit.handoffs.reviewing.selecting import (
     MOST_AT_ONCE,
@@ -41,11 +41,14 @@ __all__ = [
     "MOST_AT_ONCE",
     "MOST_COUNTED",
     "MOST_PER_REQUEST",
+    "PUT_BACK",
     "STATES",
+    "UNDONE",
     "UNDO_MINUTES",
     "VIEWS",
     "Decided",
     "Decision",
+    "Marks",
     "Matching",
     "NoReviewer",
     "NotApprovable",
@@ -65,6 +68,7 @@ __all__ = [
     "Stale",
     "TooMany",
     "Waiting",
+    "concerning",
     "decide",
     "decide_many",
     "decide_matching",
@@ -86,5 +90,6 @@ __all__ = [
     "take_back",
     "told",
     "undo",
+    "undo_last",
     "waiting",
 ]

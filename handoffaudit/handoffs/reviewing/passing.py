@@ -23,6 +23,7 @@ from handoffaudit.handoffs.states import REVIEWABLE
 
 DECIDING = (Role.REVIEWER, Role.ADMIN)
 MOST_REVIEWERS = 500
+PUT_BACK = "put back into the queue"
 
 
 def pass_on(
@@ -68,7 +69,7 @@ def put_back(handoff: Handoff, *, actor: Actor) -> None:
     """The same inside a transaction."""
     if passed_on_of(handoff) is None:
         raise NotPassedOn
-    remark(handoff, actor, "put back into the queue")
+    remark(handoff, actor, PUT_BACK)
     PassedOn.objects.filter(handoff=handoff.pk).delete()
 
 

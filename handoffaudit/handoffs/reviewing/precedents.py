@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import QuerySet
+import orjson
+from django.db.models import QuerySet, TextField
+from django.db.models.functions import Cast
 
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.decisions import decided
@@ -43,8 +45,14 @@ def similar(handoff: Handoff, limit: int = 5) -> list[Precedent]:
 
 
 def _with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[uuid.UUID]:
-    found = rows.order_by("-id").values_list("pk", "codes")[:LOOKED_AT]
-    return (pk for pk, codes in found if _compared(codes) == wanted)
+    # As text: the same few lists stand in most rows, and each is read once.
+    found = rows.order_by("-id").values_list("pk", Cast("codes", TextField()))[:LOOKED_AT]
+    alike: dict[str, bool] = {}
+    for pk, codes in found:
+        if codes not in alike:
+            alike[codes] = _compared(orjson.loads(codes)) == wanted
+        if alike[codes]:
+            yield pk
 
 
 def _compared(codes: Iterable[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import counts, queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.cursors import cursor_id
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Handoff, HourlyTotal, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page
 from handoffaudit.handoffs.reviewing import passing, proposing
@@ -18,7 +18,7 @@ from handoffaudit.validation.codes import entry_of
 
 # Rows of whatever says of handoffs, in `handoff`, that they belong to something.
 Marks = QuerySet[Any]
-VIEWS = ("all", "mine", "passed_on", "second", "muted")
+VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
 _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
 PARTS = tuple(_STATES)
 # In any of the parts.
@@ -41,8 +41,9 @@ def queue(
     """What was escalated, oldest first; what is held, oldest first; then what was rejected, newest first.
 
     `view`: `all` has neither what is passed on nor what is left out; `mine` is passed on to `person`; `passed_on` is
-    all of that; `second` waits for somebody besides the person; `muted` is what `all` leaves out. `left_out` and
-    `within` are rows with the ids of handoffs in `handoff`; what is held or escalated is never left out.
+    all of that; `second` waits for somebody besides the person; `proposed` is what the person proposed; `muted` is what
+    `all` leaves out. `left_out` and `within` are rows with the ids of handoffs in `handoff`; what is held or
+    escalated is never left out.
     """
     rows = seen_in(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
     return paged(rows, cursor, limit, parts_for(tenant, filters))
@@ -62,12 +63,13 @@ def seen_in(
     if within is not None:
         rows = queries.narrowed_to(rows, within)
     if view == "mine":
-        mine = passing.in_force(tenant).filter(to=person) if person else passing.in_force(tenant).none()
-        return rows.filter(pk__in=mine.values("handoff"))
+        return rows.filter(pk__in=_passed_to(tenant, person).values("handoff"))
     if view == "passed_on":
         return rows.filter(pk__in=passing.in_force(tenant).values("handoff"))
     if view == "second":
-        return rows.filter(pk__in=_proposed_by_others(tenant, person))
+        return rows.filter(pk__in=_proposed(tenant, person, by_others=True).values("handoff"))
+    if view == "proposed":
+        return rows.filter(pk__in=_proposed(tenant, person, by_others=False).values("handoff"))
     rows = rows.filter(~Exists(passing.in_force_of(OuterRef("pk"), OuterRef("version"))))
     if view == "muted":
         return rows.filter(MAY_BE_LEFT_OUT, pk__in=left_out.values("handoff")) if left_out is not None else rows.none()
@@ -76,12 +78,26 @@ def seen_in(
     return rows
 
 
-def _proposed_by_others(tenant: Tenant, person: Person | None) -> "QuerySet[Any]":
+def _passed_to(tenant: Tenant, person: Person | None) -> Marks:
+    rows = passing.in_force(tenant)
+    return rows.filter(to=person) if person else rows.none()
+
+
+def _proposed(tenant: Tenant, person: Person | None, *, by_others: bool) -> Marks:
+    """What waits for a second person: by somebody else than this person, or by the person."""
     rows = proposing.in_force(tenant)
-    if person:
-        actor = Actor.person(person)
-        rows = rows.exclude(actor_kind=actor.kind, actor=actor.name)
-    return rows.values("handoff")
+    if person is None:
+        return rows if by_others else rows.none()
+    actor = Actor.person(person)
+    own = {"actor_kind": actor.kind, "actor": actor.name}
+    return rows.exclude(**own) if by_others else rows.filter(**own)
+
+
+def concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int]:
+    """How many handoffs the views have that are about the person, counted up to `most`: those passed on to the person,
+    and those that the person proposed."""
+    views = {"mine": _passed_to(tenant, person), "proposed": _proposed(tenant, person, by_others=False)}
+    return {view: rows[:most].count() for view, rows in views.items()}
 
 
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
@@ -107,8 +123,10 @@ def paged(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[
 
 
 def _parts_from(cursor: str) -> Iterator[tuple[str, str]]:
-    """Each part with the id that it goes on after."""
+    """Each part with the id that it goes on after. Raises BadFilter."""
     part, _, after = cursor.partition(":")
+    if cursor and part not in PARTS:
+        raise BadFilter("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
     begin = PARTS.index(part) if part in PARTS else 0
     return ((name, after if name == part else "") for name in PARTS[begin:])
 

@@ -3,15 +3,18 @@
 The history stays whole: what is taken back is one more event (`docs/decisions/0030-deciding-again.md`).
 """
 
+import uuid
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import changing, own_events
 from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.decisions import decisions, standing
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.reviewing import passing, proposing
 from handoffaudit.handoffs.reviewing.changes import begin_waiting, changed, last_event
@@ -22,6 +25,7 @@ from handoffaudit.handoffs.reviewing.errors import (
     NoteRequired,
     NothingToUndo,
     NotReopenable,
+    ReviewError,
     checked_note,
 )
 from handoffaudit.handoffs.rows import record_of
@@ -30,6 +34,8 @@ from handoffaudit.policy.load import load
 
 UNDO_MINUTES = 10
 UNDONE = "undone"
+# So many are tried: of what one did last, nearly all can be taken back.
+_MOST_TRIED = 20
 
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
@@ -82,6 +88,29 @@ def undo(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor)
         return changed(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
 
     return each(references, one)
+
+
+def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
+    """Takes back the newest thing that `undo` takes back of this actor's: called again, the one before. Raises
+    `NothingToUndo`."""
+    for pk in _done_lately(tenant, actor):
+        try:
+            return changed(tenant=tenant, reference=str(pk), seen_version=None, change=partial(_undo, actor=actor))
+        except (ReviewError, Handoff.DoesNotExist):
+            continue
+    raise NothingToUndo(f"you have done nothing in the last {UNDO_MINUTES} minutes that can still be taken back.")
+
+
+def _done_lately(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
+    """What the actor decided, proposed and passed on, the newest first."""
+    since = timezone.now() - timedelta(minutes=UNDO_MINUTES)
+    made = decisions(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
+    proposed = proposing.in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
+    passed = passing.in_force(tenant).filter(at__gte=since, by=actor.name)
+    found: list[tuple[datetime, Any]] = []
+    for rows in (standing(made).order_by("-id"), proposed.order_by("-at"), passed.order_by("-at")):
+        found += rows.values_list("at", "handoff")[:_MOST_TRIED]
+    return [pk for _, pk in sorted(found, reverse=True)[:_MOST_TRIED]]
 
 
 def _undo(handoff: Handoff, *, actor: Actor) -> None:

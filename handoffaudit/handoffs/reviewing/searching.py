@@ -25,14 +25,16 @@ class Searched:
 _COLUMNS = {"handoff_type": "handoff_type", "source": "source_agent_id", "target": "target_agent_id"}
 
 
-def search(tenant: Tenant, text: str) -> Searched:
-    """The first of these that a tenant knows; what it knows as none is taken for a trace. Raises BadFilter."""
+def search(tenant: Tenant, text: str, named: str = "") -> Searched:
+    """The first of these that a tenant knows; what it knows as none is taken for a trace. `named`: the code that bears
+    the text as its name. Raises BadFilter."""
     text = text.strip()
     if not text:
         return Searched(Filters(), "")
     by_trace = Filters.from_query({"trace": text})
-    if Finding.objects.filter(tenant=tenant, code=text).exists():
-        return Searched(Filters(code=text), "code")
+    for code in dict.fromkeys((text, named or text)):
+        if Finding.objects.filter(tenant=tenant, code=code).exists():
+            return Searched(Filters(code=code), "code")
     for field, column in _COLUMNS.items():
         if Handoff.objects.filter(tenant=tenant, **{column: text}).exists():
             return Searched(Filters(**{field: text}), field)  # type: ignore[arg-type]

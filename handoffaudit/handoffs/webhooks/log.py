@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
@@ -22,6 +22,8 @@ from handoffaudit.handoffs.webhooks.sending import Answer, Sender
 TEST = "test"
 COUNTED_AT_MOST = 1000
 LATELY = timedelta(hours=24)
+# Tried and not delivered: it is tried again, or was given up.
+_FAILED = Q(delivered_at=None, tries__gt=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,14 @@ class Health:
     failed: int
     waiting: int
 
+    @property
+    def failed_told(self) -> str:
+        return _told(self.failed)
+
+    @property
+    def waiting_told(self) -> str:
+        return _told(self.waiting)
+
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
@@ -42,6 +52,10 @@ class Deliveries:
     next: str | None
 
 
+def _told(number: int) -> str:
+    return f"{number:,}+" if number == COUNTED_AT_MOST else f"{number:,}"
+
+
 def health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
     """By subscriber."""
     return {one.pk: _health(tenant, one) for one in subscribers}
@@ -49,20 +63,22 @@ def health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Healt
 
 def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
     rows = Delivery.objects.filter(tenant=tenant, subscriber=subscriber)
-    # What arrives last was made lately, or a few hours before.
-    newest = rows.order_by("-id")[:COUNTED_AT_MOST]
+    # What arrives last was made lately, or a few hours before; much that still waits may be newer.
+    newest = rows.filter(delivered_at__isnull=False).order_by("-id")[:COUNTED_AT_MOST]
     arrived = Delivery.objects.filter(pk__in=newest.values("pk")).aggregate(last=Max("delivered_at"))["last"]
-    lately = rows.filter(id__gte=first_id_at(timezone.now() - LATELY), delivered_at=None)
-    failed = lately.filter(tries__gt=0)[:COUNTED_AT_MOST].count()
+    lately = rows.filter(_FAILED, id__gte=first_id_at(timezone.now() - LATELY))
+    failed = lately[:COUNTED_AT_MOST].count()
     # Of one that is switched on, the index of what is due has them all, and nothing of what is over.
     left = rows.filter(due_at__isnull=False) if subscriber.active else rows.filter(delivered_at=None, gave_up_at=None)
     waiting = left[:COUNTED_AT_MOST].count()
     return Health(arrived, failed, waiting)
 
 
-def deliveries(subscriber: Subscriber, *, cursor: str = "", limit: int = 50) -> Deliveries:
-    """Raises `BadFilter` for a cursor that is none."""
+def deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
+    """All, or only what was tried and did not arrive. Raises `BadFilter` for a cursor that is none."""
     rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
+    if failed:
+        rows = rows.filter(_FAILED)
     if cursor:
         rows = rows.filter(id__lt=cursor_id(cursor))
     found = list(rows[: limit + 1])

@@ -79,4 +79,20 @@ CODES = (
         "The target is not in the registry of known agents, so that nobody may take the work up.",
         "Name a known agent, or add the target's skill to the registry.",
     ),
+    Code(
+        "chain.unknown_retry",
+        "chain",
+        Severity.WARNING,
+        "The handoff retried is not known",
+        "retry_of names no handoff that is known here: this one counts as a first attempt, and takes nobody's place.",
+        "Give the handoff_id of the attempt before, as it was answered; that one still waits.",
+    ),
+    Code(
+        "chain.unknown_parent",
+        "chain",
+        Severity.INFO,
+        "The handoff before is not known",
+        "parent_handoff_id names no handoff that had arrived: the chain can't be checked through it.",
+        "Give the handoff_id of the handoff that this work came by, and send that one first.",
+    ),
 )

@@ -12,7 +12,7 @@ CODES = (
         severity=Severity.WARNING,
         title="A claim without a source",
         what="A claim is neither cited, nor marked as an assumption, nor a number.",
-        hint="Name its source in evidence_refs, or its field in assumptions.",
+        hint="Name its source in evidence_refs of the data, or its field in assumptions.",
     ),
     Code(
         code="evidence.uncited_threshold_exceeded",
@@ -20,7 +20,7 @@ CODES = (
         severity=Severity.ERROR,
         title="Too many claims without a source",
         what="The share of uncited claims is over the type's limit.",
-        hint="Cite the sources of more claims in evidence_refs.",
+        hint="Cite the sources of more claims in evidence_refs of the data.",
     ),
     Code(
         code="evidence.unknown_source",
@@ -29,6 +29,14 @@ CODES = (
         title="A source that was not supplied",
         what="A claim cites a source that is not among the evidence.",
         hint="Supply the source as evidence, or correct its name.",
+    ),
+    Code(
+        code="evidence.unnamed_evidence",
+        layer=_LAYER,
+        severity=Severity.WARNING,
+        title="Evidence without a name",
+        what="A piece of evidence is no object with a source, so that nothing can cite it; values are looked up in it.",
+        hint='Send each piece as an object with its name: {"source": "offers", "content": "…"}.',
     ),
     Code(
         code="evidence.unused_evidence",

@@ -4,11 +4,11 @@ from handoffaudit.validation.catalogue.entry import Code
 from handoffaudit.validation.issues import Severity
 
 _LAYER = "grounding"
-_HINT = "Take it from the context or the evidence, or supply the source that it comes from."
+_HINT = "Supply the source that it comes from as context or evidence, or take it out."
 
 
-def _code(kind: str, title: str, what: str) -> Code:
-    return Code(code=f"grounding.{kind}", layer=_LAYER, severity=Severity.WARNING, title=title, what=what, hint=_HINT)
+def _code(kind: str, title: str, what: str, hint: str = _HINT) -> Code:
+    return Code(code=f"grounding.{kind}", layer=_LAYER, severity=Severity.WARNING, title=title, what=what, hint=hint)
 
 
 CODES = (
@@ -39,5 +39,6 @@ CODES = (
         "wording",
         "Words that the source does not say",
         "A claim restates its source, but with words that the source does not hold or contradicts.",
+        "Say it as the source does; or supply the source that it comes from as context or evidence, or take it out.",
     ),
 )

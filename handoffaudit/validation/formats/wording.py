@@ -9,7 +9,7 @@ from jsonschema_rs import ValidationError
 
 from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.converting import converted
+from handoffaudit.validation.converting import as_utc, converted
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, dotted, last_name
 from handoffaudit.validation.text import closest, counted, either, shown, type_name
@@ -28,9 +28,10 @@ _TYPE_NAMES = {
     "array": "a list",
     "null": "null",
 }
+_A_TIME = "an RFC 3339 date and time"
 _FORMS = {
-    "date-time": "an RFC 3339 date and time",
-    "date-time-or-local": "an RFC 3339 date and time",
+    "date-time": _A_TIME,
+    "date-time-or-local": _A_TIME,
     "uri": "a URI",
     "trace_id": "a lower-case UUID",
 }
@@ -91,13 +92,32 @@ def _choices(rule: Rule) -> str:
 
 
 def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
-    wanted = either(_TYPE_NAMES[name] for name in kind.types)
-    written = _converted(value, kind.types)
-    hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{_such_as(rule)}."
-    yield _not_of_type(place, kind.types, value, hint)
+    form = _form_of(place, rule)
+    if form:
+        # a number made a text would be of the right type, and not of the right form
+        at_once = as_utc(value) if form == _A_TIME else None
+        hint = f"Write it as {form}: {shown(at_once)}." if at_once else f"Give {form}{_such_as(rule)}."
+        yield _not_of_type(place, kind.types, value, hint)
+        return
+    yield type_issue(place, kind.types, value, _such_as(rule))
 
 
-def _not_of_type(place: Location, types: list[str], value: Any, hint: str) -> Issue:
+def _form_of(place: Location, rule: Rule) -> str:
+    """The form that a text must have here, in words; empty where any text will do."""
+    if "format" not in rule and "pattern" not in rule:
+        return ""
+    return _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
+
+
+def type_issue(place: Location, types: list[str], value: Any, such_as: str, **metadata: Any) -> Issue:
+    """That a value is of none of the JSON types asked for; `such_as` is an example, with what leads to it."""
+    wanted = either(_TYPE_NAMES[name] for name in types)
+    written = _converted(value, types)
+    hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
+    return _not_of_type(place, types, value, hint, **metadata)
+
+
+def _not_of_type(place: Location, types: list[str], value: Any, hint: str, **metadata: Any) -> Issue:
     wanted = either(_TYPE_NAMES[name] for name in types)
     what = f"{type_name(value)} ({shown(value)})" if isinstance(value, str | int | float) else type_name(value)
     return make(
@@ -107,6 +127,7 @@ def _not_of_type(place: Location, types: list[str], value: Any, hint: str) -> Is
         hint=hint,
         expected=types[0] if len(types) == 1 else types,
         actual=value,
+        **metadata,
     )
 
 
@@ -170,7 +191,7 @@ def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
 
 
 def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
-    form = _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
+    form = _form_of(place, rule)
     lowered = value.lower() if len(value) <= _LONGEST_FORM else ""
     upper_only = kind.name == "pattern" and re.fullmatch(rule["pattern"], lowered)
     hint = f'Write it in lower case: "{lowered}".' if upper_only else f"Write it as in {_example(rule)}."
@@ -179,7 +200,7 @@ def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
         location=place,
         message=f"{_name(place)} is {shown(value)}, which is not {form}.",
         hint=hint,
-        expected=rule.get("format") or form,
+        expected=form,
         actual=value,
     )
 

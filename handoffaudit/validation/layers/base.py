@@ -22,13 +22,15 @@ class History:
     `derived`: the chain up to and with this handoff's source, returns folded (A→B→A is one link back at A);
     `derived_full`: the same unfolded; both None where no earlier handoff is known. `derived_complete` is False where an
     ancestor is missing, so that only the chain's end is known. `repeats`: how many EARLIER handoffs of the trace have
-    the same source, target and data hash.
+    the same source, target and data hash. `unknown`: of the handoffs that it names (its parent, the one it retries),
+    those that have not arrived.
     """
 
     derived: tuple[str, ...] | None = None
     derived_full: tuple[str, ...] | None = None
     derived_complete: bool = True
     repeats: int = 0
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

@@ -8,9 +8,10 @@ from handoffaudit.validation.config import CircularPolicy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.layers.misspelt import instead_of
 from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.registry import ALWAYS_KNOWN, closest_agents
-from handoffaudit.validation.text import counted, either, shown
+from handoffaudit.validation.text import clean, counted, either, shown
 from handoffaudit.validation.verdict import ChainFacts
 
 name: Final = "chain"
@@ -26,7 +27,9 @@ _LOOP_HINTS: Final = {
 
 
 def skip(subject: Subject) -> str | None:
-    return None if _has_chain(subject) or subject.known_agents is not None else NO_CHAIN
+    if _has_chain(subject) or subject.known_agents is not None or subject.history.unknown:
+        return None
+    return NO_CHAIN
 
 
 def _has_chain(subject: Subject) -> bool:
@@ -42,6 +45,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     else:
         subject.findings.notes[name] = NO_CHAIN
     yield from _unknown_target(subject)
+    yield from _unknown_handoffs(subject)
 
 
 def _chain_issues(subject: Subject) -> Iterable[Issue]:
@@ -128,10 +132,18 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
             message=f"The target {shown(target)} has had this work before: {loop}."
             + ("" if reason else " No reason is given."),
             actual=target,
-            hint=_LOOP_HINTS.get(policy),
+            hint=_reason_hint(subject),
             **metadata,
         ),
     )
+
+
+def _reason_hint(subject: Subject) -> str | None:
+    policy = subject.policy.circular_policy
+    near = None if policy is CircularPolicy.REJECT else instead_of(subject.record, "handoff_reason")
+    if near:
+        return f'Did you mean "handoff_reason" by "{clean(near)}"? A reason is read from there alone.'
+    return _LOOP_HINTS.get(policy)
 
 
 def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> Iterable[Issue]:
@@ -144,6 +156,7 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> I
             "chain.needs_approval",
             location=location,
             message=f"{said}, over the {policy.approval_length} that pass without approval: {drawn(chain)}.",
+            hint=_approval_hint(subject),
             expected=policy.approval_length,
             actual=length,
         )
@@ -155,6 +168,15 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> I
             expected=policy.recommended_length,
             actual=length,
         )
+
+
+def _approval_hint(subject: Subject) -> str | None:
+    near = instead_of(subject.record, "user_approved")
+    return (
+        f'Did you mean "user_approved" by "{clean(near)}"? If not, a reviewer approves or declines it.'
+        if near
+        else None
+    )
 
 
 def _difference(subject: Subject) -> Iterable[Issue]:
@@ -216,6 +238,22 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
         closest=near,
         known=len(known),
     )
+
+
+def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:
+    record, unknown = subject.record, subject.history.unknown
+    named = (
+        ("chain.unknown_retry", "retry_of", record.retry_of),
+        ("chain.unknown_parent", "parent_handoff_id", record.parent_handoff_id),
+    )
+    for code, field, handoff_id in named:
+        if handoff_id and handoff_id in unknown:
+            yield make(
+                code,
+                message=f"{field} names {shown(handoff_id)}, and no handoff of that id is known here.",
+                actual=handoff_id,
+                part="envelope",
+            )
 
 
 def _repeats(subject: Subject) -> Iterable[Issue]:

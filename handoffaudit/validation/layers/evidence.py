@@ -1,6 +1,7 @@
 """Does each claim say what it rests on?"""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -10,14 +11,15 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.paths import Location, dotted
+from handoffaudit.validation.paths import Location, at, dotted
 from handoffaudit.validation.placing import placer
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, closest, counted, shown
+from handoffaudit.validation.text import clean, closest, counted, shown, type_name
 
 name: Final = "evidence"
 OUTPUT_FORMAT: Final = "output"
 _MOST_COMPARED = 50
+_MOST_NAMED = 5
 _MOST_HINTS = 20
 
 
@@ -41,11 +43,49 @@ def check(subject: Subject) -> Iterable[Issue]:
     found = claims_of(subject)
     supplied = source_names(subject.record)
     root = placer(subject.record)((*stating_place(subject.record), "evidence_refs"))
-    yield from bounded(_uncited(found))
-    yield from _threshold(found, subject.policy.max_uncited_ratio)
     known = dict.fromkeys((*supplied, *subject.record.context_refs))
+    citing = _Citing(root, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
+    yield from bounded(_uncited(found, citing))
+    yield from _threshold(found, subject.policy.max_uncited_ratio, citing)
     yield from bounded(_unknown(found, known, root))
+    yield from bounded(_unnamed(subject.record))
     yield from bounded(_unused(found, supplied))
+
+
+@dataclass(frozen=True, slots=True)
+class _Citing:
+    """Where a handoff cites and what it can cite; `is_beside`: it has `evidence_refs` in another place."""
+
+    root: Location
+    supplied: Sequence[str]
+    is_beside: bool
+
+    def example(self, path: str) -> str:
+        """How the claim at `path` is cited: `data.evidence_refs: {"summary": "offers"}`."""
+        source = shown(self.supplied[0]) if self.supplied else '"…"'
+        named = f" (supplied: {', '.join(map(shown, self.supplied))})" if self.supplied else ""
+        return f'{dotted(self.root)}: {{"{clean(path)}": {source}}}{named}'
+
+    @property
+    def assumptions(self) -> str:
+        return dotted((*self.root[:-1], "assumptions"))
+
+    @property
+    def preface(self) -> str:
+        return f"Move evidence_refs to {dotted(self.root)}: elsewhere it is not read. " if self.is_beside else ""
+
+    @property
+    def supplying(self) -> str:
+        """What must come with a citation, where there is nothing to cite."""
+        return "" if self.supplied else ' Send the source along as evidence: [{"source": "…", "content": "…"}].'
+
+
+def _cites_beside(record: Record) -> bool:
+    """Whether `evidence_refs` stands in the document or its data where it is not read, and not where it is."""
+    stating = at(record.data, stating_place(record))
+    if isinstance(stating, dict) and "evidence_refs" in stating:
+        return False
+    return "evidence_refs" in record.document or "evidence_refs" in record.data
 
 
 def claims_of(subject: Subject) -> Extraction:
@@ -74,7 +114,7 @@ def source_names(record: Record) -> dict[str, int]:
     return names
 
 
-def _uncited(found: Extraction) -> Iterator[Issue]:
+def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     uncited = [claim for claim in found.claims if claim.claim_type is ClaimType.UNCITED]
     if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
         uncited.sort(key=lambda claim: dotted(claim.location))
@@ -84,7 +124,8 @@ def _uncited(found: Extraction) -> Iterator[Issue]:
             "evidence.uncited_claim",
             location=claim.place,
             message=f"{_named(claim)} states {shown(claim.text)} and names no source.",
-            hint=f'Name its source in evidence_refs, as "{path}": "…", or list "{path}" in assumptions.',
+            hint=f"{citing.preface}Say what it rests on, as {citing.example(path)}, or list "
+            f'"{clean(path)}" in {citing.assumptions}.{citing.supplying}',
             actual=claim.text,
             claim_id=claim.claim_id,
         )
@@ -94,17 +135,18 @@ def _named(claim: Claim) -> str:
     return clean(dotted(claim.location))
 
 
-def _threshold(found: Extraction, limit: float) -> Iterator[Issue]:
+def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:
     if not found.total or found.uncited / found.total <= limit:
         return
     ratio = found.uncited / found.total
-    allowed = int(limit * found.total)
+    more = found.uncited - int(limit * found.total)
+    paths = (dotted(claim.location) for claim in found.claims if claim.claim_type is ClaimType.UNCITED)
     yield make(
         "evidence.uncited_threshold_exceeded",
         message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no source, "
         f"over the limit of {100 * limit:.0f} %.",
-        hint=f"Name the sources of at least {found.uncited - allowed:,} more in evidence_refs, or list their fields in "
-        "assumptions.",
+        hint=f"{citing.preface}Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as "
+        f"{citing.example(min(paths, default='…'))}, or list their fields in {citing.assumptions}.{citing.supplying}",
         expected=limit,
         actual=round(ratio, 4),
         uncited=found.uncited,
@@ -122,9 +164,23 @@ def _unknown(found: Extraction, known: dict[str, Any], root: Location) -> Iterat
             "evidence.unknown_source",
             location=(*root, path),
             message=f"{clean(path)} cites the source {shown(source)}, which was not supplied.",
-            hint=f"Cite {shown(near)}, or supply {shown(source)} as evidence." if near else supply,
+            hint=f"Did you mean {shown(near)}? If not, supply {shown(source)} as evidence." if near else supply,
             expected=list(islice(known, _MOST_COMPARED)),
             actual=source,
+        )
+
+
+def _unnamed(record: Record) -> Iterator[Issue]:
+    for index, item in enumerate(record.evidence):
+        source = item.get("source") if isinstance(item, dict) else None
+        if isinstance(source, str) and source:
+            continue
+        what = "has no source" if isinstance(item, dict) else f"is {type_name(item)}, no object with a source"
+        yield make(
+            "evidence.unnamed_evidence",
+            message=f"evidence[{index}] {what}, so that no claim can cite it.",
+            actual=item,
+            evidence=index,
         )
 
 

@@ -7,7 +7,7 @@ from handoffaudit.validation.asking import grounding, objective
 from handoffaudit.validation.asking.fencing import LONGEST_PART, is_cut
 from handoffaudit.validation.asking.grounding import Doubt, Doubted
 from handoffaudit.validation.asking.masking import MASKED
-from handoffaudit.validation.asking.question import Answer, Question, Unavailable, Use, answered
+from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable, Use, answered
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
@@ -25,6 +25,7 @@ _CODES: Final = {
 }
 _CUT: Final = f"of what is longer than {LONGEST_PART:,} characters, only that much was put to the model"
 _SECRETS: Final = "what looks like a secret was masked, and the model did not see it"
+_ONCE_A_KEY = "it is checked once an operator has set a key for the model"
 _NO_REASON = "The model does not find the data valid, and gives no reason."
 
 
@@ -93,6 +94,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
     yield make(
         "semantic.unavailable",
         message=f"The model's check was not made: {error.detail}",
+        hint=f"Nothing to do for the sender: {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
         reason=error.reason.value,
         http_status=error.status,
     )
@@ -100,6 +102,7 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
         yield make(
             "semantic.awaiting_check",
             message="This type is held until the model's check is made.",
+            hint=f"A person decides, or {_ONCE_A_KEY}." if error.reason is Reason.NO_KEY else None,
             reason=error.reason.value,
         )
 

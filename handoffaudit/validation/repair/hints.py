@@ -130,7 +130,7 @@ def _bad_format(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     value, form = draft.value(issue.location), str(issue.expected or "")
     if not isinstance(value, str):
         return None
-    if form.startswith("date-time"):
+    if "date" in form:
         return _put_unless_none(draft, issue.location, as_utc(value), "written as a time in UTC")
     for word, how in (("UUID", as_uuid), ("checksum", as_checksum)):
         if word in form:

@@ -1,12 +1,20 @@
 // Decides what is open, and shows the next one without waiting for the answer. Undoes what was decided.
 
 import { open } from "./opening.js";
-import { askForNote, following, form, keepNote, linkTo, note, review, shown } from "./page.js";
+import { askForNote, following, forgetNote, form, keepNote, linkTo, note, review, row, shown } from "./page.js";
 import { answered, bringBack, send, take } from "./sending.js";
+import { tellNot } from "./telling.js";
+
+function whyNot(name) {
+  if (!shown()) return "None is open.";
+  if (form()?.querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
+  if (name === "reopen") return "This one waits already: there is nothing to reopen.";
+  return name === "pass" ? "This one is passed on already." : "An agent handing over to itself can’t be approved.";
+}
 
 export function act(name) {
   const button = form()?.querySelector(`[data-act="${name}"]`);
-  if (!button) return;
+  if (!button) return tellNot(whyNot(name));
   if (!form().checkValidity()) return form().reportValidity();
   if (form().dataset.noteFor.split(" ").includes(name) && !note().value.trim()) return askForNote(name);
   const pk = shown();
@@ -17,7 +25,12 @@ export function act(name) {
   keepNote();
   const stays = name === "reopen" || name === "take_back" || !link;
   if (stays) {
-    send(pk, address, values).then(() => again(pk));
+    send(pk, address, values).then((done) => {
+      // It said why this was opened again; for what is decided next, nothing is said yet.
+      if (done && name === "reopen") forgetNote(pk);
+      if (done) row(pk)?.querySelector(".queue-passed")?.remove();
+      again(pk, done);
+    });
     return;
   }
   const next = following(link);
@@ -34,19 +47,26 @@ function goOn(pk) {
   location.assign(address);
 }
 
-// The same one anew, once what was sent is answered.
-function again(pk) {
-  const link = linkTo(pk);
-  if (link) open(link, { afresh: true });
-  else location.reload();
+// The same one anew, once what was sent is answered. One without a row gets it with the page; what was done is told there.
+function again(pk, done) {
+  const link = bringBack(pk) ?? linkTo(pk);
+  if (link) return open(link, { afresh: true });
+  const told = document.querySelector(`.told[data-about="${CSS.escape(pk)}"] a`);
+  if (!done || !told) return;
+  const address = new URL(told.href);
+  address.searchParams.set("done", pk);
+  location.assign(address);
 }
 
-const undoing = () => document.querySelector("[data-undo]");
-
-export function undo() {
-  if (undoing()) undoing().requestSubmit();
-  // The answer that brings the button is still under way.
-  else answered().then(() => undoing()?.requestSubmit());
+// What was done last, as far back as the server lets it; what is still under way is waited for.
+export async function undo() {
+  await answered();
+  const button = document.querySelector("#told [data-undo]");
+  if (button) return button.requestSubmit();
+  if (!review.dataset.undoLast) return;
+  const done = await send("", review.dataset.undoLast, new URLSearchParams(location.search));
+  const pk = document.querySelector("#told [data-about]")?.dataset.about;
+  if (done && pk) again(pk, done);
 }
 
 document.addEventListener("submit", async (event) => {
@@ -56,10 +76,8 @@ document.addEventListener("submit", async (event) => {
     const pk = sent.dataset.undo;
     const values = new FormData(sent);
     sent.querySelector("button").disabled = true;
-    if (!(await send(pk, sent.action, values))) return;
-    const link = bringBack(pk);
-    if (link) open(link, { afresh: true });
-    else location.assign(document.querySelector(`.told[data-about="${CSS.escape(pk)}"] a`).href);
+    if (await send(pk, sent.action, values)) again(pk, true);
+    else sent.querySelector("button").disabled = false;
   } else if (sent.id === "decide") {
     event.preventDefault();
     act(event.submitter?.dataset.act ?? sent.dataset.armed);

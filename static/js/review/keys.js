@@ -2,9 +2,23 @@
 
 import { act, undo } from "./deciding.js";
 import { isLoading, more, open, whenShown } from "./opening.js";
-import { arm, askForNote, current, form, links, note, pane, review, several, shown, takeNote } from "./page.js";
+import {
+  arm,
+  askForNote,
+  current,
+  form,
+  isGone,
+  links,
+  note,
+  pane,
+  review,
+  rowOf,
+  several,
+  shown,
+  takeNote,
+} from "./page.js";
 import { pick, pickAll, pickRange, selected } from "./selecting.js";
-import { tellNotYet } from "./telling.js";
+import { takeBackNot, tellNotYet } from "./telling.js";
 
 const TOGETHER = 1500;
 // They would hit the item that is just going away.
@@ -19,7 +33,9 @@ let prefixAt = -TOGETHER;
 function move(step) {
   const all = links();
   const at = all.indexOf(current());
-  const next = at < 0 ? all[0] : all[at + step];
+  const ways = at < 0 ? all : step > 0 ? all.slice(at + 1) : all.slice(0, at).reverse();
+  // Somebody decided those that are crossed out; they can still be clicked.
+  const next = ways.find((link) => !isGone(rowOf(link)));
   if (next) open(next);
   else if (step > 0) more();
 }
@@ -31,7 +47,7 @@ function decide(name) {
 
 function pass() {
   const details = document.getElementById("pass");
-  if (!details) return;
+  if (!details) return act("pass");
   details.open = true;
   if (!note().value.trim()) return askForNote("pass");
   arm("pass");
@@ -110,11 +126,10 @@ document.addEventListener("keydown", (event) => {
   // Elsewhere the arrows scroll.
   if (!name || (event.key.startsWith("Arrow") && !event.target.closest(".queue"))) return;
   event.preventDefault();
+  takeBackNot();
   press(name, event.key);
 });
 
 document.addEventListener("click", (event) => {
   if (event.target.closest("[data-open]")) dialog.showModal();
 });
-
-document.documentElement.classList.add("has-keys");

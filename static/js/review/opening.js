@@ -11,7 +11,6 @@ import {
   pane,
   parsed,
   restoreNote,
-  reveal,
   review,
   row,
   rowOf,
@@ -20,7 +19,7 @@ import {
   version,
 } from "./page.js";
 import { post } from "./sending.js";
-import { placeOfTold, takeBackNotYet } from "./telling.js";
+import { placeOfTold, takeBackNot } from "./telling.js";
 
 const FRESH = 60000;
 const FEW_ROWS = 10;
@@ -61,9 +60,9 @@ function taken(pk) {
   return kept && performance.now() - kept.at < FRESH ? kept.html : null;
 }
 
-export async function open(link, { afresh = false } = {}) {
+export async function open(link, { afresh = false, goesIn = false } = {}) {
   keepNote();
-  takeBackNotYet();
+  takeBackNot();
   mark(link);
   // The button that was pressed goes away with what it was about.
   (link.offsetParent ? link : pane).focus({ preventScroll: true });
@@ -83,6 +82,7 @@ export async function open(link, { afresh = false } = {}) {
   if (mine !== opened) return;
   loading = false;
   put(html);
+  if (goesIn) document.getElementById("item-title")?.focus({ preventScroll: true });
   refresh(link);
   history.replaceState(null, "", link.href);
   if (kept) hold(link);
@@ -102,12 +102,12 @@ function refresh(link) {
 
 function put(html) {
   pane.innerHTML = html;
+  document.title = pane.querySelector("[data-title]")?.dataset.title ?? document.title;
   pane.removeAttribute("aria-busy");
-  review.classList.add("review--open");
+  review.closest("main").classList.add("main--open");
   htmx.process(pane);
   restoreNote();
   arm(form()?.dataset.armed);
-  reveal(pane);
   // The next one from its beginning, below what was done with the last one.
   scrollTo(0, Math.min(scrollY, placeOfTold()));
 }

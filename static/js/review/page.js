@@ -15,8 +15,10 @@ export const version = () => pane.querySelector("[data-version]")?.dataset.versi
 export const form = () => document.getElementById("decide");
 export const note = () => document.getElementById("decide-note");
 
+export const isGone = (row) => row.matches(".queue-row--gone");
+
 export function isFree(link) {
-  return !rowOf(link).matches(".queue-row--gone, [data-own]") && !rowOf(link).querySelector("[data-held]");
+  return !isGone(rowOf(link)) && !rowOf(link).matches("[data-own]") && !rowOf(link).querySelector("[data-held]");
 }
 
 // The next one that waits for this person and that nobody else has open: further down, else from the top.
@@ -38,14 +40,9 @@ export function parsed(html) {
   return [...holder.content.children];
 }
 
-// What does nothing without a script is not there without it.
-export function reveal(part) {
-  for (const button of part.querySelectorAll("[data-copy], [data-dialog], .with-script")) button.hidden = false;
-}
+// Notes are kept for each item until they are sent, for the person who wrote them: another may sign in in this tab.
 
-// Notes are kept for each item until they are sent.
-
-const draftOf = (pk) => `note ${review.dataset.tenant} ${pk}`;
+const draftOf = (pk) => `note ${review.dataset.tenant} ${review.dataset.person} ${pk}`;
 
 export const keepDraft = (pk, written) => sessionStorage.setItem(draftOf(pk), written);
 export const forgetDraft = (pk) => sessionStorage.removeItem(draftOf(pk));
@@ -54,6 +51,11 @@ export function keepNote() {
   if (!note() || !shown()) return;
   if (note().value) keepDraft(shown(), note().value);
   else forgetDraft(shown());
+}
+
+export function forgetNote(pk) {
+  forgetDraft(pk);
+  if (note() && shown() === pk) note().value = "";
 }
 
 export function restoreNote() {
@@ -69,7 +71,8 @@ export function takeNote(button) {
 
 // What Ctrl Enter sends from the note.
 
-const SENDS = { approve: "approves it", decline: "declines it", pass: "passes it on", reopen: "reopens it" };
+const SENDS = { pass: "passes it on", reopen: "reopens it" };
+const sends = (name) => form().querySelector(`[data-act="${name}"]`)?.dataset.sends ?? SENDS[name];
 const ASKS = {
   approve: "Approving what was rejected needs a note.",
   pass: "Passing it on needs a note: what the next person has to know.",
@@ -80,11 +83,11 @@ export function arm(name) {
   const told = document.getElementById("decide-armed");
   if (!told || !name) return;
   form().dataset.armed = name;
-  told.textContent = `Ctrl Enter ${SENDS[name]}.`;
+  told.textContent = `Ctrl Enter ${sends(name)}.`;
 }
 
 export function askForNote(name) {
   arm(name);
-  document.getElementById("decide-armed").textContent = `${ASKS[name]} Ctrl Enter ${SENDS[name]}.`;
+  document.getElementById("decide-armed").textContent = `${ASKS[name]} Ctrl Enter ${sends(name)}.`;
   note().focus();
 }

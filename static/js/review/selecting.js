@@ -1,6 +1,6 @@
 // Selecting rows, to decide several at once.
 
-import { current, review, rowOf, several } from "./page.js";
+import { current, isGone, review, rowOf, several } from "./page.js";
 
 let lastPicked = null;
 
@@ -39,7 +39,7 @@ export function pickRange() {
 }
 
 export function pickAll(isPicked) {
-  for (const box of boxes()) box.checked = isPicked;
+  for (const box of boxes()) box.checked = isPicked && !isGone(rowOf(box));
   count();
 }
 

@@ -1,6 +1,7 @@
-// The queue: what is clicked, what others do meanwhile, and the state that the page begins in.
+// The queue: what is clicked, and the state that the page begins in.
 
 import "./keys.js";
+import "./watching.js";
 import { fetchAhead, open } from "./opening.js";
 import {
   arm,
@@ -12,12 +13,8 @@ import {
   links,
   pane,
   restoreNote,
-  reveal,
-  review,
-  rowsList,
   takeNote,
 } from "./page.js";
-import { isTaken } from "./sending.js";
 
 // In a new tab, or on a screen that shows one at a time, the link is a link.
 document.addEventListener("click", (event) => {
@@ -26,7 +23,19 @@ document.addEventListener("click", (event) => {
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   if (!matchMedia("(min-width: 44rem)").matches) return;
   event.preventDefault();
-  open(link);
+  // Pressed with a key: whoever opens one so goes on in it, and not through all the rows below.
+  open(link, { goesIn: !event.detail });
+});
+
+// Where a link leads within what is open, there the focus is, too, so that the place is spoken.
+pane.addEventListener("click", (event) => {
+  const link = event.target.closest('a[href^="#"]');
+  const place = link && document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  if (!place) return;
+  setTimeout(() => {
+    if (place.tabIndex < 0) place.tabIndex = -1;
+    place.focus({ preventScroll: true });
+  });
 });
 
 // It does not bubble.
@@ -40,24 +49,6 @@ document.addEventListener(
 pane.addEventListener("input", keepNote);
 addEventListener("pagehide", keepNote);
 
-// Others at work: what they decided goes grey, what came is offered and moves nothing.
-document.addEventListener("live:changed", () => {
-  const now = document.getElementById("queue-now");
-  if (!now?.dataset.rows) return;
-  const there = new Map(now.dataset.rows.trim().split(" ").map((each) => each.split(":")));
-  const rows = [...review.querySelectorAll(".queue-row")];
-  if (now.dataset.last) {
-    for (const each of rows) each.classList.toggle("queue-row--gone", !there.has(each.dataset.row));
-  }
-  const known = new Set(rows.map((each) => each.dataset.row));
-  const fresh = [...there.keys()].filter((pk) => pk && !known.has(pk) && !isTaken(pk)).length;
-  const news = document.getElementById("queue-news");
-  if (!news || !rowsList) return;
-  news.hidden = !fresh || Boolean(rowsList.querySelector(".queue-more"));
-  news.querySelector("span").textContent = `${fresh} more wait${fresh === 1 ? "s" : ""}.`;
-});
-
-reveal(document);
 restoreNote();
 arm(form()?.dataset.armed);
 current()?.scrollIntoView({ block: "nearest" });

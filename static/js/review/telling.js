@@ -3,7 +3,7 @@
 import { linkTo, parsed } from "./page.js";
 
 const told = document.getElementById("told");
-const notYet = document.getElementById("not-yet");
+const not = document.getElementById("not-done");
 
 // With the figures: each in place of the element with its id.
 export function tell(html) {
@@ -32,15 +32,17 @@ export function complain(pk, what) {
   told.replaceChildren(box);
 }
 
-// Beside what was done last, which can still be undone. It goes when the next one is opened.
-export function tellNotYet(key) {
+// What a key did not do, and why: beside what was done last, which can still be undone. It goes with the next key.
+export function tellNot(why) {
   const box = document.createElement("p");
   box.className = "note told";
-  box.textContent = `Not shown yet: nothing was decided. Press ${key} again.`;
-  notYet.replaceChildren(box);
+  box.textContent = why;
+  not.replaceChildren(box);
 }
 
-export const takeBackNotYet = () => notYet.replaceChildren();
+export const tellNotYet = (key) => tellNot(`The next one was not shown yet, so ${key} did nothing to it. Press ${key} again.`);
+
+export const takeBackNot = () => not.replaceChildren();
 
 export const isTold = (html) => html.includes('id="told"');
 export const placeOfTold = () => told.offsetTop;

@@ -86,6 +86,7 @@ def test_judging_here_loads_no_framework(tmp_path: Path) -> None:
 
 
 def test_into_the_local_database(tmp_path: Path) -> None:
+    prepared(tmp_path / "data")
     write(tmp_path / "run-1/plan/planner/handoff.json")
     write(tmp_path / "run-1/code/coder/handoff.json", "{")
     watch = ("watch", "run-1", "--expect", "{phase}/{agent}/handoff.json", "--once", "--json")
@@ -112,6 +113,7 @@ def test_nothing_is_lost_where_the_server_is_away(tmp_path: Path) -> None:
     watched = called(tmp_path, *watch, **away)
     assert watched.stdout.startswith("agent=planner phase=plan source=handoff_json")
     assert "2 wait for the server" in watched.stderr
+    assert watched.returncode == 2
     up = Up(folder, port=port).wait_ready()
     try:
         assert called(tmp_path, *watch, **away).returncode == 0
@@ -126,7 +128,8 @@ def test_nothing_is_lost_where_the_server_is_away(tmp_path: Path) -> None:
 def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
     port = free_port()
     old = {"HANDOFFAUDIT_URL": f"http://127.0.0.1:{port}", "HANDOFFAUDIT_KEY": "replaced"}
-    assert called(tmp_path, *REPORT, "--path", "none", "--run", "r1", **old).returncode == 2
+    kept = called(tmp_path, *REPORT, "--path", "none", "--run", "r1", **old)
+    assert (kept.returncode, "--flush --any-key sends it" in kept.stderr) == (2, True)
     folder = prepared(tmp_path / "server")
     key = product_run("key", "create", "crew", "--scopes", "ingest,read", folder=folder).stdout.strip()
     new = old | {"HANDOFFAUDIT_KEY": key}
@@ -134,6 +137,8 @@ def test_what_waits_with_another_key_is_sent_on_request(tmp_path: Path) -> None:
     assert (alone.returncode, "--any-key goes with --flush" in alone.stderr) == (2, True)
     up = Up(folder, port=port).wait_ready()
     try:
+        told = called(tmp_path, *REPORT, "--path", "none", "--run", "r2", **new).stderr
+        assert "1 made with another key wait: handoffaudit report-file --flush --any-key sends them." in told
         left = called(tmp_path, "report-file", "--flush", **new)
         assert "--any-key sends those of this address" in left.stderr
         assert (

@@ -85,6 +85,7 @@ def test_a_repair_is_shown_before_it_is_stored(browser: Client, tenant: Tenant) 
     later = Handoff.objects.get(repaired=True)
     assert answer["Location"] == address(later)
     assert later.state == "accepted"
+    assert "Stored as attempt 2, which is accepted." in opened(browser, later).html
 
 
 def test_what_no_rule_can_mend_is_said_and_can_be_escalated(browser: Client, tenant: Tenant) -> None:
@@ -92,7 +93,7 @@ def test_what_no_rule_can_mend_is_said_and_can_be_escalated(browser: Client, ten
     page = Page(browser.get(address(loop, "repair/")).content.decode())
     assert "No repair came to a document without errors" in page.html
     browser.post(address(loop, "repair/"))
-    assert "escalated" in opened(browser, Handoff.objects.get(handoff_id="loop")).html
+    assert "it is escalated: a person must look." in opened(browser, Handoff.objects.get(handoff_id="loop")).html
 
 
 def test_what_is_not_rejected_is_not_repaired(browser: Client, tenant: Tenant) -> None:

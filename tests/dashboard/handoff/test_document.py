@@ -114,6 +114,19 @@ def test_everything_can_stand_open() -> None:
     assert all(labelled(root, label).is_open for label in "abcd")
 
 
+def test_issues_that_other_pages_list_are_counted_and_fill_nothing() -> None:
+    value = {"data": {"rows": [{"a": 1, "b": 2}] * 40}, "other": {"deep": {"deeper": {"deepest": 1}}}}
+    every = [issue(f"/data/rows/{row}/a") for row in range(40)] + [issue("/other/deep/deeper/deepest")]
+    root = tree(value, spots_of(every[:2]), counted=spots_of(every))
+    alone = tree(value, spots_of(every[:2]))
+    assert labelled(root, "data").found_below == 40
+    assert labelled(alone, "data").found_below == 2
+    assert labelled(root, "other").found_below == 1
+    assert [(node.label, node.is_open) for node in nodes(root)] == [(node.label, node.is_open) for node in nodes(alone)]
+    marks = [(len(node.issues), node.found_unmarked) for node in nodes(root) if node.label == "a"]
+    assert marks[:4] == [(1, 0), (1, 0), (0, 1), (0, 1)]
+
+
 def test_an_issue_of_the_whole_document_stands_at_the_root() -> None:
     assert len(tree({"a": 1}, spots_of([issue("")])).issues) == 1
 

@@ -112,6 +112,24 @@ def test_a_megabyte_is_answered_in_part(browser: Client, tenant: Tenant) -> None
     assert len(browser.get(address(handoff, "?view=raw")).content) < MOST_SENT
 
 
+def test_every_part_that_folds_is_a_place_to_link_to(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload(data={"a/b": {"c": [{"d": {"e": 1}}]}, "\"<'": {"x": [1]}})))
+    entries = [attrs["id"] for tag, attrs in page.tags if tag == "li" and str(attrs.get("class")).startswith("entry")]
+    assert len(entries) > len(payload())
+    # A leaf's by its key, else by a link that says what it leads to.
+    assert [f"#{entry}" for entry in entries if f"#{entry}" not in page.links()] == []
+    told = [attrs["aria-label"] for _, attrs in page.tags if attrs.get("class") == "tree-place"]
+    assert told == [
+        "Link to call_chain",
+        "Link to data",
+        "Link to a/b",
+        "Link to c",
+        "Link to entry 0",
+        "Link to d",
+        *told[6:],
+    ]
+
+
 def numbered(page: Page) -> list[str]:
     return [name for name in page.ids if re.fullmatch(r"issue-\d+", name)]
 

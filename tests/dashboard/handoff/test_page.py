@@ -31,6 +31,27 @@ def test_a_loop_is_said_first_with_what_would_make_it_pass(browser: Client, tena
     assert "The target is already in the chain, at position 1." in page.text("chain")
 
 
+def test_links_to_issues_say_to_which_one(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload(handoff_type=5, confidence=7)))
+    told = re.findall(r'aria-label="Link to (issue \d+, [^"]+)"', page.html)
+    assert len(told) == len(set(told)) == 2
+    assert {one.rpartition(" at ")[2] for one in told} == {"handoff_type", "confidence"}
+
+
+def test_a_layer_that_passed_says_how_much_it_found_all_the_same(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, payload(confidence=0.1)))
+    assert page.text("layers").count("passed, 1 warning") == 1
+
+
+def test_what_was_done_has_the_focus_on_the_page_after_it(
+    client: Client, admin: Person, viewer: Person, tenant: Tenant
+) -> None:
+    client.force_login(admin)
+    assert 'role="status" tabindex="-1" autofocus' not in client.get("/t/acme/settings/").text
+    page = client.post(f"/t/acme/settings/people/{viewer.pk}/role/", {"role": "reviewer"}, follow=True).text
+    assert page.count('<div role="status" tabindex="-1" autofocus>') == 1
+
+
 def test_an_issue_leads_to_its_place_in_the_document(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(confidence=7)))
     assert "#at-/confidence" in page.links()
@@ -64,14 +85,14 @@ def test_an_accepted_one_that_no_model_could_check_says_that(browser: Client, te
     page = opened(browser, store(tenant, payload()))
     assert page.text("verdict-title") == "Accepted, not checked by the model"
     # a green tick would say that the model was content
-    assert "semanticerror" in page.text("layers")
+    assert "semantic error" in page.text("layers")
     assert "semanticpassed" not in page.text("layers")
     assert "No key is set for the model" in page.text("issue-1")
 
 
 def test_skipped_layers_say_why(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(confidence=7)))
-    assert "tokensskipped structure failed" in page.text("layers")
+    assert "tokens skipped structure failed" in page.text("layers")
 
 
 def test_sections_over_their_budget_are_drawn_and_listed(browser: Client, tenant: Tenant) -> None:
@@ -249,7 +270,7 @@ def test_issues_are_listed_by_what_they_come_to(browser: Client, tenant: Tenant)
     page = opened(browser, store(tenant, payload(target_agent_id="planner")))
     assert page.text("issues-decides") == "What decides 1"
     assert page.text("issues-warning") == "Warnings 1"
-    assert "isplanner" in page.text("issue-1")
+    assert 'is"planner"' in page.text("issue-1")
     assert "chain layer" in page.text("issue-1")
     assert "#issue-1" in page.links()
 

@@ -60,6 +60,19 @@ def text_area(page: str) -> str:
     return page.partition('<textarea id="id_text"')[2].partition(">\n")[2].partition("</textarea>")[0]
 
 
+def test_a_new_prompt_is_for_all_handoffs_unless_they_have_one(as_admin: Client, tenant: Tenant) -> None:
+    def chosen() -> str:
+        page = as_admin.get(PAGE, {"add": "grounding"}).text
+        (value,) = re.findall(
+            r'<option value="([a-z]+)"\s+selected', page.partition('name="scope"')[2].partition("</select>")[0]
+        )
+        return str(value)
+
+    assert chosen() == "all"
+    prompts.save(tenant=tenant, base_version=0, rows=[PromptRow(Use.GROUNDING, TEXT)], actor="ada")
+    assert chosen() == "type"
+
+
 def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, viewer: Person) -> None:
     client = Client()
     client.force_login(viewer)

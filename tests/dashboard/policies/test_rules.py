@@ -183,6 +183,23 @@ def test_what_is_wrong_is_told_at_its_field_and_nothing_typed_is_lost(
     assert rules.current(tenant).version == 1
 
 
+def test_a_new_rule_without_an_id_gets_one_of_its_name(
+    as_admin: Client, tenant: Tenant, deals: BusinessRuleSet
+) -> None:
+    page = as_admin.get(PAGE, {"set": "deals", "add": "rule"}).text
+    assert "left empty, it is made of the name" in at_field(page, "rule_id")
+    for version, name in enumerate(("Größe: price limit!", "Price limit", "Price  Limit"), 1):
+        sent = RULE | {"rule_id": "", "name": name, "base_version": version}
+        assert as_admin.post(f"{PAGE}save/", sent).status_code == 302
+    ids = [rule.rule_id for rule in rules.current(tenant).rows[0].rules]
+    assert ids == ["price_limit", "groe_price_limit", "price_limit_2", "price_limit_3"]
+    nameless = as_admin.post(f"{PAGE}save/", RULE | {"rule_id": "", "name": "规则", "base_version": 4})
+    assert nameless.status_code == 400
+    assert "Use letters, digits" in at_field(nameless.text, "rule_id")
+    cleared = as_admin.post(f"{PAGE}save/", edited(rule_id="", base_version=4))
+    assert cleared.status_code == 400
+
+
 def test_a_rule_of_the_same_id_is_refused(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
     response = as_admin.post(f"{PAGE}save/", RULE | {"base_version": 1})
     assert response.status_code == 400

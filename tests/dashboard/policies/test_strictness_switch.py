@@ -2,16 +2,21 @@
 
 import dataclasses
 import re
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 from django.utils.html import strip_tags
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.policies.strictness.stopping import effects
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.models import PolicyVersion
 from handoffaudit.validation.config import Mode
 
 PAGE = "/t/acme/strictness/"
@@ -87,6 +92,31 @@ def test_the_switch_says_what_would_be_stopped_and_why_before_it_is_made(
     now = strictness.current(tenant)
     assert (now.version, now.changed_by, now.note) == (in_shadow + 1, "admin", "a week was enough")
     assert mode(tenant, "message") is Mode.ENFORCE
+
+
+def test_what_came_before_a_row_was_in_shadow_is_no_part_of_its_share(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    put(tenant, "message")
+    for _ in range(3):
+        submit()
+    put(tenant, "message", mode=Mode.SHADOW)
+    # The moment of a version is finer than that of an id.
+    PolicyVersion.objects.filter(tenant=tenant, number=2).update(changed_at=timezone.now() + timedelta(milliseconds=2))
+    time.sleep(0.01)
+    submit(target_agent_id="planner")
+    submit()
+    put(tenant, "other")
+    asked = words(as_admin.get(PAGE, {"switch": "message"}).text)
+    assert "Since it is in shadow, 1 hour: 1 of 2 (50.0 %) passed only in shadow" in asked
+
+
+def test_a_row_that_was_in_shadow_before_the_week_is_counted_by_the_week(tenant: Tenant) -> None:
+    put(tenant, "message", mode=Mode.SHADOW)
+    put(tenant, "other")
+    PolicyVersion.objects.filter(tenant=tenant, number=1).update(changed_at=timezone.now() - timedelta(days=30))
+    since, found = effects(tenant, strictness.current(tenant))
+    assert found["message"].stopping.since == since
 
 
 def test_only_the_mode_of_that_row_is_changed(as_admin: Client, tenant: Tenant) -> None:

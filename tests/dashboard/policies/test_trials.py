@@ -1,6 +1,7 @@
 """Drafts tried from their editors: started, looked at while they run, saved, taken back to the editor."""
 
 import dataclasses
+import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,11 +12,15 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.policies.trials import words
+from handoffaudit.dashboard.policies.trials.page import PAGES
 from handoffaudit.handoffs import trials
 from handoffaudit.handoffs.models import Handoff, Trial
 from handoffaudit.policy.kinds import rules, schemas, strictness
+from handoffaudit.policy.models import Kind
 from handoffaudit.policy.parsing import to_plain
 from handoffaudit.policy.rule_sets import examples
+from tests.handoffs.support import judged, payload
 
 HTMX = {"HX-Request": "true"}
 RULE: dict[str, Any] = {
@@ -57,6 +62,19 @@ def start(client: Client, kind: str, data: dict[str, Any]) -> Trial:
 
 def with_signals(tenant: Tenant) -> None:
     rules.save(tenant=tenant, base_version=0, rows=examples()[:1], actor="ada")
+
+
+@pytest.mark.parametrize("kind", ["strictness", "rules", "schemas", "prompts"])
+def test_the_menu_marks_what_a_trial_is_of(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff], kind: str
+) -> None:
+    handoff = submit()
+    versions = PAGES[kind].versions
+    unchanged = versions.to_plain(versions.current(tenant).rows)
+    trial = trials.start(tenant=tenant, kind=Kind(kind), content=unchanged, base_version=0, actor="ada")
+    for address in (f"/t/acme/trials/{trial.pk}/", f"/t/acme/trials/{trial.pk}/{handoff.pk}/"):
+        menu = as_admin.get(address).text.partition('aria-label="Pages"')[2].partition("</nav>")[0]
+        assert re.findall(r'<a href="([^"]+)"[^>]* aria-current="page">', menu) == [f"/t/acme/{kind}/"]
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas"])
@@ -341,6 +359,22 @@ def test_both_verdicts_of_a_handoff_are_compared(
     assert ">gone<" in as_admin.get(f"{address}{long.pk}/").text
     before = Handoff.objects.get(pk=large.pk)
     assert (before.state, before.version) == (large.state, large.version)
+
+
+def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin: Client, tenant: Tenant) -> None:
+    document = payload(data={"revenue": 42_000}, handoff_type="message")
+    invented = judged(tenant, document, context={"note": "The revenue was 17 EUR."})
+    assert invented.state == "accepted"
+    trial = start(as_admin, "strictness", strictness_form(tenant, "*", grounding="reject"))
+    trials.run_waiting()
+    trial.refresh_from_db()
+    assert trial.flips == {"accepted>rejected": 1}
+    (changed,) = words.changed(trial)
+    assert set(dict(changed.codes).values()) == {"error"}
+    page = as_admin.get(f"/t/acme/trials/{trial.pk}/{invented.pk}/").text
+    assert "warning → error" in page
+    assert ">new<" not in page
+    assert ">gone<" not in page
 
 
 def test_only_handoffs_of_the_tenant_are_compared(

@@ -27,9 +27,12 @@ def test_saved_rules_schemas_and_prompts_are_told_line_by_line(admin: Person, te
     prompts.save(tenant=tenant, base_version=1, rows=[replace(asked, text="Is it so?")], actor="ada")
     page = client.get("/t/acme/settings/audit/")
     assert page.status_code == 200
-    for text in ("saved rules", "saved schemas", "to begin with", "rules.confidence_range.threshold", "[0.5, 1.0]"):
+    for text in ("saved rules", "saved schemas", "to begin with", "rule confidence_range.threshold", "[0.5, 1.0]"):
         assert text in page.text
+    assert "claim fields: thesis" in page.text
     assert "row added" in page.text
     assert page.text.count("saved prompts") == 2
-    assert "<ins>Is it so?</ins>" in page.text
-    assert len(page.text) < 20_000
+    assert "Is it so?</ins>" in page.text
+    assert 'href="/t/acme/rules/compare/?from=1&amp;to=2">version 2</a>' in page.text
+    assert client.get("/t/acme/rules/compare/?from=1&to=2").status_code == 200
+    assert len(page.text) < 24_000

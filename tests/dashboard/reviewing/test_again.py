@@ -144,13 +144,21 @@ def test_where_two_decide_the_second_sees_what_the_first_proposes(
     sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff
 ) -> None:
     client, other = sign_in(reviewer), client_of(colleague)
-    assert "This type needs two people" in client.get(f"/t/acme/review/{held.pk}/").text
+    first = client.get(f"/t/acme/review/{held.pk}/").text
+    assert "This type needs two people" in first
+    assert ("Propose to approve<" in first, "Propose to decline<" in first) == (True, True)
+    assert 'data-sends="proposes to approve it"' in first
     after = do(client, held, "decide", decision="approve", note="I know this chain.")
     assert client.get(after["Location"], follow=True).context["told"].text.startswith("approval proposed")
     assert state_of(held) == "held"
     assert (rows(client, "?view=second"), rows(other, "?view=second")) == ([], [held])
+    assert (rows(client, "?view=proposed"), rows(other, "?view=proposed")) == ([held], [])
+    assert "Proposed by you, for somebody else: 1</a>" in client.get("/t/acme/review/?view=second").text
+    assert "These wait for somebody besides you" in client.get("/t/acme/review/?view=proposed").text
     page = other.get(f"/t/acme/review/{held.pk}/")
     assert "<b>reviewer</b> proposes to <b>approve</b> it: “I know this chain.”" in page.text
+    assert 'data-sends="approves it"' in page.text
+    assert 'data-sends="proposes to decline it"' in page.text
     do(other, held, "decide", decision="approve")
     assert state_of(held) == "approved"
 
@@ -260,7 +268,7 @@ def test_a_decided_one_is_opened_again_on_its_own_page(sign_in: SignIn, reviewer
     assert f'action="/t/acme/handoffs/{held.pk}/reopen/"' in page.text
     answer = do(client, held, "reopen", note="Look again.", next="handoff")
     assert answer["Location"] == f"/t/acme/handoffs/{held.pk}/"
-    assert "held again" in client.get(answer["Location"]).text
+    assert "reopened: “Look again.” It waits again, held as before." in client.get(answer["Location"]).text
 
 
 @pytest.mark.usefixtures("four_eyes")
@@ -269,3 +277,83 @@ def test_what_one_has_proposed_does_not_come_first_again(sign_in: SignIn, review
     client = sign_in(reviewer)
     do(client, first, "decide", decision="approve")
     assert client.get("/t/acme/review/next/")["Location"] == f"/t/acme/review/{second.pk}/"
+
+
+def told_after(client: Client, handoff: Handoff, what: str, **given: Any) -> str:
+    return str(do(client, handoff, what, headers=TOLD, **given).context["told"].text)
+
+
+def test_each_way_back_into_the_queue_is_told_by_what_was_done(
+    sign_in: SignIn, reviewer: Person, circular: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    do(client, circular, "decide", decision="decline")
+    again = "It waits again, rejected as before."
+    assert told_after(client, circular, "undo") == f"the decision is undone. {again}"
+    do(client, circular, "decide", decision="decline")
+    assert told_after(client, circular, "reopen", note="It is right.") == f"reopened: “It is right.” {again}"
+    do(client, circular, "pass-on", note="Whose is it?")
+    assert told_after(client, circular, "take-back") == f"back in the queue. {again}"
+
+
+def test_what_was_done_is_undone_one_by_one_wherever_it_is_asked_for(
+    sign_in: SignIn, reviewer: Person, submit: Submit
+) -> None:
+    first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    client = sign_in(reviewer)
+    for handoff in (first, second):
+        do(client, handoff, "decide", decision="approve")
+    address = "/t/acme/review/undo/"
+    answer = client.post(address, {"type": "message"}, headers=TOLD)
+    assert f'data-about="{second.pk}"' in answer.text
+    assert f'href="/t/acme/review/{second.pk}/?type=message"' in answer.text
+    assert client.post(address)["Location"] == f"/t/acme/review/{first.pk}/?done={first.pk}"
+    nothing = client.post(address, headers=TOLD)
+    assert (nothing.status_code, "Nothing was undone: you have done nothing" in nothing.text) == (409, True)
+    assert "data-about" not in nothing.text
+    assert "Nothing was undone" in client.post(address, follow=True).text
+
+
+def test_what_was_done_has_the_focus_on_a_page_that_was_loaded_for_it(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    after = do(client, held, "decide", decision="approve")
+    told = r'id="told"[^>]* tabindex="-1" autofocus>'
+    assert re.search(told, client.get(after["Location"], follow=True).text)
+    assert not re.search(told, client.get("/t/acme/review/").text)
+
+
+def test_what_was_passed_on_to_somebody_is_counted_on_the_tab_wherever_one_is_in_review(
+    sign_in: SignIn, reviewer: Person, colleague: Person, held: Handoff, circular: Handoff
+) -> None:
+    client, other = sign_in(reviewer), client_of(colleague)
+    counted = re.compile(r'<span>([^<]+)</span><span class="views-number">(\d+)</span>')
+    assert counted.findall(other.get("/t/acme/review/").text) == []
+    do(client, held, "pass-on", to="colleague", note="You know the planner.")
+    for address in ("/t/acme/review/", f"/t/acme/review/{circular.pk}/"):
+        assert counted.findall(other.get(address).text) == [("Passed to me", "1")]
+        assert counted.findall(client.get(address).text) == []
+
+
+def test_opened_by_its_address_one_stands_below_the_same_tabs_as_the_queue(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    for address in ("/t/acme/review/", f"/t/acme/review/{held.pk}/"):
+        page = client.get(address).text
+        assert "Review opens for you with" in page
+        assert "/t/acme/review/export/" in page
+        assert page.count('class="views-tabs"') == 1
+
+
+def test_what_a_colleague_proposed_with_a_note_asks_for_none_of_who_agrees(
+    sign_in: SignIn, reviewer: Person, colleague: Person, circular: Handoff, four_eyes: None
+) -> None:
+    asked = 'data-note-for="approve pass"'
+    client, other = sign_in(reviewer), client_of(colleague)
+    assert asked in client.get(f"/t/acme/review/{circular.pk}/").text
+    assert 'data-sends="proposes to approve it, with a note"' in client.get(f"/t/acme/review/{circular.pk}/").text
+    do(other, circular, "decide", decision="approve", note="It is right.")
+    assert asked not in client.get(f"/t/acme/review/{circular.pk}/").text
+    assert asked in other.get(f"/t/acme/review/{circular.pk}/").text

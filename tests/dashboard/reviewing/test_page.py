@@ -8,6 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.reviewing.page import FIRST_ONES
+from handoffaudit.diagnostics import attributing
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
 
 SignIn = Callable[[Person], Client]
@@ -188,7 +190,9 @@ def test_htmx_gets_the_item_alone(sign_in: SignIn, reviewer: Person, held: Hando
     assert 'id="decide"' in answer.text
 
 
-@pytest.mark.parametrize("search", ["chain.circular", "seeker", "acquittal", "trace-7", "its id"])
+@pytest.mark.parametrize(
+    "search", ["chain.circular", "Circular chain", "circular  CHAIN", "seeker", "acquittal", "trace-7", "its id"]
+)
 def test_the_queue_is_searched_by_reason_agent_type_trace_and_id(
     sign_in: SignIn, viewer: Person, submit: Submit, held: Handoff, search: str
 ) -> None:
@@ -201,6 +205,40 @@ def test_the_queue_is_searched_by_reason_agent_type_trace_and_id(
     queue = sign_in(viewer).get("/t/acme/review/", {"q": text}).context["queue"]
     assert [row.handoff for row in queue.rows] == [wanted]
     assert "q=" in queue.query
+
+
+def test_the_queue_is_narrowed_to_what_is_held_and_so_is_what_is_decided_at_once(
+    sign_in: SignIn, reviewer: Person, held: Handoff, circular: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    for state, wanted in (("held", held), ("rejected", circular)):
+        page = client.get(f"/t/acme/review/?state={state}")
+        assert [row.handoff for row in page.context["queue"].rows] == [wanted]
+        assert page.context["place"].chips == [("State", state, "")]
+        assert "1 found" in page.text
+        several = client.get(f"/t/acme/review/several/all/?state={state}").context["forecast"]
+        assert (several.number, getattr(several, state)) == (1, 1)
+    assert client.get("/t/acme/review/?state=approved").status_code == 400
+
+
+def test_what_is_found_has_the_focus_where_somebody_narrowed_the_queue(
+    sign_in: SignIn, reviewer: Person, held: Handoff
+) -> None:
+    client = sign_in(reviewer)
+    focused = re.compile(r'<(?:p|h2) class="[^>]* autofocus>([^<]*)<')
+    for query, told in (
+        ("?type=message", ["1 found"]),
+        ("?state=rejected", ["Nothing that waits fits these filters"]),
+        ("?view=mine", ["Nothing was passed on to you"]),
+        ("", []),
+    ):
+        assert focused.findall(client.get(f"/t/acme/review/{query}").text) == told
+
+
+def test_what_does_not_wait_is_looked_for_among_all_handoffs(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
+    accepted = submit()
+    page = sign_in(reviewer).get("/t/acme/review/", {"q": accepted.handoff_id})
+    assert f'href="/t/acme/handoffs/find/?q={accepted.handoff_id}"' in page.text
 
 
 def test_a_long_queue_goes_on_on_the_next_page(sign_in: SignIn, reviewer: Person, submit: Submit) -> None:
@@ -218,6 +256,31 @@ def test_a_cursor_that_cannot_be_read_is_told(sign_in: SignIn, viewer: Person, h
     assert "<b>cursor</b>" in page.text
 
 
+def test_what_is_held_too_long_says_so_in_the_queue_and_beside_the_decision(
+    sign_in: SignIn, reviewer: Person, submit: Submit
+) -> None:
+    late, early = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
+    Handoff.objects.filter(pk=late.pk).update(review_due_at=timezone.now() - timedelta(minutes=1))
+    client = sign_in(reviewer)
+    numbers = [
+        client.get(f"/t/acme/review/{place}").text.count("</svg>overdue</span>")
+        for place in ("", f"{late.pk}/", f"{early.pk}/")
+    ]
+    assert numbers == [1, 2, 1]
+
+
+def test_the_way_to_the_next_one_passes_all_that_others_have_open(
+    sign_in: SignIn, reviewer: Person, viewer: Person, submit: Submit
+) -> None:
+    *taken, free = [submit(call_chain=LONG_CHAIN) for _ in range(FIRST_ONES + 2)]
+    for handoff in taken:
+        ReviewHold.objects.create(handoff=handoff, person=viewer, until=timezone.now() + timedelta(minutes=5))
+    client = sign_in(reviewer)
+    assert client.get("/t/acme/review/next/")["Location"] == f"/t/acme/review/{free.pk}/"
+    ReviewHold.objects.create(handoff=free, person=viewer, until=timezone.now() + timedelta(minutes=5))
+    assert client.get("/t/acme/review/next/")["Location"] == "/t/acme/review/"
+
+
 def test_another_tenants_handoff_is_not_found(
     sign_in: SignIn, reviewer: Person, other_tenant: Tenant, submit_to: Submit
 ) -> None:
@@ -228,3 +291,46 @@ def test_another_tenants_handoff_is_not_found(
     assert client.post(f"/t/acme/handoffs/{theirs.pk}/decide/", sent).status_code == 404
     client.post("/t/acme/review/several/run/", {"select": f"{theirs.pk}:{theirs.version}", "decision": "approve"})
     assert state_of(theirs) == "held"
+
+
+def test_what_is_wrong_leads_to_its_code_and_to_the_handoffs_like_it(
+    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+) -> None:
+    submit(call_chain=["writer", "planner"])
+    attributing.run()
+    page = sign_in(reviewer).get(f"/t/acme/review/{circular.pk}/").text
+    (why,) = re.findall(r'<li class="why">(.*?)</li>', page, re.DOTALL)[:1]
+    assert 'href="/t/acme/diagnostics/codes/chain.circular/"' in why
+    assert re.search(r'href="/t/acme/groups/\d+/">2 handoffs have it</a>', why)
+
+
+def test_of_a_long_chain_a_pane_shows_the_ends_and_what_is_marked(
+    sign_in: SignIn, reviewer: Person, submit: Submit
+) -> None:
+    long = submit(call_chain=[*(f"agent-{number}" for number in range(37)), "planner"])
+    drawn = sign_in(reviewer).get(f"/t/acme/review/{long.pk}/").context["chain"]
+    assert list(drawn) == ["wide", "pane", "narrow"]
+    for name in drawn:
+        named = re.findall(r">(agent-\d+|planner|writer|… \d+ more …)</text>", drawn[name].svg)
+        assert named == [
+            *("agent-0", "agent-1", "… 2 more …", "agent-4", "agent-5"),
+            *("… 30 more …", "agent-36", "planner", "writer"),
+        ]
+
+
+def test_the_title_names_what_is_open_and_each_box_what_it_selects(
+    sign_in: SignIn, reviewer: Person, submit: Submit, held: Handoff
+) -> None:
+    nameless = submit(call_chain=LONG_CHAIN)
+    Handoff.objects.filter(pk=nameless.pk).update(target_agent_id="")
+    client = sign_in(reviewer)
+    assert "<title>Review · " in client.get("/t/acme/review/").text
+    page = client.get(f"/t/acme/review/{held.pk}/").text
+    named = f"planner → writer · Review · {held.tenant.name}"
+    assert f"<title>{named}</title>" in page
+    assert f'data-title="{named}"' in page
+    boxes = re.findall(r'aria-label="Select ([^"]*)"', page)
+    assert boxes == [
+        f"planner to {target}, came {one.received_at:%H:%M:%S}"
+        for one, target in ((held, "writer"), (nameless, "(no name)"))
+    ]

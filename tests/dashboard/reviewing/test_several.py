@@ -56,17 +56,62 @@ def test_what_will_happen_is_said_before_and_nothing_happens_yet(
 
 
 def test_those_selected_are_decided_and_the_refused_are_told_with_the_reason(
-    sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
+    sign_in: SignIn, reviewer: Person, submit: Submit
 ) -> None:
-    held = [submit(call_chain=LONG_CHAIN) for _ in range(3)]
+    held, alone = [submit(call_chain=LONG_CHAIN) for _ in range(3)], submit(target_agent_id="planner")
     client = sign_in(reviewer)
-    page = client.post("/t/acme/review/several/", {"select": chosen(*held, circular), "decision": "approve"})
+    page = client.post("/t/acme/review/several/", {"select": chosen(*held, alone), "decision": "approve"})
     done = client.post(RUN, hidden(page, RUN) | {"decision": "approve", "note": ""})
     told = done.context["told"]
     assert (told.effective, told.number) == (3, 4)
-    assert [(one.number, one.references) for one in told.refused] == [(1, [str(circular.pk)])]
-    assert "Say in the note why you approve what was rejected." in done.text
-    assert states_of(*held, circular) == ["approved", "approved", "approved", "rejected"]
+    assert [(one.number, one.references) for one in told.refused] == [(1, [str(alone.pk)])]
+    assert "be approved. Decline it" in done.text
+    assert states_of(*held, alone) == ["approved", "approved", "approved", "rejected"]
+
+
+@pytest.mark.parametrize("is_all", [False, True])
+def test_what_was_rejected_is_not_approved_without_a_note_and_the_form_stays(
+    sign_in: SignIn, reviewer: Person, held: Handoff, circular: Handoff, is_all: bool
+) -> None:
+    client = sign_in(reviewer)
+    if is_all:
+        page = client.get("/t/acme/review/several/all/")
+    else:
+        page = client.post("/t/acme/review/several/", {"select": chosen(held, circular)})
+    again = client.post(RUN, hidden(page, RUN) | {"decision": "approve", "note": " "})
+    assert again.status_code == 400
+    assert 'aria-invalid="true" aria-describedby="confirm-error" autofocus>' in again.text
+    assert "Say why you approve what was rejected: 1 of them." in again.text
+    assert states_of(held, circular) == ["held", "rejected"]
+    client.post(RUN, hidden(again, RUN) | {"decision": "approve", "note": "Both are right."})
+    assert states_of(held, circular) == ["approved", "approved"]
+
+
+def test_a_note_for_all_that_is_too_long_is_told_and_kept(sign_in: SignIn, reviewer: Person, held: Handoff) -> None:
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/")
+    again = client.post(RUN, hidden(page, RUN) | {"decision": "decline", "note": "n" * 5001})
+    assert ("n" * 5001 in again.text, "confirm-error" in again.text) == (True, True)
+    assert states_of(held) == ["held"]
+
+
+def test_what_a_colleague_proposed_with_a_note_is_agreed_to_without_one(
+    sign_in: SignIn, reviewer: Person, colleague: Person, tenant: Tenant, circular: Handoff
+) -> None:
+    row = TypePolicy("message", four_eyes=True)
+    kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
+    reviewing.decide(
+        tenant=tenant,
+        reference=str(circular.pk),
+        decision=Decision.APPROVE,
+        note="It is right.",
+        actor=Actor.person(colleague),
+        seen_version=None,
+    )
+    client = sign_in(reviewer)
+    page = client.get("/t/acme/review/several/all/?view=second")
+    client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
+    assert states_of(circular) == ["approved"]
 
 
 def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
@@ -147,7 +192,7 @@ def test_a_batch_is_taken_back_at_once(sign_in: SignIn, reviewer: Person, submit
     done = client.post(RUN, hidden(page, RUN) | {"decision": "approve"})
     undo = "/t/acme/review/several/undo/"
     back = client.post(undo, hidden(done, undo))
-    assert "2 wait again" in back.text
+    assert '<h2 id="several-title" tabindex="-1" autofocus>2 wait again</h2>' in back.text
     assert states_of(*made) == ["held", "held"]
 
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.env import PrivateTargets
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import delivering, gathering
+from handoffaudit.handoffs.webhooks import delivering, gathering, log
 from tests.handoffs.webhooks.receiver import Receiver, running
 
 PAGE = "/t/acme/settings/webhooks/"
@@ -158,6 +158,26 @@ def test_the_log_is_read_page_by_page(client: Client, tenant: Tenant, subscriber
     assert first.text.count(">alert</a>") == 50
     assert client.get(older[1]).text.count(">alert</a>") == 10
     assert client.get(address(subscriber), {"cursor": "x"}).status_code == 400
+
+
+def test_what_failed_is_found_among_much_that_waits(
+    client: Client, tenant: Tenant, subscriber: Subscriber, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "COUNTED_AT_MOST", 3)
+    now = timezone.now()
+    common = {"tenant": tenant, "subscriber": subscriber, "event": "verdict", "payload": "{}", "created_at": now}
+    Delivery.objects.create(about="arrived", delivered_at=now, tries=1, last_status=200, **common)
+    failed = Delivery.objects.create(about="failed", due_at=now, tries=2, last_error="refused", **common)
+    for number in range(4):
+        Delivery.objects.create(about=f"waits-{number}", due_at=now, **common)
+    for page in (PAGE, address(subscriber)):
+        told = text(client.get(page))
+        assert "never" not in told
+        assert "3+" in told
+    only = client.get(f"{address(subscriber)}?state=failed")
+    assert only.context["deliveries"] == [failed]
+    refused = client.get(f"{address(subscriber)}?state=late")
+    assert (refused.status_code, "use failed, or leave it out" in text(refused)) == (400, True)
 
 
 def test_it_is_paused_changed_and_deleted(client: Client, subscriber: Subscriber, receiver: Receiver) -> None:

@@ -187,3 +187,14 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
     Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
     monkeypatch.setattr(figures, "MOST_WAITING", 10)
     assert waits() == (0, False)
+
+
+def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait_besides(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(tenant, 4)
+    monkeypatch.setattr(figures, "MOST_WAITING", 2)
+    (one,) = list_groups(tenant, GroupFilters()).items
+    assert (one.waiting, one.more_wait) == (4, False)
+    (one,) = list_groups(tenant, GroupFilters(sort="waiting")).items
+    assert (one.waiting, one.more_wait) == (2, True)

@@ -85,7 +85,7 @@ def test_of_a_line_that_is_too_long_the_beginning_is_kept() -> None:
     assert found == b"first\n" + b"x" * LONGEST_LINE + b"\nlast\n"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=30), max_size=20))
 def test_any_bytes_in_any_pieces(pieces: list[bytes]) -> None:
     found = list(blocks(pieces))

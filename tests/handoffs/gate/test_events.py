@@ -25,7 +25,7 @@ def sent(value: Any) -> bytes:
 
 
 @given(st.dictionaries(FIELDS, JUNK, max_size=6), st.sampled_from([{}, before(), after(), stop()]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_any_object_is_read_without_an_error(changes: dict[str, Any], event: dict[str, Any]) -> None:
     posted = read(sent(event | changes))
     if posted.event is None:

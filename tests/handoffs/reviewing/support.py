@@ -36,6 +36,10 @@ def undo(person: Person, *handoffs: Handoff) -> list[Result]:
     return reviewing.undo(tenant=handoffs[0].tenant, references=references, actor=Actor.person(person))
 
 
+def undo_last(tenant: Tenant, person: Person) -> Handoff:
+    return reviewing.undo_last(tenant=tenant, actor=Actor.person(person))
+
+
 def now(handoff: Handoff) -> Handoff:
     """As it is stored."""
     return queries.get(handoff.tenant, str(handoff.pk))

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
-from tests.handoffs.reviewing.support import decide, now, pass_on, reopen, take_back, told, undo
+from tests.handoffs.reviewing.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
     NOT_JSON,
     assert_counts_are_right,
@@ -211,3 +211,33 @@ def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
     take_back(handoff, admin)
     (result,) = undo(admin, now(handoff))
     assert isinstance(result.error, NothingToUndo)
+
+
+def test_what_one_did_is_taken_back_step_by_step(tenant: Tenant, reviewer: Person, admin: Person) -> None:
+    first, second, third, others = (judged(tenant, held()) for _ in range(4))
+    decide(first, reviewer, "decline")
+    pass_on(second, reviewer, to=admin)
+    decide(others, admin)
+    decide(third, reviewer)
+    assert [undo_last(tenant, reviewer).pk for _ in range(3)] == [third.pk, second.pk, first.pk]
+    with pytest.raises(NothingToUndo):
+        undo_last(tenant, reviewer)
+    assert [now(one).state for one in (first, second, third, others)] == ["held", "held", "held", "approved"]
+    assert reviewing.passed_on_of(now(second)) is None
+    assert_counts_are_right()
+
+
+def test_step_by_step_nothing_is_taken_back_that_is_old_or_that_another_changed(
+    tenant: Tenant, reviewer: Person, admin: Person
+) -> None:
+    old, changed, mine = (judged(tenant, held()) for _ in range(3))
+    decide(mine, reviewer)
+    decide(old, reviewer)
+    Event.objects.filter(handoff=old.pk).update(at=timezone.now() - timedelta(minutes=11))
+    reopen(decide(changed, reviewer), admin)
+    set_policy(tenant, "message", four_eyes=True)
+    decide(changed, reviewer, "decline")
+    assert [undo_last(tenant, reviewer).pk for _ in range(2)] == [changed.pk, mine.pk]
+    assert now(old).state == State.APPROVED
+    with pytest.raises(NothingToUndo):
+        undo_last(tenant, reviewer)

@@ -34,7 +34,7 @@ BROKEN = st.builds(
 MIXED = st.builds(lambda first, second: {**example(first), **example(second)}, *[st.sampled_from(NAMES)] * 2)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(document=BROKEN | MIXED | OBJECTS, form=FORMS, adapt=st.booleans())
 def test_nothing_raises(document: dict[str, Any], form: str | None, adapt: bool) -> None:
     reading = read(document, form, Envelope(adapt=adapt, agent="a\0" * 300, trace_id="\ud800"))
@@ -54,7 +54,7 @@ def test_nothing_raises(document: dict[str, Any], form: str | None, adapt: bool)
         text.encode()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(document=BROKEN | MIXED, adapt=st.booleans(), seed=st.integers(0, 99))
 def test_the_order_of_keys_does_not_matter(document: dict[str, Any], adapt: bool, seed: int) -> None:
     other = shuffled(document, random.Random(seed))  # noqa: S311
@@ -67,7 +67,7 @@ def test_the_order_of_keys_does_not_matter(document: dict[str, Any], adapt: bool
     assert first.record.trace_id == second.record.trace_id
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(document=BROKEN | OBJECTS)
 def test_anything_can_be_lifted(document: dict[str, Any]) -> None:
     once = lift(document, "t")
@@ -75,14 +75,14 @@ def test_anything_can_be_lifted(document: dict[str, Any]) -> None:
     assert once["handoff"]["version"] == "3.0"
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(max_size=80), lines=st.lists(st.sampled_from(["STATUS: a", "NEXT:", "artifacts: [", "Summary:"])))
 def test_any_text_has_a_block_or_none(text: str, lines: list[str]) -> None:
     found = read_block("\n".join([text, MARK, *lines, text]))
     assert found is None or sorted(found) == ["artifacts", "next", "status", "summary"]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(document=BROKEN)
 def test_any_document_comes_to_a_verdict(document: dict[str, Any]) -> None:
     for form in BY_NAME:

@@ -173,3 +173,21 @@ def test_documents_of_other_parsers_do_not_crash_it() -> None:
     assert codes(judge(payload(data={"text": "\ud800", "n": 2**80}))) == []
     assert [issue.code for issue in read(payload(data=deep), None, Envelope()).issues] == ["structure.json_parse"]
     assert "structure.bad_format" in codes(judge(payload(handoff_type="\ud800")))
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (5, 'Give an RFC 3339 date and time, for example "2026-02-01T08:00:00Z".'),
+        (1_770_000_000, 'Write it as an RFC 3339 date and time: "2026-02-02T02:40:00Z".'),
+        (None, 'Give an RFC 3339 date and time, for example "2026-02-01T08:00:00Z".'),
+    ],
+)
+def test_a_time_of_the_wrong_type_is_asked_for_in_its_form(value: object, hint: str) -> None:
+    (issue,) = judge(payload(timestamp=value)).issues
+    assert (issue.code, issue.expected, issue.hint) == ("structure.wrong_type", "string", hint)
+
+
+def test_the_form_of_a_time_is_said_in_words() -> None:
+    (issue,) = judge(payload(timestamp="yesterday")).issues
+    assert (issue.code, issue.expected) == ("structure.bad_format", "an RFC 3339 date and time")

@@ -138,3 +138,35 @@ def test_long_chains_and_names_are_cut_in_messages() -> None:
     chain = ["n" * 200] * 50_000 + ["researcher"]
     verdict = judge(payload(call_chain=chain), policy={"token_budget": 10**9})
     assert all(len(issue.message) <= 600 for issue in verdict.issues)
+
+
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        (payload(target_agent_id="planner", handof_reason="why"), '"handoff_reason" by "handof_reason"'),
+        (payload(target_agent_id="planner", handoffReason="why"), '"handoff_reason" by "handoffReason"'),
+        (
+            payload(target_agent_id="planner", handoff_reason="", handof_reason="why"),
+            '"handoff_reason" by "handof_reason"',
+        ),
+        (payload(target_agent_id="planner"), None),
+        (
+            universal(meta={"handoff_chain": ["a", "editor"], "handoff_reson": "why"}, target={"skill": "a"}),
+            '"handoff_reason" by "handoff_reson"',
+        ),
+    ],
+)
+def test_a_misspelt_reason_is_asked_for(document: dict[str, object], told: str | None) -> None:
+    (issue,) = [issue for issue in judge(document).issues if issue.code == "chain.circular"]
+    assert (f"Did you mean {told}?" in issue.hint) is (told is not None)
+
+
+def test_a_misspelt_reason_is_not_asked_for_where_none_is_accepted() -> None:
+    document = payload(target_agent_id="planner", handof_reason="why")
+    (issue,) = judge(document, policy={"circular_policy": CircularPolicy.REJECT}).issues
+    assert issue.hint.startswith("For this type no reason is accepted")
+
+
+def test_a_misspelt_approval_is_asked_for() -> None:
+    (issue,) = judge(payload(call_chain=LONG, user_aproved=True)).issues
+    assert (issue.code, '"user_aproved"' in issue.hint) == ("chain.needs_approval", True)

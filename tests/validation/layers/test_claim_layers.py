@@ -65,7 +65,15 @@ def test_the_same_ungrounded_value_is_told_once() -> None:
     (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
     assert (issue.metadata["count"], issue.metadata["text"]) == (2, "14.60")
     assert text[issue.metadata["start"] : issue.metadata["end"]] == "14.60"
-    assert "12.40" in issue.hint
+    assert "12.40" not in issue.hint
+
+
+def test_what_may_have_been_meant_is_asked_and_not_expected() -> None:
+    page = {"context": {"page": "Acme: 4,200 EUR; Berg: 5,100 EUR."}}
+    verdict = judge(payload(data={"text": "The offer of Acme is 42,000 EUR."}), envelope=page)
+    (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.number"]
+    assert issue.hint.startswith('Did you mean "4,200", which is there? If not, supply the source of "42,000"')
+    assert (issue.expected, issue.metadata["closest"]) == (None, "4,200")
 
 
 @pytest.mark.parametrize(

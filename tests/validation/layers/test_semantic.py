@@ -320,3 +320,9 @@ def test_that_a_secret_was_masked_is_told() -> None:
     verdict, _ = checked({"valid": True, "issues": []}, payload(data={"credentials": {"claim": "Revenue doubled."}}))
     [why] = [layer.why for layer in verdict.layers if layer.name == "semantic"]
     assert why == "what looks like a secret was masked, and the model did not see it"
+
+
+@pytest.mark.parametrize(("reason", "when"), [(Reason.NO_KEY, "set a key"), (Reason.TIMEOUT, "the model answers")])
+def test_when_it_is_checked_again_is_said_as_it_is(reason: Reason, when: str) -> None:
+    (issue,) = checked(Unavailable(reason, "It was not asked."))[0].issues
+    assert when in issue.hint

@@ -81,7 +81,7 @@ def one_by_one(text: bytes) -> Tally:
     return made
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(LINES, st.sampled_from([b"\n", b"\r\n"]))
 def test_the_sum_is_the_same(lines: list[bytes], end: bytes) -> None:
     text = end.join(lines)
@@ -90,7 +90,7 @@ def test_the_sum_is_the_same(lines: list[bytes], end: bytes) -> None:
     assert (made.health, made.lines) == (expected.health, expected.lines)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(LINES, LINES)
 def test_the_counts_of_several_texts_may_be_one(first: list[bytes], second: list[bytes]) -> None:
     counts = Counts()

@@ -97,7 +97,7 @@ def test_what_no_text_file_holds_becomes_a_question_mark() -> None:
     assert written.startswith("agent=a?b ")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(HEALTH)
 def test_each_health_line_can_be_read_back(line: HealthLine) -> None:
     written = write_health(line)
@@ -105,7 +105,7 @@ def test_each_health_line_can_be_read_back(line: HealthLine) -> None:
     assert read_bytes(written.encode()) == line
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(TRACES)
 def test_each_trace_line_can_be_read_back(line: TraceLine) -> None:
     written = write_trace(line)
@@ -113,7 +113,7 @@ def test_each_trace_line_can_be_read_back(line: TraceLine) -> None:
     assert read_bytes(written.encode()) == line
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(GATES)
 def test_each_gate_line_can_be_read_back_but_for_what_would_break_it(line: GateLine) -> None:
     written = write_gate(line)

@@ -323,7 +323,7 @@ def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
     assert candidate(found)["target_agent_id"] == "editor"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(document=OBJECTS | BROKEN, form=st.sampled_from(sorted(BY_NAME)))
 def test_any_object_is_repaired_or_goes_to_a_person(document: dict[str, Any], form: str) -> None:
     found = repaired(document, form, known={("tenant_id",): "acme"})
@@ -339,7 +339,7 @@ def places(value: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | in
     return [place, *(inner for key, item in held for inner in places(item, (*place, key)))]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data(), value=VALUES | st.just(ABSENT))
 def test_any_fault_of_a_real_document(data: st.DataObject, value: Any) -> None:
     document = data.draw(st.sampled_from(EXAMPLES))
@@ -369,7 +369,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=6))
 def test_several_faults_at_once(parts: list[tuple[str, Any]]) -> None:
     document = universal()

@@ -183,8 +183,9 @@ def editor_for(now: Rows, row: PromptRow, *, as_shipped: bool = False) -> Editor
 
 
 def editor_for_new(now: Rows, use: Use) -> Editor:
-    """Begins with the shipped prompt, for one handoff type."""
-    return Editor(base_version=now.version, row="", use=use, scope=TYPE, text=shipped_text(use), tried=_USUAL)
+    """Begins with the shipped prompt, for all handoffs, or where all have one of their own for one type."""
+    scope = TYPE if now.row(PromptRow(use, "").name) else ALL
+    return Editor(base_version=now.version, row="", use=use, scope=scope, text=shipped_text(use), tried=_USUAL)
 
 
 def editor_from(given: QueryDict) -> Editor:

@@ -1,11 +1,14 @@
 """The editor of one rule; and which editor of the rules page a form came from."""
 
+import itertools
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
+from django.utils.text import slugify
 
 from handoffaudit.dashboard.policies.drafts import line_of, lines_of, read_json, sent, text_of
 from handoffaudit.dashboard.policies.fields import Field, menu
@@ -23,6 +26,7 @@ GROUPS = {
     "For people": ("name", "rule_id", "description"),
 }
 REQUIRED = ("rule_id", "name", "field")
+_LONGEST_PROPOSED = 50
 _MINE = re.compile(r"rules\[(\d+)\]\.([a-z_]+)(.*)", re.DOTALL)
 _LOOKS_LIKE_JSON = re.compile(r"[\[{\"]")
 
@@ -73,6 +77,9 @@ class RuleEditor(RulesDraft):
         self.gone = bool(self.rule_id) and not places
         self.place = places[0] if places else len(mine["rules"])
         kept = mine["rules"][self.place]["metadata"] if places else {}
+        if self.is_new and not self.values["rule_id"]:
+            taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
+            self.values["rule_id"] = _proposed(self.values["name"], taken)
         mine["rules"][self.place : self.place + 1] = [self._read() | {"metadata": kept}]
         return sets
 
@@ -109,15 +116,24 @@ class RuleEditor(RulesDraft):
         return Field(
             name=name,
             label=NAMES[name],
-            help=HELP[name],
+            help=f"{HELP[name]}; left empty, it is made of the name"
+            if name == "rule_id" and self.is_new
+            else HELP[name],
             value=self.values[name],
             error=self.errors.get(name, ""),
             choices=MENUS.get(name),
             is_switch=name == "enabled",
             is_code=name in ("rule_id", "field", "compare_field", "threshold", "output_types"),
             height=2 if name == "output_types" else 0,
-            required=name in REQUIRED,
+            required=name in REQUIRED and not (name == "rule_id" and self.is_new),
         )
+
+
+def _proposed(name: str, taken: Collection[str]) -> str:
+    """An id made of a rule's name; empty where that has no letter or digit for one."""
+    base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
+    more = (f"{base}_{number}" for number in itertools.count(2))
+    return base if not base or base not in taken else next(one for one in more if one not in taken)
 
 
 Editor = RuleEditor | SetEditor | JsonEditor

@@ -110,7 +110,7 @@ def _page(
 ) -> HttpResponse:
     tenant = request.who.tenant  # type: ignore[attr-defined]
     names = [row.handoff_type for row in now.rows]
-    since, of_rows = effects(tenant, names)
+    since, of_rows = effects(tenant, now)
     rows = [_row(row, of_rows[row.handoff_type], editor, switch) for row in now.rows]
     known = any(row.editor for row in rows)
     opened = editor.row if editor else switch.row if switch else ""
@@ -121,7 +121,7 @@ def _page(
         "new": None if known else editor,
         "names": NAMES,
         "lately": since_words(since),
-        "why": SimpleLazyObject(lambda: why(tenant, opened, names, since)),
+        "why": SimpleLazyObject(lambda: why(tenant, opened, names, of_rows[opened].stopping.since)),
     }
     return PAGE.answer(request, TEMPLATE, context, now, status)
 

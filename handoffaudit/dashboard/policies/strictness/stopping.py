@@ -12,9 +12,14 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies.words import share_of
 from handoffaudit.handoffs import stopping
 from handoffaudit.handoffs.stopping import Stopping
-from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.versions import Table
+from handoffaudit.validation.config import ANY_OTHER_TYPE, Mode, TypePolicy
 from handoffaudit.validation.text import counted
 from handoffaudit.validation.times import utc_text
+
+# Saved in one week; of more, the oldest of these counts as the first.
+MOST_VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +33,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a row does to handoffs. Addresses are empty where no list shows just those."""
+    """What a row does to handoffs, and in which time. Addresses are empty where no list shows just those."""
 
     stopping: Stopping
+    lately: str = ""
     would_address: str = ""
     stopped_address: str = ""
 
@@ -53,11 +59,37 @@ class Why:
     types: Sequence[Named]
 
 
-def effects(tenant: Tenant, rows: Sequence[str]) -> tuple[datetime, Mapping[str, Effect]]:
-    """From when on is counted, and for each row by its name what it does."""
+def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[str, Effect]]:
+    """From when on is counted, and for each row by its name what it does; of one in shadow, since it is there."""
     since = stopping.since_when(tenant)
-    found = stopping.by_row(tenant, rows, since)
-    return since, {row: _effect(tenant, row, figures) for row, figures in found.items()}
+    rows = [row.handoff_type for row in now.rows]
+    found = dict(stopping.by_row(tenant, rows, since))
+    for row, start in _put_in_shadow(tenant, now, since).items():
+        found[row] = stopping.while_in_shadow(tenant, row, rows, start)
+    return since, {row: _effect(tenant, row, figures, since) for row, figures in found.items()}
+
+
+def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
+    """Of the rows that were put in shadow after `since` and are there still: when."""
+    starts: dict[str, datetime] = {}
+    left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
+    if not left or now.changed_at is None or now.changed_at <= since:
+        return starts
+    for version in strictness.history(tenant, limit=MOST_VERSIONS):
+        table = version.table
+        # A type without a row of its own followed the last one.
+        left = {name for name in left if _mode(table, name) is Mode.SHADOW}
+        if not left or table.changed_at is None or table.changed_at <= since:
+            for name in left:
+                starts.pop(name, None)
+            break
+        starts |= dict.fromkeys(left, table.changed_at)
+    return starts
+
+
+def _mode(table: Table[TypePolicy], name: str) -> Mode | None:
+    row = table.row(name) or table.row(ANY_OTHER_TYPE)
+    return row.mode if row else None
 
 
 def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
@@ -76,16 +108,21 @@ def since_words(since: datetime) -> str:
     """Whole hours, as they are counted: "in the last 7 days"."""
     if since <= timezone.now() - stopping.PERIOD:
         return f"in the last {stopping.PERIOD.days} days"
-    hours = max(1, -((since - timezone.now()) // timedelta(hours=1)))
-    return f"in the last {counted(hours, 'hour')}"
+    return f"in the last {_hours(since)}"
 
 
-def _effect(tenant: Tenant, row: str, figures: Stopping) -> Effect:
+def _hours(since: datetime) -> str:
+    return counted(max(1, -((since - timezone.now()) // timedelta(hours=1))), "hour")
+
+
+def _effect(tenant: Tenant, row: str, figures: Stopping, since: datetime) -> Effect:
+    lately = since_words(since) if figures.since == since else f"since it is in shadow, {_hours(figures.since)}"
     if row == ANY_OTHER_TYPE:
-        return Effect(figures)
+        return Effect(figures, lately)
     stopped = ",".join(stopping.STOPPED)
     return Effect(
         figures,
+        lately,
         _shadowed(tenant, figures.since, row) if figures.would_stop else "",
         _handoffs(tenant, state=stopped, type=row, since=utc_text(figures.since)) if figures.stopped else "",
     )

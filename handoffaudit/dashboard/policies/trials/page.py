@@ -90,6 +90,7 @@ def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> Ht
         raise Http404("There is no such handoff in this trial.")
     context: dict[str, Any] = {
         "kind": PAGES[tried.kind],
+        "section": PAGES[tried.kind].name,
         "trial": tried,
         "handoff": found,
         "with_model": tried.kind == Kind.PROMPTS,
@@ -125,6 +126,8 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
     changed = words.changed(tried, flip)
     context: dict[str, Any] = {
         "kind": page,
+        # Trials of all kinds share their address: in the menu each belongs to what is tried.
+        "section": page.name,
         "trial": tried,
         "scope": words.scope(tried),
         "types": words.types(tried.handoff_types),

@@ -1,9 +1,10 @@
 """What a trial found, in words."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from handoffaudit.dashboard.policies.strictness.words import type_name
 from handoffaudit.dashboard.readable import cut
@@ -14,6 +15,7 @@ from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_TYPES = 8
 MOST_CODES = 8
+CODES_OF_ONE = 2
 LONGEST_TYPE = 60
 LONGEST_ID = 80
 MOST_ISSUES = 100
@@ -38,13 +40,22 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One handoff that would be judged otherwise, and the codes that decide it."""
+    """One handoff that would be judged otherwise, and the codes that decide it, each with its severity there (empty:
+    the one that it has by itself)."""
 
     pk: str
     handoff_id: str
     before: str
     after: str
-    codes: list[str]
+    codes: list[tuple[str, str]]
+
+    @property
+    def shown(self) -> list[tuple[str, str]]:
+        return self.codes[:CODES_OF_ONE]
+
+    @property
+    def more(self) -> int:
+        return len(self.codes) - len(self.shown)
 
 
 def flips(trial: Trial) -> list[Flip]:
@@ -58,15 +69,21 @@ def flips(trial: Trial) -> list[Flip]:
 def changed(trial: Trial, flip: str = "", code: str = "") -> list[Changed]:
     """Those that are listed, narrowed to a flip (`accepted-rejected`) and to a code that decides."""
     return [
-        Changed(row["handoff"], cut(row["handoff_id"], LONGEST_ID), row["before"], row["after"], row["codes"])
+        Changed(row["handoff"], cut(row["handoff_id"], LONGEST_ID), row["before"], row["after"], _levelled(row))
         for row in trial.changed
         if flip in ("", f"{row['before']}-{row['after']}") and (not code or code in row["codes"])
     ]
 
 
-def codes(rows: Sequence[Changed]) -> list[tuple[str, int]]:
-    """The codes that decide most of them, and how many."""
-    return Counter(code for row in rows for code in set(row.codes)).most_common(MOST_CODES)
+def _levelled(row: Mapping[str, Any]) -> list[tuple[str, str]]:
+    # Trials of older versions did not keep them.
+    return list(zip(row["codes"], row.get("levels") or [""] * len(row["codes"]), strict=True))
+
+
+def codes(rows: Sequence[Changed]) -> list[tuple[str, str, int]]:
+    """The codes that decide most of them, with their severity there, and how many."""
+    counted = Counter(told for row in rows for told in set(row.codes)).most_common(MOST_CODES)
+    return [(code, level, number) for (code, level), number in counted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,25 +133,30 @@ class Change(StrEnum):
 
     NEW = "new"
     GONE = "gone"
+    SEVERITY = "severity"
     SAME = "same"
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An issue of a verdict now, with the draft, or of both."""
+    """An issue of a verdict now, with the draft, or of both; `before`: its severity now, where only that changes."""
 
     issue: Issue
     change: Change
+    before: str = ""
 
 
 def told(now: Verdict, then: Verdict) -> list[Told]:
-    """The issues of both verdicts, what is new first, then what is gone; the first so many of them."""
-    before, after = ({_key(issue): issue for issue in verdict.issues} for verdict in (now, then))
+    """The issues of both verdicts: new ones, then those that are gone, then those of another severity; so many of them
+    at most."""
+    before, after = ({(issue.code, issue.field_path): issue for issue in verdict.issues} for verdict in (now, then))
     new = [Told(issue, Change.NEW) for key, issue in after.items() if key not in before]
     gone = [Told(issue, Change.GONE) for key, issue in before.items() if key not in after]
-    same = [Told(issue, Change.SAME) for key, issue in after.items() if key in before]
-    return [*new, *gone, *same][:MOST_ISSUES]
+    both = [_of_both(before[key], issue) for key, issue in after.items() if key in before]
+    return sorted([*new, *gone, *both], key=lambda one: list(Change).index(one.change))[:MOST_ISSUES]
 
 
-def _key(issue: Issue) -> tuple[str, str, str]:
-    return issue.code, issue.field_path, issue.severity.value
+def _of_both(now: Issue, then: Issue) -> Told:
+    if now.severity is then.severity:
+        return Told(then, Change.SAME)
+    return Told(then, Change.SEVERITY, now.severity.value)

@@ -161,15 +161,13 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
     said = f"{claimed} gives {_KINDS[mark.kind]} {_listed(texts)}"
     often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
-    near = f"The closest there is {shown(mark.closest)}; take that, or supply the source of {shown(mark.text)}."
     return make(
         f"grounding.{mark.kind}",
         location=claim.place,
         message=f"{said}{often}{reason}.",
-        hint=near if mark.closest else None,
+        hint=_hint(mark),
         severity=severity,
         actual=mark.text,
-        expected=mark.closest or None,
         kind=mark.kind,
         start=mark.start,
         end=mark.end,
@@ -178,6 +176,16 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
         count=times,
         claim_id=claim.claim_id,
     )
+
+
+def _hint(mark: Mark) -> str | None:
+    """Whether a value that is near was meant only its sender knows: it is asked, and nothing is to be taken over."""
+    if not mark.closest:
+        return None
+    supply = f"supply the source of {shown(mark.text)}, or take it out"
+    if mark.kind == "wording":
+        return f"The source says {shown(mark.closest)}: say so, {supply}."
+    return f"Did you mean {shown(mark.closest)}, which is there? If not, {supply}."
 
 
 def _listed(texts: Sequence[str]) -> str:

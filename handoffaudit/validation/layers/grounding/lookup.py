@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
 from handoffaudit.validation.layers.grounding.marks import Status
+from handoffaudit.validation.layers.grounding.nearby import near_day, near_time
 from handoffaudit.validation.layers.grounding.normal import (
     Number,
     days_of,
@@ -20,9 +20,7 @@ from handoffaudit.validation.layers.grounding.values import Value, ValueKind, op
 from handoffaudit.validation.layers.grounding.vocabulary import WORDS_OF_NUMBERS
 
 _MAX_TRIES = 40
-_MAX_COMPARED = 100
-_MAX_LIKENESSES = 5
-_MAX_LIKE = 40
+_MAX_LIKENESSES = 20
 _SMALL = 12
 _QUOTED_WORDS = 3
 _LONG_NUMBER = 1e6
@@ -78,7 +76,7 @@ class Lookup:
             at = self.index.find(WORDS_OF_NUMBERS[int(number.value)])
         if number:
             plain = at >= 0 and number.step <= 1
-            found = self._at(at, len(value.figure)) if plain else self._number(number)
+            found = self._at(at, len(value.figure)) if plain else self._number(value, number)
             if found and found.status != "ungrounded":
                 self._grounded.append(value)
             return found
@@ -95,7 +93,7 @@ class Lookup:
         self._grounded.clear()
         return self._derivation.way(number)
 
-    def _number(self, number: Number) -> Found | None:
+    def _number(self, value: Value, number: Number) -> Found | None:
         given = self.index.numbers
         if number.value in given:
             return self._written(given[number.value])
@@ -114,7 +112,7 @@ class Lookup:
             way = self._way(number)
         if way:
             return Found("derived", way)
-        return Found("ungrounded", closest=self.index.closest_number(number.value))
+        return Found("ungrounded", closest=self.index.nearby.number(value, number) if self._may_compare() else "")
 
     def date(self, value: Value) -> Found | None:
         claimed = days_of(value.text)
@@ -122,7 +120,10 @@ class Lookup:
             return None
         places = [place for one in claimed if (place := self.index.known_days.first(one)) is not None]
         written = list(self.index.days.values())
-        return self._written(written[min(places)]) if places else Found("ungrounded", closest="".join(written[:1]))
+        if places:
+            return self._written(written[min(places)])
+        near = [place for one in claimed if (place := near_day(one, self.index.known_days)) is not None]
+        return Found("ungrounded", closest=written[min(near)] if near else "")
 
     def time(self, value: Value) -> Found | None:
         minutes = minutes_of(value.text)
@@ -130,7 +131,8 @@ class Lookup:
             return None
         if minutes in self.index.minutes:
             return self._written(self.index.minutes[minutes])
-        return Found("ungrounded", closest=next(iter(self.index.minutes.values()), ""))
+        near = near_time(minutes, self.index.minutes)
+        return Found("ungrounded", closest="" if near is None else self.index.minutes[near])
 
     def name(self, value: Value) -> Found | None:
         words = name_words(value.text)
@@ -149,7 +151,7 @@ class Lookup:
             return self._written(code)
         (first, word), (last, last_word) = unknown[0], unknown[-1]
         part = (value.start + first, value.start + last + len(last_word))
-        return Found("ungrounded", closest=self._like(word), part=part)
+        return Found("ungrounded", closest=self.index.nearby.name(word) if self._may_compare() else "", part=part)
 
     def _code_beside(self, value: Value) -> str:
         """The grounded code that a name spells out: `Boston (BOS)`, `ORD (Chicago)`."""
@@ -172,14 +174,10 @@ class Lookup:
         at = self.index.find(word.lower())
         return self.index.where(at, len(word)) if at >= 0 else ""
 
-    def _like(self, word: str) -> str:
-        """The word of the sources that looks most like `word`; after a few words it is not asked for any more."""
-        if not self.likenesses or not word:
-            return ""
+    def _may_compare(self) -> bool:
+        """After some values of a claim, none is compared with what is near it any more."""
         self.likenesses -= 1
-        plain = folded(word)[:_MAX_LIKE]
-        alike = [other for other in self.index.words_from(plain[:2]) if abs(len(other) - len(plain)) <= 3]
-        return next(iter(get_close_matches(plain, alike[:_MAX_COMPARED], n=1, cutoff=0.7)), "")
+        return self.likenesses >= 0
 
     def quote(self, value: Value) -> Found | None:
         wanted = " ".join(value.text.lower().replace("\u2019", "'").split()).strip(" .,;:!?…")
@@ -190,7 +188,9 @@ class Lookup:
     def identifier(self, value: Value) -> Found | None:
         wanted = value.text.lower().partition("://")[2].rstrip("/") or value.text.lower().lstrip("#")
         at = self.index.folded.find(wanted)
-        return self._at(at, len(wanted)) if at >= 0 else Found("ungrounded", closest=self._like(wanted))
+        if at >= 0:
+            return self._at(at, len(wanted))
+        return Found("ungrounded", closest=self.index.nearby.identifier(value.text) if self._may_compare() else "")
 
 
 _WAYS: dict[ValueKind, Callable[[Lookup, Value], Found | None]] = {

@@ -1,7 +1,7 @@
 """The sources of one handoff, joined once; what costs more than a search is made when it is first asked for."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, islice
@@ -12,6 +12,7 @@ from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.derived import SourceOperands
 from handoffaudit.validation.layers.grounding.known_days import KnownDays
 from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.nearby import Nearby
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
 from handoffaudit.validation.layers.grounding.records import (
     MAX_FACTS,
@@ -25,7 +26,6 @@ from handoffaudit.validation.layers.grounding.values import Value, moments_in
 
 MAX_LEAVES = 20_000
 _MAX_NUMBERS = 2_000
-_MAX_COMPARED = 100
 _MAX_PLACES = 6
 _EXCERPT = 60
 _LONGEST_VALUE = 120
@@ -83,16 +83,6 @@ class SourceIndex:
     def _in_order(self) -> list[str]:
         return plain_words(self.text)
 
-    def words_from(self, start: str) -> list[str]:
-        """The words that begin so, in their order; none where `start` is nothing."""
-        found, joined = [], self._by_word
-        at = joined.find(f" {start}") if start else -1
-        while at >= 0:
-            end = joined.find(" ", at + 1)
-            found.append(joined[at + 1 : end])
-            at = joined.find(f" {start}", end)
-        return sorted(found)
-
     @cached_property
     def flat(self) -> str:
         """The text in lower case with single spaces and plain apostrophes: a quote is looked up in it."""
@@ -141,17 +131,8 @@ class SourceIndex:
         return SourceOperands(self.numbers)
 
     @cached_property
-    def _compared(self) -> list[float]:
-        return sorted(islice(self.numbers, _MAX_COMPARED))
-
-    def closest_number(self, wanted: float) -> str:
-        """The number nearest to `wanted`, as it is written, of the first hundred; nothing where there is none."""
-        at = bisect_left(self._compared, wanted)
-        beside = self._compared[max(0, at - 1) : at + 1]
-        if len(beside) == 2 and wanted - beside[0] == beside[1] - wanted:
-            # of two that are equally near, the one that comes first
-            return next(written for number, written in self.numbers.items() if number in beside)
-        return self.numbers[min(beside, key=lambda one: abs(one - wanted))] if beside else ""
+    def nearby(self) -> Nearby:
+        return Nearby(self.text)
 
     @cached_property
     def days(self) -> dict[Day, str]:
@@ -162,8 +143,9 @@ class SourceIndex:
         return KnownDays(self.days)
 
     @cached_property
-    def minutes(self) -> dict[int | None, str]:
-        return {minutes_of(value.text): value.text for value in self._moments if value.kind == "time"}
+    def minutes(self) -> dict[int, str]:
+        times = ((minutes_of(value.text), value.text) for value in self._moments if value.kind == "time")
+        return {minutes: written for minutes, written in times if minutes is not None}
 
     @cached_property
     def _moments(self) -> list[Value]:
@@ -186,6 +168,11 @@ class SourceIndex:
                 return at
             at = text.find(wanted, at + 1)
         return -1
+
+    def spelled(self, word: str) -> str:
+        """A word in lower case as it is first written in the sources, empty where it is not in them."""
+        at = self.find(word)
+        return self.text[at : at + len(word)] if at >= 0 else ""
 
     def where(self, at: int, size: int) -> str:
         """The name of the source at an offset of the joined text, with the words around it."""

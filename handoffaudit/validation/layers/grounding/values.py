@@ -69,6 +69,16 @@ def moments_in(text: str) -> Iterator[Value]:
     return (value for value in found if value.kind in ("date", "time"))
 
 
+def amounts_in(text: str) -> Iterator[Value]:
+    """The numbers of `text` that are written with figures, and are no part of a date, a time or an identifier."""
+    return (value for value in _figures(text) if value.kind == "number")
+
+
+def identifiers_in(text: str) -> Iterator[Value]:
+    """The addresses and identifiers of `text`, however many there are."""
+    return (value for value in chain(_addresses(text), _figures(text)) if value.kind == "identifier")
+
+
 def _start(value: Value) -> int:
     return value.start
 

@@ -105,14 +105,14 @@ def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
     if situation != "summary":
         departure, words = departure_of(sentences, source)
         return _marks(text, words or sentences[0], {}) if _departs(departure, situation) else []
-    return _summary_marks(text, sentences, source) if _restates(sentences, source) else []
+    return _summary_marks(text, sentences, source, index) if _restates(sentences, source) else []
 
 
-def _summary_marks(text: str, sentences: list[list[Word]], source: Prose) -> list[Mark]:
+def _summary_marks(text: str, sentences: list[list[Word]], source: Prose, index: SourceIndex) -> list[Mark]:
     changes = changes_of(sentences, source)
     if not _is_changed(changes):
         return []
-    closest = {start: source.written(stem) for start, stem in changes.closest.items()}
+    closest = {start: index.spelled(source.written(stem)) for start, stem in changes.closest.items()}
     return _marks(text, _changed_words(changes), closest)
 
 

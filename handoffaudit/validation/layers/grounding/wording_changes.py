@@ -152,7 +152,8 @@ def _kind_of(
     )
     for change, others, there in readings:
         if not others.isdisjoint(there):
-            return change, others & there
+            # what another sentence says is no counterpart of this word
+            return change, _NOTHING if change == "rival_elsewhere" else others & there
     return None
 
 

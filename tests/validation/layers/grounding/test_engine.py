@@ -69,19 +69,18 @@ def test_what_follows_from_grounded_numbers_is_derived(claim: str, why: str) -> 
     [
         ("it was 1,300.50 euros", "number", "1,300.50", "1,200.50"),
         ("on 14 March 2024", "date", "14 March 2024", "2024-03-12"),
-        ("at 3:30 PM", "date", "3:30 PM", "14:00"),
+        ("at 3:30 PM", "date", "3:30 PM", ""),
         ("says Jonas Smith", "name", "Jonas", ""),
-        ("order W6390528", "identifier", "W6390528", "w6390527"),
+        ("order W6390528", "identifier", "W6390528", "W6390527"),
         ("to desk@example.org", "identifier", "desk@example.org", ""),
         ('he said "we will never ship it"', "quote", "we will never ship it", ""),
-        ("by 77.7 percent", "number", "77.7 percent", "54.0267"),
+        ("by 77.7 percent", "number", "77.7 percent", ""),
     ],
 )
 def test_what_stands_nowhere_is_ungrounded_with_its_span(claim: str, kind: str, text: str, closest: str) -> None:
     (mark,) = [mark for mark in values(claim) if mark.status == "ungrounded"]
     assert (mark.kind, mark.text, claim[mark.start : mark.end]) == (kind, text, text)
-    if closest:
-        assert mark.closest == closest
+    assert mark.closest == closest
 
 
 def test_grounded_says_where() -> None:

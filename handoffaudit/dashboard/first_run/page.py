@@ -17,8 +17,9 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Membership, Role, Scope, Tenant
-from handoffaudit.dashboard import alerts, first_commands, live, once
+from handoffaudit.dashboard import alerts, live, once
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.first_run import commands
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.cursors import first_id_at
@@ -98,12 +99,12 @@ def arrived(request: HttpRequest, who: Who) -> HttpResponse:
 def page(request: HttpRequest, who: Who, *, secret: str = "") -> HttpResponse:
     """The whole page; `secret` where a key was just made."""
     server = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    shown = secret or first_commands.NO_SECRET
+    shown = secret or commands.NO_SECRET
     context: dict[str, Any] = {
         "steps": steps_of(who.tenant),
         "secret": secret,
-        "commands": first_commands.first(server, shown, who.tenant.slug),
-        "held": first_commands.one_to_decide(server, shown, who.tenant.slug),
+        "commands": commands.first(server, shown, who.tenant.slug),
+        "held": commands.one_to_decide(server, shown, who.tenant.slug),
         "administrators": administrators(who.tenant),
         # One of them may be that nothing comes.
         "alerts": alerts.told(who.tenant),

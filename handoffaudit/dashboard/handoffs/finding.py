@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.naming import names_of
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.dashboard.templatetags.ui import code_title
@@ -67,10 +68,9 @@ def _matches(who: Who, text: str) -> Iterator[Match]:
                 query = Filters(**{field: value}).to_query()  # type: ignore[arg-type]
                 yield Match(label, value, query, exact=value.casefold() == wanted)
     for code in known.codes:
-        title = code_title(code)
-        if wanted in code.casefold() or wanted in title.casefold():
-            exact = wanted in (code.casefold(), title.casefold())
-            yield Match("Reason", title, Filters(code=code).to_query(), exact=exact)
+        names = names_of(code)
+        if any(wanted in name for name in names):
+            yield Match("Reason", code_title(code), Filters(code=code).to_query(), exact=wanted in names)
 
 
 urlpatterns = [path("handoffs/find/", find, name="handoffs_find")]

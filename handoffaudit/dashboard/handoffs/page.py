@@ -13,7 +13,7 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import exports, finding, live
+from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.chips import FINDING, FLAG_NAMES, PERIODS, Chip, each_chip
 from handoffaudit.dashboard.groups.words import group_name
@@ -120,6 +120,4 @@ def _is_of_a_form(request: HttpRequest) -> bool:
 urlpatterns = [
     path("handoffs/", handoffs, name="handoffs"),
     path("handoffs/new/", new, name="handoffs_new"),
-    *exports.urlpatterns,
-    *finding.urlpatterns,
 ]

@@ -1,0 +1,52 @@
+"""The description of the API: what all calls have in common is added to each here, and said once."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from ninja import NinjaAPI
+from ninja.openapi.schema import OpenAPISchema
+
+_PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+_METHODS: Final = ("get", "put", "post", "delete", "patch")
+_PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
+# Told with what kind of call: with a key; and with a body.
+_KEYED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+_WITH_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+# An agent host takes anything but 200 as no answer: once its key is good, a hook is never refused.
+NEVER_REFUSED: Final = "post_hook_event"
+
+
+class DescribedAPI(NinjaAPI):
+    """Its OpenAPI document names the refusals that any call of a kind may be answered with."""
+
+    def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
+        described = super().get_openapi_schema(**given)
+        for methods in described["paths"].values():
+            for method, operation in methods.items():
+                if method in _METHODS:
+                    _add_refusals(operation)
+        return described
+
+
+def _add_refusals(operation: dict[str, Any]) -> None:
+    answers: dict[Any, Any] = operation["responses"]
+    known = {str(status) for status in answers}
+    for status in _refusals(operation):
+        if str(status.value) not in known:
+            answers[status.value] = {"description": status.phrase, "content": _PROBLEM}
+    operation["responses"] = dict(sorted(answers.items(), key=lambda pair: str(pair[0])))
+
+
+def _refusals(operation: Mapping[str, Any]) -> Iterator[HTTPStatus]:
+    if operation["operationId"] == NEVER_REFUSED:
+        yield from _KEYED[:2]
+        return
+    if operation.get("security"):
+        yield from _KEYED
+    if "requestBody" in operation:
+        yield from _WITH_BODY
+    if any(one["in"] == "path" for one in operation["parameters"]):
+        yield HTTPStatus.NOT_FOUND
+    if any(set(one["schema"]) - _PLAIN or one["schema"].get("type") != "string" for one in operation["parameters"]):
+        yield HTTPStatus.UNPROCESSABLE_ENTITY

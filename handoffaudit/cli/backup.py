@@ -1,0 +1,51 @@
+"""`handoffaudit backup`: the embedded database into one file, while it runs."""
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+import click
+
+from handoffaudit.cli.bootstrap import refuse_no_data
+from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example
+from handoffaudit.cli.stop import Stop
+
+# So many pages at a time, so that whoever writes meanwhile need not wait for the end.
+PAGES = 4096
+
+
+@click.command(name="backup", epilog=example("handoffaudit backup /backups/handoffaudit.sqlite3"))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@data_option
+def command(file: Path) -> None:
+    """Write the whole database into FILE, which must not be there yet; the server may run meanwhile.
+
+    Of the data folder keep the file secret-key too: without it everybody signs in anew. To restore, stop the server,
+    put FILE back as handoffaudit.sqlite3, remove the files that end in -wal and -shm beside it, and start.
+    """
+    if os.environ.get("DATABASE_URL"):
+        raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
+    refuse_no_data()
+    if file.exists():
+        raise Stop(f"{file} is there already: name a new file.")
+    draft = file.with_name(f"{file.name}.part")
+    try:
+        # For nobody else on this machine, as the database itself.
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        _copy(data_folder() / DATABASE_FILE, draft)
+        draft.rename(file)
+    except (OSError, sqlite3.Error) as error:
+        draft.unlink(missing_ok=True)
+        raise Stop(f"{file} can't be written ({error}).") from error
+    click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
+
+
+def _copy(database: Path, target: Path) -> None:
+    with (
+        contextlib.closing(sqlite3.connect(database.as_uri() + "?mode=ro", uri=True, timeout=20)) as source,
+        contextlib.closing(sqlite3.connect(target)) as copy,
+    ):
+        source.backup(copy, pages=PAGES)
+        # One file that says all, and no journal of its own beside it.
+        copy.execute("PRAGMA journal_mode=DELETE")

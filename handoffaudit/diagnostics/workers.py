@@ -1,0 +1,91 @@
+"""Whether workers run: each leaves a sign of life in the database, and who is left reads it."""
+
+import math
+import time
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import alerting
+from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs import asking, awaiting, sweeping, waking
+from handoffaudit.handoffs.alert_texts import span
+from handoffaudit.handoffs.webhooks import running
+from handoffaudit.handoffs.webhooks.registering import someone_hears
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS: Final = 15
+# Nobody is missed before this.
+PATIENCE: Final = timedelta(seconds=45)
+# For so long a handoff may wait before somebody is told why.
+NOBODY_AFTER: Final = timedelta(minutes=1)
+# As `up` and docker-compose.yml name the processes, by the queue that they take from.
+NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", waking.CHECKS_QUEUE: "asker"}
+WORKER, ASKER = NAMES.values()
+
+_last_beat = -math.inf
+
+
+def beat() -> None:
+    """A sign of life of this process, at most every few seconds; the sweep calls it."""
+    global _last_beat  # noqa: PLW0603 -- one for the process
+    now = time.monotonic()
+    if now - _last_beat < BEAT_SECONDS:
+        return
+    for name in (NAMES[queue] for queue in sweeping.queues() if queue in NAMES):
+        Watermark.objects.update_or_create(name=name, defaults={"at": timezone.now()})
+    _last_beat = now
+
+
+def silence() -> dict[str, float]:
+    """Which processes that there should be were not seen of late: by name, since how many seconds; infinite for one
+    that never was. Empty where all are there."""
+    names, now = expected(), timezone.now()
+    seen = dict(Watermark.objects.filter(name__in=names).values_list("name", "at"))
+    # Sweeps may be set so far apart that a sign comes seldom.
+    patience = max(PATIENCE.total_seconds(), 3.0 * settings.SWEEP_SECONDS)
+    silent = {name: (now - seen[name]).total_seconds() if name in seen else math.inf for name in names}
+    return {name: seconds for name, seconds in silent.items() if seconds > patience}
+
+
+def expected() -> tuple[str, ...]:
+    """The names of the processes that there should be; without a key nothing is asked of the model."""
+    return (WORKER, ASKER) if asking.configured() else (WORKER,)
+
+
+def told(seconds: float) -> str:
+    """A silence in words."""
+    return f"none seen for {span(seconds)}" if math.isfinite(seconds) else "none seen yet"
+
+
+def missed(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
+    """In words, where handoffs of this tenant have waited for a worker and none was seen; else nothing.
+
+    `oldest_unjudged_at`: since when its oldest unjudged one waits, for a worker or the model.
+    """
+    before = timezone.now() - NOBODY_AFTER
+    if oldest_unjudged_at is None or oldest_unjudged_at > before:
+        return ""
+    stand_in()
+    waits_since = awaiting.oldest_for_worker(tenant.pk) if (silent := silence()) else None
+    return told(silent[WORKER]) if WORKER in silent and waits_since and waits_since <= before else ""
+
+
+def stand_in() -> None:
+    """What must not stop with the last worker: thresholds are evaluated, and subscribers told of what that opens.
+
+    For processes that answer requests; where workers run it costs one query. Never raises for a database that is away.
+    """
+    try:
+        if len(silence()) < len(expected()):
+            running.stop()
+        elif alerting.anything_due() and alerting.run() and someone_hears():
+            running.wake()
+    except DatabaseError as error:
+        log.warning("thresholds wait: the database can't be reached", error=str(error))

@@ -1,0 +1,48 @@
+"""The audit log's page: what it can be narrowed by, and each entry's own page."""
+
+from django.test import Client
+
+from handoffaudit.accounts import keys, people
+from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
+from handoffaudit.dashboard.settings.audit_words import ACTIONS, KINDS
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.validation.config import TypePolicy
+
+PAGE = "/t/acme/settings/"
+
+
+def test_the_audit_log_is_narrowed_by_who_what_and_when(as_admin: Client, tenant: Tenant) -> None:
+    for number in range(52):
+        keys.create(tenant=tenant, name=f"key-{number}-", scopes=["read"], expires_at=None, actor="ada")
+    people.invite(tenant=tenant, name="mira", role=Role.VIEWER, actor="grace")
+    page = as_admin.get(f"{PAGE}audit/", {"kind": "key", "person": "ada"}).text
+    assert "key-51-" in page
+    assert "mira" not in page.partition("<tbody")[2]
+    assert f"{PAGE}audit/?person=ada&amp;kind=key&amp;before=3" in page
+    older = as_admin.get(f"{PAGE}audit/", {"kind": "key", "person": "ada", "before": "3"}).text
+    assert "key-1-" in older
+    assert "key-2-" not in older
+    assert "No entry fits" in as_admin.get(f"{PAGE}audit/", {"from": "2099-01-01"}).text
+    assert "No entry fits" in as_admin.get(f"{PAGE}audit/", {"to": "1999-01-01"}).text
+    assert "mira" in as_admin.get(f"{PAGE}audit/", {"kind": "person", "from": "2020-01-01", "to": "2098-12-31"}).text
+    for bad in ({"from": "soon"}, {"kind": "nothing"}, {"person": "\0"}):
+        assert as_admin.get(f"{PAGE}audit/", bad).status_code == 400
+
+
+def test_an_entry_has_a_page_with_all_that_was_recorded(
+    as_admin: Client, tenant: Tenant, other_tenant: Tenant, stranger: Person
+) -> None:
+    strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("deal_data", token_budget=9), actor="admin")
+    keys.create(tenant=other_tenant, name="theirs", scopes=["read"], expires_at=None, actor="stranger")
+    keys.create(tenant=other_tenant, name="theirs too", scopes=["read"], expires_at=None, actor="stranger")
+    number = AuditEntry.objects.get(tenant=tenant, action="strictness.save").number
+    assert f'href="{PAGE}audit/{number}/"' in as_admin.get(f"{PAGE}audit/").text
+    page = as_admin.get(f"{PAGE}audit/{number}/").text
+    for text in ("token budget", "&quot;new&quot;: 9", "/t/acme/strictness/compare/?from=0&amp;to=1"):
+        assert text in page
+    assert as_admin.get(f"{PAGE}audit/{number + 1}/").status_code == 404
+    assert as_admin.get(f"{PAGE}audit/{'9' * 30}/").status_code == 404
+
+
+def test_every_action_can_be_narrowed_to() -> None:
+    assert {action.partition(".")[0] for action in ACTIONS} == set(KINDS)

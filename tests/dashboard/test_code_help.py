@@ -1,0 +1,86 @@
+"""Each code has a page that says what it means: a click away from where the code is shown."""
+
+import re
+
+import pytest
+from django.test import Client
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import attributing
+from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.models import Kind
+from tests.diagnostics.files.support import received
+from tests.diagnostics.files.support import report as file_report
+from tests.diagnostics.trace_support import made_up
+
+NUMBER = "grounding.number"
+HELP = re.compile(r'href="/t/acme/diagnostics/codes/([^"?]+)/')
+
+
+def linked(browser: Client, address: str) -> list[str]:
+    page = browser.get(address)
+    assert page.status_code == 200
+    return HELP.findall(page.text)
+
+
+@pytest.fixture
+def flagged(tenant: Tenant) -> list[Handoff]:
+    """Of one trace; the second and the third have a number that stands in no source."""
+    found = made_up(tenant)
+    attributing.run()
+    return found
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/t/acme/?period=30d",
+        "/t/acme/agents/solver/",
+        "/t/acme/diagnostics/",
+        "/t/acme/diagnostics/compliance/",
+        "/t/acme/traces/work/1/",
+        f"/t/acme/handoffs/?code={NUMBER}",
+        f"/t/acme/groups/?code={NUMBER}",
+    ],
+)
+def test_pages_and_lists_about_codes_lead_to_what_they_mean(
+    address: str, as_admin: Client, flagged: list[Handoff]
+) -> None:
+    assert NUMBER in linked(as_admin, address)
+
+
+def test_the_queue_of_a_code_leads_to_what_it_means(as_admin: Client, circular: Handoff) -> None:
+    assert linked(as_admin, "/t/acme/review/?code=chain.circular") == ["chain.circular"]
+
+
+def test_where_a_single_handoff_stands_each_of_its_issues_leads_to_its_code(
+    as_admin: Client, flagged: list[Handoff]
+) -> None:
+    for handoff in flagged:
+        for address in (f"/t/acme/handoffs/{handoff.pk}/", f"/t/acme/review/{handoff.pk}/"):
+            found = linked(as_admin, address)
+            assert [code for code in handoff.codes if code not in found] == []
+
+
+def test_what_is_wrong_with_a_handoff_file_leads_to_its_code(as_admin: Client, tenant: Tenant) -> None:
+    report = received(tenant, file_report({})).report
+    assert report is not None
+    assert "structure.missing_field" in linked(as_admin, f"/t/acme/diagnostics/files/{report.pk}/")
+
+
+def test_a_list_leads_to_no_code_that_nothing_has(as_admin: Client, flagged: list[Handoff]) -> None:
+    for name in ("handoffs", "groups", "review"):
+        assert linked(as_admin, f"/t/acme/{name}/?code=no.such") == []
+
+
+def test_trials_lead_to_the_codes_that_decide(as_admin: Client, tenant: Tenant, flagged: list[Handoff]) -> None:
+    rows = strictness.to_plain(strictness.current(tenant).rows)
+    for row in rows["rows"]:
+        row["token_budget"] = 1
+    begun = trials.start(tenant=tenant, kind=Kind.STRICTNESS, content=rows, base_version=0, actor="ada")
+    trials.run_waiting()
+    (changed, *_) = trials.get(tenant, begun.pk).changed
+    assert "tokens.over_budget" in linked(as_admin, f"/t/acme/trials/{begun.pk}/")
+    assert "tokens.over_budget" in linked(as_admin, f"/t/acme/trials/{begun.pk}/{changed['handoff']}/")

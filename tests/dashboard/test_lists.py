@@ -1,0 +1,24 @@
+"""What rows of lists are made of."""
+
+from uuid import UUID
+
+import pytest
+from django.urls import reverse
+
+from handoffaudit.dashboard.templatetags.lists import row_address
+from handoffaudit.dashboard.templatetags.ui import options
+
+
+@pytest.mark.parametrize("slug", ["acme", "9007199254740991"])
+def test_the_address_of_a_row_is_that_of_the_page(slug: str) -> None:
+    for pk in (UUID(int=7), UUID(int=2**128 - 1)):
+        assert row_address("dashboard:review_item", slug, pk) == reverse("dashboard:review_item", args=[slug, pk])
+    for number in (1, 9_007_199_254_740_991):
+        assert row_address("dashboard:group", slug, number) == reverse("dashboard:group", args=[slug, number])
+
+
+def test_options_say_which_is_chosen_and_let_no_name_out_of_its_place() -> None:
+    assert options(['"><b>', "b"], "b") == (
+        '<option value="&quot;&gt;&lt;b&gt;">&quot;&gt;&lt;b&gt;</option><option value="b" selected>b</option>'
+    )
+    assert options(["chain.circular"], "", "codes") == '<option value="chain.circular">Circular chain</option>'

@@ -1,0 +1,126 @@
+"""Workers that run, and those that are gone."""
+
+import math
+from datetime import timedelta
+
+import pytest
+from django.conf import settings as configured
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import alerting, workers
+from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs import sweeping, waking
+from handoffaudit.handoffs.models import Alert, Handoff, State, Subscriber
+from handoffaudit.handoffs.webhooks import registering
+from tests.handoffs.support import payload, submit, take
+
+pytestmark = pytest.mark.django_db
+STRUCTURAL = configured.CELERY_TASK_DEFAULT_QUEUE
+
+
+@pytest.fixture
+def beaten(monkeypatch):
+    """This process is a worker of these queues, and leaves a sign of life."""
+
+    def beaten(*queues: str) -> None:
+        monkeypatch.setattr(sweeping, "_queues", list(queues))
+        monkeypatch.setattr(workers, "_last_beat", -math.inf)
+        workers.beat()
+
+    return beaten
+
+
+@pytest.fixture
+def asked_for(settings) -> None:
+    settings.ANTHROPIC_API_KEY = "a key"
+
+
+def seen(name: str, ago: timedelta) -> None:
+    Watermark.objects.update_or_create(name=name, defaults={"at": timezone.now() - ago})
+
+
+def waited(minutes: int) -> None:
+    Handoff.objects.update(received_at=timezone.now() - timedelta(minutes=minutes))
+
+
+def test_one_that_was_never_seen_is_missed_and_one_that_runs_is_not(beaten) -> None:
+    assert workers.silence() == {"worker": math.inf}
+    assert workers.told(math.inf) == "none seen yet"
+    beaten(STRUCTURAL)
+    assert workers.silence() == {}
+
+
+def test_one_that_is_gone_is_missed(beaten) -> None:
+    beaten(STRUCTURAL)
+    seen("worker", timedelta(minutes=3))
+    assert workers.told(workers.silence()["worker"]) == "none seen for 3 min"
+    beaten(waking.CHECKS_QUEUE)
+    assert "worker" in workers.silence()
+
+
+def test_a_sign_of_life_is_written_seldom(beaten, django_assert_num_queries) -> None:
+    beaten(STRUCTURAL)
+    with django_assert_num_queries(0):
+        workers.beat()
+
+
+def test_who_asks_the_model_is_missed_only_where_it_is_to_be_asked(beaten, asked_for: None) -> None:
+    beaten(STRUCTURAL)
+    assert list(workers.silence()) == ["asker"]
+    beaten(waking.CHECKS_QUEUE)
+    assert workers.silence() == {}
+
+
+def test_sweeps_far_apart_are_waited_for(beaten, settings) -> None:
+    beaten(STRUCTURAL)
+    seen("worker", timedelta(minutes=3))
+    settings.SWEEP_SECONDS = 120
+    assert workers.silence() == {}
+
+
+def test_it_is_said_only_where_handoffs_wait_for_it(tenant: Tenant) -> None:
+    submit(tenant, payload())
+    handoff = Handoff.objects.get()
+    assert workers.missed(tenant, handoff.received_at) == ""
+    waited(2)
+    long_ago = timezone.now() - timedelta(minutes=2)
+    assert workers.missed(tenant, long_ago) == "none seen yet"
+    take(1)
+    assert workers.missed(tenant, long_ago) == "none seen yet"
+    # As what waits for the model.
+    Handoff.objects.update(claim_expires_at=None)
+    assert workers.missed(tenant, long_ago) == ""
+    seen("worker", timedelta(0))
+    Handoff.objects.update(state=State.RECEIVED, tries=0)
+    assert workers.missed(tenant, long_ago) == ""
+
+
+def test_who_answers_requests_opens_the_alert_where_no_worker_runs(tenant: Tenant) -> None:
+    submit(tenant, payload())
+    waited(20)
+    workers.stand_in()
+    assert Alert.objects.get().kind == "queue_age"
+    assert not alerting.anything_due()
+
+
+def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
+    tenant: Tenant, woken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registering, "_believed", (0.0, False))
+    Subscriber.objects.create(
+        tenant=tenant, kind="webhook", name="CI", address="https://example.com/", events=["alert"], created_by="ada"
+    )
+    submit(tenant, payload())
+    waited(20)
+    workers.stand_in()
+    assert woken == ["wake"]
+
+
+def test_and_leaves_it_to_them_where_one_runs(tenant: Tenant, asked_for: None, woken: list[str]) -> None:
+    submit(tenant, payload())
+    waited(20)
+    seen("asker", timedelta(0))
+    workers.stand_in()
+    assert not Alert.objects.exists()
+    assert woken == ["stop"]

@@ -1,0 +1,84 @@
+"""What is suggested for a value that stands in no source: something near, as it is written there, or nothing."""
+
+import pytest
+
+from handoffaudit.validation.layers.grounding import SourceIndex, ground
+from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.nearby import differing
+
+
+def suggested(claim: str, text: str, kind: str) -> list[str]:
+    marks = ground(claim, SourceIndex.of([Source("context.page", text)]))
+    return [mark.closest for mark in marks if mark.status == "ungrounded" and mark.kind == kind]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text", "near"),
+    [
+        ("It costs 42,000 EUR", "Acme: 4,200 EUR; Berg: 5,100 EUR", "4,200"),
+        ("It costs 5,700 EUR", "Acme: 4,200 EUR; Berg: 5,100 EUR", "5,100"),
+        ("It costs 12.6 EUR", "The price was 12.75 EUR", "12.75"),
+        ("It is 44.8 %", "A share of 45 %, or 44.6", "45 %"),
+        ("It sold 31,400", "It sold 41,300 and 34,100", "34,100"),
+        ("It was founded in 1987", "founded in 1978 for 1,953", "1978"),
+    ],
+)
+def test_a_figure_of_the_same_size_or_with_nearly_the_same_digits(claim: str, text: str, near: str) -> None:
+    assert suggested(claim, text, "number") == [near]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        ("It was founded in 1987", "The price is 12.40 EUR"),
+        ("It was founded in 1987", "It sold 1,957 pieces"),
+        ("It was founded in 1987", "The letter of 12 March 1986 has order W1986"),
+        ("It costs 14.60 EUR", "The median was 12.40 EUR"),
+        ("It is 46 %", "There were 45 of them"),
+        ("It costs 400 EUR", "There are 4 of them"),
+        ("It costs 57 EUR", "There are 75 of them"),
+    ],
+)
+def test_no_figure_of_another_size_or_kind(claim: str, text: str) -> None:
+    assert suggested(claim, text, "number") == [""]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text", "near"),
+    [
+        ("We asked Mr Wetterlind", "Ms Wetterlund was asked", "Wetterlund"),
+        ("We asked Mr Kovándy", "Ms Kavándy was asked", "Kavándy"),
+        ("We asked Mr Berg", "It was in Bern", ""),
+        ("We asked Mr Marter", "It is about a matter of money", ""),
+        ("We asked Mr Miller", "Ms Moeller was asked", ""),
+    ],
+)
+def test_a_name_that_is_hardly_spelled_otherwise(claim: str, text: str, near: str) -> None:
+    assert suggested(claim, text, "name") == [near]
+
+
+@pytest.mark.parametrize(
+    ("claim", "text", "near"),
+    [
+        ("on 12 March 2023", "The letter of 12 March 2024", "12 March 2024"),
+        ("on 5 May 2011", "The letter of 12 March 2024", ""),
+        ("at 14:45", "The call at 14:30", "14:30"),
+        ("at 2:30 AM", "The call at 14:30", "14:30"),
+        ("at 9:10", "The call at 14:30", ""),
+    ],
+)
+def test_a_day_that_differs_in_one_part_and_a_time_of_the_same_hour(claim: str, text: str, near: str) -> None:
+    assert suggested(claim, text, "date") == [near]
+
+
+def test_an_address_with_a_slip() -> None:
+    assert suggested("to sale@example.org", "Ask Sales@example.org.", "identifier") == ["Sales@example.org"]
+    assert suggested("to desk@example.com", "Ask sales@example.org.", "identifier") == [""]
+
+
+@pytest.mark.parametrize(
+    ("word", "other", "expected"),
+    [("abc", "abc", 0), ("abc", "abd", 1), ("abc", "acb", 1), ("abc", "abbc", 1), ("abcd", "axyd", 2), ("", "ab", 2)],
+)
+def test_the_part_that_differs(word: str, other: str, expected: int) -> None:
+    assert differing(word, other) == differing(other, word) == expected

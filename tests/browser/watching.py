@@ -26,8 +26,8 @@ _SHOWN = """(each) => {
 }"""
 NEWLY_SHOWN = f"[...document.querySelectorAll('body *')].filter((each) => !each.wasShown && ({_SHOWN})(each))"
 
-# What moved by itself, from the first paint on, unless all of it rounds to 0.000; and tables whose columns move with
-# each row that comes.
+# What moved by itself, from the first paint on; and tables whose columns move with each row that comes. A busy machine
+# can paint a line whose last word has not come yet: what follows that word in the line moves by it, 0.001 at most.
 _SHIFTS = """
 () => {
   const name = (node) => node?.nodeType === Node.TEXT_NODE ? `in ${name(node.parentElement)}` :
@@ -35,7 +35,7 @@ _SHIFTS = """
   const observer = new PerformanceObserver(() => {});
   observer.observe({ type: "layout-shift", buffered: true });
   const shifts = observer.takeRecords().filter((shift) => !shift.hadRecentInput);
-  if (shifts.reduce((sum, shift) => sum + shift.value, 0) < 0.0005) return [];
+  if (shifts.reduce((sum, shift) => sum + shift.value, 0) < 0.002) return [];
   const told = (shift) => shift.sources.map((source) => name(source.node)).join(", ");
   return shifts.map((shift) => `${shift.value.toFixed(5)}: ${told(shift)}`);
 }

@@ -1,5 +1,6 @@
 """How states came over time, as stacked bars."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ _LEFT = 46
 _LEGEND_LINE = 18
 _BOTTOM = 24
 _TICKS = 3
+# The first digit of a step: steps have no other but zeros.
+_ROUND = (1, 2, 3, 4, 5, 6, 8, 10)
 _LABEL_ROOM = 92
 
 
@@ -97,16 +100,11 @@ class _Plot:
 
 
 def _ticks(highest: int) -> list[int]:
-    """0, the middle and the top of a scale of round numbers that holds `highest`."""
-    step = 1
-    while step * (_TICKS - 1) < highest:
-        step = _next_round(step)
+    """0, the middle and the top of a scale of round numbers that holds `highest` and leaves little room above it."""
+    least = max(math.ceil(highest / (_TICKS - 1)), 1)
+    power = 10 ** (len(str(least)) - 1)
+    step = next(digit * power for digit in _ROUND if digit * power >= least)
     return [step * tick for tick in range(_TICKS)]
-
-
-def _next_round(step: int) -> int:
-    """1, 2, 5, 10, 20, 50 …"""
-    return step * 5 // 2 if str(step).startswith("2") else step * 2
 
 
 def _axis(plot: _Plot, ticks: Sequence[int]) -> str:

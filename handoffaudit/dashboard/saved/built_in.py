@@ -24,6 +24,8 @@ TITLES: Final = {
     "traces": "Traces",
     "logs": "Logs",
 }
+# What a list is called with nothing left out, where that isn't "All".
+EVERYTHING_NAMES: Final = {"groups": "Seen last"}
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
     "handoffs": (
         BuiltIn("waiting", "Waiting for a person", "state=held", "Held until somebody decides"),

@@ -16,7 +16,7 @@ from handoffaudit.accounts.default_views import Defaults
 from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
-from handoffaudit.dashboard.saved.built_in import ALL, BUILT_IN, TITLES, BuiltIn, built_in
+from handoffaudit.dashboard.saved.built_in import ALL, BUILT_IN, EVERYTHING_NAMES, TITLES, BuiltIn, built_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,17 @@ class Tabs:
         return f"{self.address}?saved={ALL}" if self.opens else self.address
 
     @property
+    def everything_name(self) -> str:
+        return EVERYTHING_NAMES.get(self.page, "All")
+
+    @property
     def opens(self) -> bool:
         """Whether the bare address leads to a view."""
         return any(tab.opens for tab in self.tabs)
 
     @property
     def everybodys_name(self) -> str:
-        return next((tab.view.name for tab in self.tabs if tab.key == self.everybodys), "All")
+        return next((tab.view.name for tab in self.tabs if tab.key == self.everybodys), self.everything_name)
 
     @property
     def may_save(self) -> bool:

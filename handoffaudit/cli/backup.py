@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli.bootstrap import refuse_no_data
+from handoffaudit.cli.evaluating.files import Progress
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example
 from handoffaudit.cli.stop import Stop
 
-# So many pages at a time, so that whoever writes meanwhile need not wait for the end.
+# So many pages (of 4 KiB) between two looks at Ctrl-C and the progress.
 PAGES = 4096
 
 
@@ -27,25 +28,37 @@ def command(file: Path) -> None:
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
     refuse_no_data()
-    if file.exists():
-        raise Stop(f"{file} is there already: name a new file.")
     draft = file.with_name(f"{file.name}.part")
     try:
+        if file.exists():
+            raise Stop(f"{file} is there already: name a new file.")
         # For nobody else on this machine, as the database itself.
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
-        _copy(data_folder() / DATABASE_FILE, draft)
-        draft.rename(file)
+        try:
+            _copy(data_folder() / DATABASE_FILE, draft)
+            draft.rename(file)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
     except (OSError, sqlite3.Error) as error:
-        draft.unlink(missing_ok=True)
         raise Stop(f"{file} can't be written ({error}).") from error
     click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
 
 
 def _copy(database: Path, target: Path) -> None:
+    progress = Progress()
+
+    def tell(_: int, left: int, pages: int) -> None:
+        progress.tell(lambda: f"{100 * (pages - left) / max(pages, 1):.0f} % copied")
+
     with (
         contextlib.closing(sqlite3.connect(database.as_uri() + "?mode=ro", uri=True, timeout=20)) as source,
         contextlib.closing(sqlite3.connect(target)) as copy,
     ):
-        source.backup(copy, pages=PAGES)
+        # What is read from is held still: SQLite begins anew after each write of somebody else otherwise. Nobody waits.
+        source.execute("BEGIN")
+        source.execute("SELECT 1 FROM sqlite_master").fetchone()
+        source.backup(copy, pages=PAGES, progress=tell)
         # One file that says all, and no journal of its own beside it.
         copy.execute("PRAGMA journal_mode=DELETE")
+    progress.finish()

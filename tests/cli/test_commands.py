@@ -153,8 +153,14 @@ def test_a_backup_is_the_whole_database_and_nobody_elses(folder, tmp_path):
     assert run("export", folder=restored).stdout == run("export", folder=folder).stdout
     again = run("backup", str(target), folder=folder)
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
-    elsewhere = run("backup", str(tmp_path / "none" / "x"), folder=folder)
-    assert (elsewhere.returncode, "can't be written" in elsewhere.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("place", ["none/x", "file/x"])
+def test_a_backup_that_can_not_be_written_is_one_line(place, folder, tmp_path):
+    (tmp_path / "file").touch()
+    elsewhere = run("backup", str(tmp_path / place), folder=folder)
+    assert (elsewhere.returncode, elsewhere.stderr.count("\n")) == (2, 1)
+    assert "can't be written" in elsewhere.stderr
 
 
 def test_a_backup_of_postgresql_is_its_own_programs(folder):

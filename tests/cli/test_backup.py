@@ -1,0 +1,66 @@
+"""Backup of a database that is written to all the while, and one that is broken off."""
+
+import sqlite3
+
+import pytest
+from click.testing import CliRunner
+
+from handoffaudit.cli import backup
+from handoffaudit.cli.options import DATABASE_FILE
+
+ROWS = 2000
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A data folder with a database of some hundred pages, which are copied one by one."""
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("HANDOFFAUDIT_DATA", str(tmp_path))
+    monkeypatch.setattr(backup, "PAGES", 1)
+    with sqlite3.connect(tmp_path / DATABASE_FILE) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("CREATE TABLE notes (text TEXT)")
+        database.executemany("INSERT INTO notes VALUES (?)", [("x" * 1000,)] * ROWS)
+    database.close()
+    return tmp_path
+
+
+def _write_on_each_look(folder, monkeypatch, most):
+    """A write by another connection whenever some pages are copied."""
+    looks = []
+
+    class Writer:
+        def tell(self, said):
+            looks.append(said())
+            if len(looks) > most:
+                raise KeyboardInterrupt
+            with sqlite3.connect(folder / DATABASE_FILE, timeout=0) as other:
+                other.execute("UPDATE notes SET text = ? WHERE rowid = 1", (str(len(looks)),))
+            other.close()
+
+        def finish(self):
+            pass
+
+    monkeypatch.setattr(backup, "Progress", Writer)
+    return looks
+
+
+def test_it_ends_while_others_write_without_waiting_and_is_as_when_it_began(folder, monkeypatch):
+    looks = _write_on_each_look(folder, monkeypatch, most=ROWS)
+    done = CliRunner().invoke(backup.command, [str(folder / "kept")])
+    assert (done.exit_code, looks[-1]) == (0, "100 % copied")
+    copy = sqlite3.connect(folder / "kept")
+    assert copy.execute("SELECT count(*), max(length(text)), min(length(text)) FROM notes").fetchone() == (
+        ROWS,
+        1000,
+        1000,
+    )
+    assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    copy.close()
+
+
+def test_broken_off_it_leaves_nothing(folder, monkeypatch):
+    _write_on_each_look(folder, monkeypatch, most=3)
+    done = CliRunner().invoke(backup.command, [str(folder / "kept")])
+    assert done.exit_code == 1
+    assert not [path.name for path in folder.iterdir() if path.name.startswith("kept")]

@@ -4,13 +4,13 @@ from typing import Any
 
 import orjson
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Schema
+from ninja import Query
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
 from handoffaudit.api import examples, shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET, UNTIL, Reference
+from handoffaudit.api.parameters import HandoffsQuery, Reference
 from handoffaudit.api.reading_requests import check_names, seconds_to_wait
 from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut
 from handoffaudit.api.submitting import router
@@ -27,22 +27,13 @@ __all__ = ["router"]
 READ = KeyWith(Scope.READ)
 
 
-class ListQuery(Schema):
+class ListQuery(HandoffsQuery):
     state: str = Field("", description="One or several, with commas.", examples=["held,rejected"])
-    type: str = Field("", description="The handoff type.", examples=["research_result"])
-    source: str = Field("", description=SOURCE, examples=["planner"])
-    target: str = Field("", description=TARGET, examples=["writer"])
-    code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
-    trace: str = Field("", description="The `trace_id` that they have.")
     handoff_id: str = Field("", description="The sender's id; the way to one with a `/` in it.", examples=["run/7"])
-    group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
-    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = Field("", description=UNTIL)
     quality_min: str = Field("", description="From this quality score on, 0.0 to 1.0.", examples=["0.8"])
     quality_max: str = Field("", description="Up to this quality score.")
     flag: str = Field("", description=f"One of {', '.join(FLAGS)}.")
-    cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+    decided_by: str = Field("", description="Those whose decision by this person or key stands.", examples=["ada"])
 
 
 @router.get(

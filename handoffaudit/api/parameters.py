@@ -3,7 +3,8 @@
 import uuid
 from typing import Annotated, Final
 
-from ninja import Path
+from ninja import Path, Schema
+from pydantic import Field
 
 SOURCE: Final = "The agent that handed over: its exact name."
 TARGET: Final = "The agent that was handed to: its exact name."
@@ -30,3 +31,18 @@ ImportId = Annotated[uuid.UUID, Path(description="The `id` that the import was a
 WorkflowId = Annotated[str, Path(description="The event's `workflow_id`, else its session; it may hold slashes.")]
 PhaseId = Annotated[str, Path(description="The `phase_id` that the event was answered with.")]
 SchemaName = Annotated[str, Path(description="Which schema: one of the names above.", examples=["payload"])]
+
+
+class HandoffsQuery(Schema):
+    """What lists of handoffs are narrowed by, and the page of them."""
+
+    type: str = Field("", description="The handoff type.", examples=["research_result"])
+    source: str = Field("", description=SOURCE, examples=["planner"])
+    target: str = Field("", description=TARGET, examples=["writer"])
+    code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
+    trace: str = Field("", description="The `trace_id` that they have.")
+    group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
+    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    until: str = Field("", description=UNTIL)
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)

@@ -10,7 +10,7 @@ from pydantic import Field
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, SOURCE, TARGET, UNTIL
+from handoffaudit.api.parameters import HandoffsQuery
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import PassedOnOut, ProblemOut, ProposalOut, SummaryOut
 from handoffaudit.diagnostics import groups
@@ -25,7 +25,7 @@ router = Router(tags=["Review"])
 VIEWS: Final = tuple(view for view in reviewing.VIEWS if view not in ("mine", "proposed"))
 
 
-class QueueQuery(Schema):
+class QueueQuery(HandoffsQuery):
     view: str = Field(
         "all",
         description="all: what waits for anybody. passed_on: what somebody passed on. second: what is proposed and "
@@ -33,16 +33,6 @@ class QueueQuery(Schema):
         examples=["second"],
     )
     state: str = Field("", description="held, rejected or both.", examples=["held"])
-    type: str = Field("", description="The handoff type.", examples=["research_result"])
-    source: str = Field("", description=SOURCE, examples=["planner"])
-    target: str = Field("", description=TARGET, examples=["writer"])
-    code: str = Field("", description="Handoffs with a finding of this code.", examples=["chain.circular"])
-    trace: str = Field("", description="The `trace_id` that they have.")
-    group: str = Field("", description="Handoffs of this finding group: its `id`.", examples=["12"])
-    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
-    until: str = Field("", description=UNTIL)
-    cursor: str = Field("", description="The `next` of the page before.")
-    limit: int = Field(50, ge=1, le=200, description=LIMIT)
 
 
 class HeldByOut(Schema):

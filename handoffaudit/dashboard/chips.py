@@ -18,6 +18,14 @@ FLAG_NAMES = {
     "warnings": "with warnings",
     "overdue": "held too long",
 }
+_TEXTS = {
+    "handoff_type": "Type",
+    "source": "Source",
+    "target": "Target",
+    "trace": "Trace",
+    "group": FINDING,
+    "decided_by": "Decided by",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,7 @@ def each_chip(filters: Filters) -> Iterable[Chip]:
     for state in filters.state:
         others = tuple(other for other in filters.state if other != state)
         yield Chip("State", state, replace(filters, state=others).to_query())
-    texts = {"handoff_type": "Type", "source": "Source", "target": "Target", "trace": "Trace", "group": FINDING}
-    for name, label in texts.items():
+    for name, label in _TEXTS.items():
         if value := getattr(filters, name):
             yield Chip(label, value, _without(filters, name, ""))
     if filters.code:

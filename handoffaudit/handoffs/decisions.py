@@ -9,7 +9,7 @@ from django.db.models.expressions import RawSQL
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Event, Handoff
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.states import DECIDED, REVIEWABLE
 
 
 def decided(tenant_id: int) -> "QuerySet[Handoff]":
@@ -26,6 +26,16 @@ def standing(rows: "QuerySet[Event]") -> "QuerySet[Event]":
     """Those of `decisions` that nobody took back."""
     later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
     return rows.filter(~Exists(later.filter(to_state__in=REVIEWABLE)))
+
+
+def decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, rare: int) -> "QuerySet[Handoff]":
+    """Those of `rows` that stand as this person or key decided them. Up to `rare` are looked up by their ids; more are
+    met soon enough in the rows' own order."""
+    found = list(standing(decisions(tenant).filter(actor=name)).values_list("handoff", flat=True)[: rare + 1])
+    if len(found) <= rare:
+        return rows.filter(pk__in=found)
+    made = Event.objects.filter(handoff=OuterRef("pk"), actor=name, to_state__in=DECIDED)
+    return rows.filter(Exists(standing(made)))
 
 
 def _is_decided(model: type[Model], column: str) -> RawSQL:

@@ -24,6 +24,7 @@ _TEXTS = {
     "flag": "flag",
     "handoff_id": "handoff_id",
     "group": "group",
+    "decided_by": "decided_by",
 }
 PARAMETERS = ("state", *_TEXTS, "since", "until", "quality_min", "quality_max", "from", "to")
 
@@ -59,6 +60,8 @@ class Filters:
     handoff_id: str = ""
     # The number of a finding group.
     group: str = ""
+    # The name of a person or a key whose decision stands.
+    decided_by: str = ""
 
     @classmethod
     def from_query(cls, params: QueryDict | Mapping[str, str]) -> "Filters":

@@ -12,6 +12,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import grouping, remedies
 from handoffaudit.handoffs.attempts import lineage_of
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
+from handoffaudit.handoffs.decisions import decided_by
 from handoffaudit.handoffs.figures import (
     Bucket,
     KnownValues,
@@ -97,6 +98,8 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
         rows = rows.filter(score__lte=filters.quality_max)
     for found in _marks(tenant, filters):
         rows = narrowed_to(rows, found)
+    if filters.decided_by:
+        rows = decided_by(rows, tenant, filters.decided_by, rare=RARE)
     return rows.filter(_flagged(filters.flag))
 
 

@@ -12,6 +12,7 @@ from handoffaudit.handoffs import ingest, queries
 from handoffaudit.handoffs.cursors import cursor_id, first_id_at
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Handoff, new_id
+from tests.handoffs.reviewing.support import colleague, decide, reopen
 from tests.handoffs.support import (
     NOT_JSON,
     SENDER,
@@ -90,6 +91,24 @@ def test_each_filter_finds_its_own_and_nothing_else(tenant: Tenant) -> None:
     ]
     for filters, expected in cases:
         assert ids(queries.list_handoffs(tenant, filters)) == [str(one.pk) for one in expected[::-1]], filters
+
+
+@pytest.mark.parametrize("rare", [1, queries.RARE])
+def test_those_that_somebody_decided_are_found_unless_it_was_taken_back(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, rare: int
+) -> None:
+    monkeypatch.setattr(queries, "RARE", rare)
+    ada, bo = colleague(tenant, "ada"), colleague(tenant, "bo")
+    approved, declined, again, of_bo = (judged(tenant, held()) for _ in range(4))
+    decide(approved, ada)
+    decide(declined, ada, "decline")
+    reopen(decide(again, ada), bo)
+    decide(of_bo, bo)
+    for name, expected in {"ada": [declined, approved], "bo": [of_bo], "nobody": []}.items():
+        filters = Filters(decided_by=name)
+        assert ids(queries.list_handoffs(tenant, filters)) == [str(one.pk) for one in expected]
+        assert queries.count(tenant, filters, 10) == len(expected)
+    assert ids(queries.list_handoffs(tenant, Filters(decided_by="ada", state=("declined",)))) == [str(declined.pk)]
 
 
 def test_a_period_takes_its_start_and_leaves_its_end(tenant: Tenant) -> None:

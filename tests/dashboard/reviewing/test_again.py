@@ -80,12 +80,16 @@ def test_undo_is_offered_to_nobody_else_and_not_for_long(
 def test_the_script_is_told_in_a_line_with_the_figures_and_a_way_to_undo(
     sign_in: SignIn, reviewer: Person, held: Handoff
 ) -> None:
-    answer = do(sign_in(reviewer), held, "decide", decision="approve", headers=TOLD)
+    client = sign_in(reviewer)
+    answer = do(client, held, "decide", decision="approve", headers=TOLD)
     assert answer.status_code == 200
     assert re.findall(r'^<\w+ [^>]*?\bid="(\w+)"', answer.text, re.MULTILINE) == ["told", "progress"]
     assert "approved." in answer.text
     assert f'data-undo="{held.pk}"' in answer.text
-    assert re.search(r"<b[^>]*>1</b> decided today", answer.text)
+    told = re.search(r'<a href="([^"]+)"[^>]*><b[^>]*>1</b> decided today', answer.text)
+    assert told
+    listed = client.get(told[1])
+    assert [one.pk for one in listed.context["handoffs"]] == [held.pk]
 
 
 def test_the_script_is_told_why_nothing_was_decided(

@@ -1,12 +1,14 @@
 """How many handoffs each row of the strictness table stopped, and how many it let pass only since it is in shadow."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any
 
-from django.db.models import Case, Count, F, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
@@ -58,10 +60,13 @@ class _Sums:
     stopped: int = 0
     would: Counter[str] = field(default_factory=Counter)
 
+    def since(self, since: datetime) -> Stopping:
+        return Stopping(since, self.total, self.stopped, self.would[State.REJECTED], self.would[State.HELD])
+
 
 def since_when(tenant: Tenant, now: datetime | None = None) -> datetime:
     """From which hour on is counted: a week, or as much less as keeps what is read within bounds."""
-    hour = (now or timezone.now()).replace(minute=0, second=0, microsecond=0)
+    hour = _hour(now or timezone.now())
     week = hour - PERIOD
     return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
 
@@ -82,46 +87,49 @@ def _few_enough_in_shadow(tenant: Tenant, since: datetime) -> datetime:
     newest = _shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
     # A slice from there to there is one step along the index of what is in shadow.
     edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
-    return since if edge is None else edge.replace(minute=0, second=0, microsecond=0) + _HOUR
+    return since if edge is None else _hour(edge) + _HOUR
 
 
 def by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, Stopping]:
     """For each row of the table, by its type's name; types without a row of their own count to the last one."""
     sums = {row: _Sums() for row in rows}
     counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
-    for row, state, number in _by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")):
-        sums[row].total += number
-        sums[row].stopped += number if state in STOPPED else 0
+    _add(sums, _by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
     shadowed = _by_row(_shadowed(tenant, since).order_by(), rows)
-    for row, would, number in shadowed.values_list("row", "would_decide").annotate(sum=Count("id")):
-        sums[row].would[would] += number
-    return {
-        row: Stopping(since, found.total, found.stopped, found.would[State.REJECTED], found.would[State.HELD])
-        for row, found in sums.items()
-    }
+    _add_would(sums, shadowed.values_list("row", "would_decide").annotate(sum=Count("id")))
+    return {row: found.since(since) for row, found in sums.items()}
 
 
-def while_in_shadow(tenant: Tenant, row: str, rows: Sequence[str], start: datetime) -> Stopping:
-    """The same of one row, of those alone that came since it was put in shadow: `start`. The hour of the switch is
-    looked at handoff by handoff, unless it has too many."""
-    hour = start.replace(minute=0, second=0, microsecond=0)
-    sums = HourlyTotal.objects.filter(tenant=tenant, hour=hour, code="").aggregate(sum=Sum("number"))
-    begun = hour if (sums["sum"] or 0) > MOST_READ else hour + _HOUR
-    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=begun, code="").order_by()
-    states = Counter[str](dict(_only(counted, row, rows).values_list("state").annotate(sum=Sum("number"))))
-    if begun > hour:
-        came = Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(start), id__lt=first_id_at(begun))
-        came = came.exclude(state__in=WAITING_STATES).order_by()
-        states.update(dict(_only(came, row, rows).values_list("state").annotate(number=Count("id"))))
-    shadowed = _only(_shadowed(tenant, start).order_by(), row, rows)
-    would = dict(shadowed.values_list("would_decide").annotate(sum=Count("id")))
-    return Stopping(
-        start,
-        sum(states.values()),
-        sum(states[state] for state in STOPPED),
-        would.get(State.REJECTED, 0),
-        would.get(State.HELD, 0),
+def while_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, Stopping]:
+    """The same of those rows alone, of what came since each was put in shadow: `starts`. The hour of a switch is looked
+    at handoff by handoff, unless it has too many."""
+    if not starts:
+        return {}
+    begun = _begun(tenant, starts)
+    sums = {row: _Sums() for row in starts}
+    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=min(begun.values()), code="").order_by()
+    by_hour = _by_row(counted, rows).values_list("row", "hour", "state").annotate(sum=Sum("number"))
+    _add(sums, ((row, state, number) for row, hour, state, number in by_hour if row in begun and hour >= begun[row]))
+    first = {row: first_id_at(start) for row, start in starts.items()}
+    until = {row: first_id_at(hour) for row, hour in begun.items()}
+    parts = {(first[row], until[row]) for row in starts if first[row] < until[row]}
+    within = reduce(or_, (Q(id__gte=start, id__lt=end) for start, end in parts), Q(pk__in=()))
+    came = Handoff.objects.filter(within, tenant=tenant).exclude(state__in=WAITING_STATES).order_by()
+    single = _by_row(came, rows).values_list("row", "state", "id")
+    _add(sums, ((row, state, 1) for row, state, pk in single if row in first and first[row] <= pk < until[row]))
+    shadowed = _by_row(_shadowed(tenant, min(starts.values())).order_by(), rows).values_list(
+        "row", "would_decide", "id"
     )
+    _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in first and first[row] <= pk))
+    return {row: sums[row].since(start) for row, start in starts.items()}
+
+
+def _begun(tenant: Tenant, starts: Mapping[str, datetime]) -> Mapping[str, datetime]:
+    """From which hour on the counts of whole hours are taken; what came before that is looked at."""
+    hours = {row: _hour(start) for row, start in starts.items()}
+    counted = HourlyTotal.objects.filter(tenant=tenant, hour__in=set(hours.values()), code="").order_by()
+    crowded = {hour for hour, number in counted.values_list("hour").annotate(sum=Sum("number")) if number > MOST_READ}
+    return {row: hour if hour in crowded else hour + _HOUR for row, hour in hours.items()}
 
 
 def reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
@@ -152,8 +160,19 @@ def _by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
     return counted.annotate(row=Case(When(handoff_type__in=own, then=F("handoff_type")), default=Value(ANY_OTHER_TYPE)))
 
 
-def _only(counted: "QuerySet[Any]", row: str, rows: Sequence[str]) -> Any:
-    return _by_row(counted, rows).filter(row=row)
+def _add(sums: Mapping[str, _Sums], counted: Iterable[tuple[str, str, int]]) -> None:
+    for row, state, number in counted:
+        sums[row].total += number
+        sums[row].stopped += number if state in STOPPED else 0
+
+
+def _add_would(sums: Mapping[str, _Sums], shadowed: Iterable[tuple[str, str, int]]) -> None:
+    for row, would, number in shadowed:
+        sums[row].would[would] += number
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
 
 
 def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:

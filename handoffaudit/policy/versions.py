@@ -4,7 +4,7 @@ A save on an old view overwrites nothing.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -98,14 +98,19 @@ class Versions(Generic[R]):
             raise NoSuchVersion(number)
         return self._table(version)
 
-    def history(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> list[Version[R]]:
-        """Versions, newest first, down to the one as shipped; `before`: only older ones than that number."""
+    def tables(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Iterator[Table[R]]:
+        """Newest first, down to the one as shipped; `before`: only older ones than that number."""
         versions = self._versions(tenant)
         if before is not None:
             versions = versions.filter(number__lt=before)
-        tables = [self._table(version) for version in versions[: limit + 1]]
-        if len(tables) <= limit and before != AS_SHIPPED:
-            tables.append(self.as_shipped)
+        found = versions[:limit]
+        yield from map(self._table, found)
+        if len(found) < limit and before != AS_SHIPPED:
+            yield self.as_shipped
+
+    def history(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> list[Version[R]]:
+        """The tables, each with what it changed."""
+        tables = list(self.tables(tenant, before=before, limit=limit + 1))
         pairs = itertools.zip_longest(tables, tables[1:])
         return [Version(table, self.difference(older.rows, table.rows) if older else []) for table, older in pairs][
             :limit

@@ -44,12 +44,15 @@ def test_a_row_s_share_can_be_of_those_alone_that_came_in_shadow(tenant: Tenant)
     put(tenant, "*", Mode.SHADOW)
     for document in (payload(), circular(), held(), circular(handoff_type="note")):
         judged(tenant, document)
-    found = stopping.while_in_shadow(tenant, "research_result", ROWS, start)
-    assert (found.total, found.stopped, found.would_reject, found.would_hold) == (3, 0, 1, 1)
-    other = stopping.while_in_shadow(tenant, "*", ROWS, start)
-    assert (other.total, other.would_stop) == (1, 1)
-    earlier = stopping.while_in_shadow(tenant, "research_result", ROWS, start - timedelta(hours=2))
-    assert (earlier.total, earlier.stopped) == (5, 1)
+    found = stopping.while_in_shadow(tenant, {"research_result": start}, ROWS)
+    assert list(found) == ["research_result"]
+    result = found["research_result"]
+    assert (result.total, result.stopped, result.would_reject, result.would_hold) == (3, 0, 1, 1)
+    earlier = start - timedelta(hours=2)
+    found = stopping.while_in_shadow(tenant, {"research_result": earlier, "*": start}, ROWS)
+    assert (found["research_result"].total, found["research_result"].stopped) == (5, 1)
+    assert (found["*"].total, found["*"].would_stop) == (1, 1)
+    assert [one.since for one in found.values()] == [earlier, start]
 
 
 def test_types_without_a_row_count_to_the_last_one(tenant: Tenant) -> None:

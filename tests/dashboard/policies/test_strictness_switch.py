@@ -111,6 +111,20 @@ def test_what_came_before_a_row_was_in_shadow_is_no_part_of_its_share(
     assert "Since it is in shadow, 1 hour: 1 of 2 (50.0 %) passed only in shadow" in asked
 
 
+def test_the_figures_of_many_rows_put_in_shadow_one_by_one_cost_no_more_than_those_of_one(
+    tenant: Tenant, django_assert_num_queries: Any
+) -> None:
+    for number in range(6):
+        put(tenant, f"type_{number}", mode=Mode.SHADOW)
+        if number in (0, 5):
+            now = strictness.current(tenant)
+            # Two for the week, two for all rows, one for the versions, four for what came since the switches.
+            with django_assert_num_queries(9):
+                _, found = effects(tenant, now)
+    starts = {one.stopping.since for row, one in found.items() if row.startswith("type_")}
+    assert len(starts) == 6
+
+
 def test_a_row_that_was_in_shadow_before_the_week_is_counted_by_the_week(tenant: Tenant) -> None:
     put(tenant, "message", mode=Mode.SHADOW)
     put(tenant, "other")

@@ -63,9 +63,8 @@ def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[s
     """From when on is counted, and for each row by its name what it does; of one in shadow, since it is there."""
     since = stopping.since_when(tenant)
     rows = [row.handoff_type for row in now.rows]
-    found = dict(stopping.by_row(tenant, rows, since))
-    for row, start in _put_in_shadow(tenant, now, since).items():
-        found[row] = stopping.while_in_shadow(tenant, row, rows, start)
+    starts = _put_in_shadow(tenant, now, since)
+    found = {**stopping.by_row(tenant, rows, since), **stopping.while_in_shadow(tenant, starts, rows)}
     return since, {row: _effect(tenant, row, figures, since) for row, figures in found.items()}
 
 
@@ -75,8 +74,7 @@ def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> M
     left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
     if not left or now.changed_at is None or now.changed_at <= since:
         return starts
-    for version in strictness.history(tenant, limit=MOST_VERSIONS):
-        table = version.table
+    for table in strictness.tables(tenant, limit=MOST_VERSIONS):
         # A type without a row of its own followed the last one.
         left = {name for name in left if _mode(table, name) is Mode.SHADOW}
         if not left or table.changed_at is None or table.changed_at <= since:

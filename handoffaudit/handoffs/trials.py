@@ -36,6 +36,8 @@ MOST_SHOWN = 200
 # So that a rare flip is listed beside a frequent one.
 MOST_OF_A_FLIP = 50
 MOST_LISTED = 5
+# Of one handoff.
+MOST_CODES = 5
 TRIES = 3
 MOST_UNFINISHED = 5
 KEPT = timedelta(days=7)
@@ -265,20 +267,20 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
         # What decides is new where it got worse, and what decided is gone where it got better.
         levels = _deciding(then if after is not Outcome.ACCEPTED else now)
-        codes = sorted(levels)[:5]
+        codes = list(levels)[:MOST_CODES]
         row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
-        row["levels"] = [levels[code] for code in codes]
+        row |= {"levels": [levels[code] for code in codes], "deciding": len(levels)}
         trial.changed.append(row | {"before": before.value, "after": after.value})
 
 
 def _deciding(verdict: Verdict) -> dict[str, str]:
-    """The codes that decide, each with its severity there: a draft may make an error of a warning."""
+    """The codes that decide, the gravest first, each with its severity there: a draft may make an error of a
+    warning."""
     deciding = [issue for issue in verdict.issues if blocks(issue)] or list(verdict.issues)
-    # Of a code with several severities, the gravest stays.
-    return {
-        issue.code: issue.severity.value
-        for issue in sorted(deciding, key=lambda one: list(Severity).index(one.severity))
-    }
+    found: dict[str, str] = {}
+    for issue in sorted(deciding, key=lambda one: (-list(Severity).index(one.severity), one.code)):
+        found.setdefault(issue.code, issue.severity.value)
+    return found
 
 
 def _keep(trial: Trial, **columns: object) -> bool:

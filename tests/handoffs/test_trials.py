@@ -43,6 +43,15 @@ def test_a_trial_counts_what_would_change_each_way(tenant: Tenant) -> None:
     assert Handoff.objects.get(handoff_id="fits").state == State.ACCEPTED
 
 
+def test_the_gravest_codes_are_kept_and_all_that_decide_are_counted(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged(tenant, payload(call_chain=["a", "researcher"]))
+    monkeypatch.setattr(trials, "MOST_CODES", 1)
+    row = tried(tenant, table(token_budget=10, approval_length=1)).changed[0]
+    assert (row["codes"], row["levels"], row["deciding"]) == (["tokens.over_budget"], ["error"], 2)
+
+
 def test_only_the_last_ones_of_the_types_asked_for_are_tried(tenant: Tenant) -> None:
     judged(tenant, payload(handoff_id="other", handoff_type="deal_data"))
     for number in range(3):

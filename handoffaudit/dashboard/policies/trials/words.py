@@ -1,6 +1,6 @@
 """What a trial found, in words."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,8 +8,9 @@ from typing import Any
 
 from handoffaudit.dashboard.policies.strictness.words import type_name
 from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.text import counted
 from handoffaudit.validation.verdict import Outcome, Verdict
 
@@ -40,14 +41,15 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """One handoff that would be judged otherwise, and the codes that decide it, each with its severity there (empty:
-    the one that it has by itself)."""
+    """One handoff that would be judged otherwise, and the first of the codes that decide it, each with its severity
+    there (empty: the one that it has by itself); `deciding`: how many decide it."""
 
     pk: str
     handoff_id: str
     before: str
     after: str
     codes: list[tuple[str, str]]
+    deciding: int
 
     @property
     def shown(self) -> list[tuple[str, str]]:
@@ -55,7 +57,13 @@ class Changed:
 
     @property
     def more(self) -> int:
-        return len(self.codes) - len(self.shown)
+        return self.deciding - len(self.shown)
+
+    @property
+    def more_named(self) -> str:
+        unnamed = self.deciding - len(self.codes)
+        named = ", ".join(code_title(code) for code, _ in self.codes[CODES_OF_ONE:])
+        return named + (f" and {unnamed} more" if unnamed else "")
 
 
 def flips(trial: Trial) -> list[Flip]:
@@ -69,7 +77,14 @@ def flips(trial: Trial) -> list[Flip]:
 def changed(trial: Trial, flip: str = "", code: str = "") -> list[Changed]:
     """Those that are listed, narrowed to a flip (`accepted-rejected`) and to a code that decides."""
     return [
-        Changed(row["handoff"], cut(row["handoff_id"], LONGEST_ID), row["before"], row["after"], _levelled(row))
+        Changed(
+            row["handoff"],
+            cut(row["handoff_id"], LONGEST_ID),
+            row["before"],
+            row["after"],
+            _levelled(row),
+            row.get("deciding", len(row["codes"])),
+        )
         for row in trial.changed
         if flip in ("", f"{row['before']}-{row['after']}") and (not code or code in row["codes"])
     ]
@@ -81,9 +96,13 @@ def _levelled(row: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def codes(rows: Sequence[Changed]) -> list[tuple[str, str, int]]:
-    """The codes that decide most of them, with their severity there, and how many."""
-    counted = Counter(told for row in rows for told in set(row.codes)).most_common(MOST_CODES)
-    return [(code, level, number) for (code, level), number in counted]
+    """The codes that decide most of them, each with the gravest severity that it has there, and how many."""
+    levels: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        for code, level in dict.fromkeys(row.codes):
+            levels[code].append(level)
+    most = sorted(levels, key=lambda code: -len(levels[code]))[:MOST_CODES]
+    return [(code, max(levels[code], key=["", *Severity].index), len(levels[code])) for code in most]
 
 
 @dataclass(frozen=True, slots=True)

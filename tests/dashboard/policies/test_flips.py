@@ -1,0 +1,125 @@
+"""Which handoffs a trial would judge otherwise, and why: listed, narrowed, both verdicts compared."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.test import Client
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.policies.trials import words
+from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.models import Handoff, Trial
+from tests.dashboard.policies.test_trials import start, strictness_form
+from tests.handoffs.support import judged, payload
+
+
+def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]) -> tuple[str, Handoff, Handoff]:
+    """The address of a finished trial; one handoff that it would reject, and one that it would accept."""
+    long = submit(call_chain=["a", "b", "c", "d", "e", "planner"])
+    large = submit(data={"text": "Three sources agree on the date. " * 20})
+    form = strictness_form(tenant, "*", token_budget=100, approval_length=9)
+    trial = start(as_admin, "strictness", form)
+    trials.run_waiting()
+    trial.refresh_from_db()
+    assert trial.flips == {"accepted>rejected": 1, "held>accepted": 1}
+    return f"/t/acme/trials/{trial.pk}/", large, long
+
+
+def test_what_would_flip_is_narrowed_to_a_way_and_to_a_code(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    address, large, long = with_two_flips(as_admin, tenant, submit)
+    for asked, there, gone in (
+        ("flip=accepted-rejected", large, long),
+        ("flip=held-accepted", long, large),
+        ("code=chain.needs_approval", long, large),
+    ):
+        assert f"?{asked}#which" in as_admin.get(address).text
+        page = as_admin.get(f"{address}?{asked}").text
+        assert there.handoff_id in page
+        assert gone.handoff_id not in page
+        assert "Show all" in page
+    assert "None of those that are listed." in as_admin.get(f"{address}?code=nothing.like_it").text
+
+
+def test_both_verdicts_of_a_handoff_are_compared(
+    as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
+) -> None:
+    address, large, long = with_two_flips(as_admin, tenant, submit)
+    assert f'href="{address}{large.pk}/"' in as_admin.get(address).text
+    page = as_admin.get(f"{address}{large.pk}/").text
+    assert "tokens.over_budget" in page
+    assert ">new<" in page
+    assert ">gone<" in as_admin.get(f"{address}{long.pk}/").text
+    before = Handoff.objects.get(pk=large.pk)
+    assert (before.state, before.version) == (large.state, large.version)
+
+
+def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin: Client, tenant: Tenant) -> None:
+    document = payload(data={"revenue": 42_000}, handoff_type="message")
+    invented = judged(tenant, document, context={"note": "The revenue was 17 EUR."})
+    assert invented.state == "accepted"
+    trial = start(as_admin, "strictness", strictness_form(tenant, "*", grounding="reject"))
+    trials.run_waiting()
+    trial.refresh_from_db()
+    assert trial.flips == {"accepted>rejected": 1}
+    (changed,) = words.changed(trial)
+    assert set(dict(changed.codes).values()) == {"error"}
+    page = as_admin.get(f"/t/acme/trials/{trial.pk}/{invented.pk}/").text
+    assert "warning → error" in page
+    assert ">new<" not in page
+    assert ">gone<" not in page
+
+
+def test_only_handoffs_of_the_tenant_are_compared(
+    as_admin: Client, tenant: Tenant, other_tenant: Tenant, submit: Callable[..., Handoff], submit_to: Any
+) -> None:
+    address, *_ = with_two_flips(as_admin, tenant, submit)
+    theirs = submit_to(other_tenant)
+    assert as_admin.get(f"{address}{theirs.pk}/").status_code == 404
+    assert as_admin.get(f"{address}{uuid.uuid4()}/").status_code == 404
+
+
+def listed(*rows: list[tuple[str, str]], deciding: int = 0) -> list[words.Changed]:
+    """What a trial lists of handoffs with these codes and severities."""
+    return words.changed(
+        Trial(
+            changed=[
+                {
+                    "handoff": str(uuid.uuid4()),
+                    "handoff_id": "h",
+                    "before": "accepted",
+                    "after": "rejected",
+                    "codes": [code for code, _ in row],
+                    "levels": [level for _, level in row],
+                    "deciding": deciding or len(row),
+                }
+                for row in rows
+            ]
+        )
+    )
+
+
+def test_a_code_with_two_severities_is_counted_once_with_the_gravest() -> None:
+    rows = listed([("schema.required", "error")], [("schema.required", "critical")], [("schema.type", "error")])
+    assert words.codes(rows) == [("schema.required", "critical", 2), ("schema.type", "error", 1)]
+
+
+def test_codes_that_have_no_room_are_named_and_those_not_kept_counted() -> None:
+    shown = [("schema.required", "error"), ("schema.type", "error"), ("chain.circular", "error")]
+    (three,) = listed(shown)
+    assert (three.more, three.more_named) == (1, "Circular chain")
+    (seven,) = listed(shown, deciding=7)
+    assert (seven.more, seven.more_named) == (5, "Circular chain and 4 more")
+
+
+def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Tenant) -> None:
+    trial = start(as_admin, "strictness", strictness_form(tenant, "*", token_budget=1))
+    codes = ["schema.required", "schema.type", "chain.circular"]
+    row = {"handoff": str(uuid.uuid4()), "handoff_id": "h", "before": "accepted", "after": "rejected"}
+    row |= {"codes": codes, "levels": ["error"] * 3, "deciding": 9}
+    Trial.objects.update(changed=[row], flips={"accepted>rejected": 1}, total=1, judged=1, finished_at=timezone.now())
+    page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert 'title="Circular chain and 6 more">+7<' in page

@@ -45,6 +45,15 @@ def api_operations() -> set[tuple[str, str]]:
     return {(method, path) for path, method, _ in _operations()}
 
 
+def scopes_of_api() -> dict[tuple[str, str], str]:
+    """Of each operation that needs a key: the scope."""
+    return {
+        (method, path): auth.scope.value
+        for path, method, operation in _operations()
+        for auth in operation.auth_callbacks
+    }
+
+
 def _operations() -> Iterator[tuple[str, str, Any]]:
     # routers within routers are put in place with the addresses
     list(_names(get_resolver().url_patterns))

@@ -22,8 +22,9 @@ from handoffaudit.dashboard.access import Who, page_for
 MEANING = {
     Scope.INGEST: "submit handoffs",
     Scope.READ: "read handoffs and verdicts",
-    Scope.REVIEW: "approve and decline",
-    Scope.ADMIN: "change strictness, rules, schemas and prompts",
+    Scope.REVIEW: "approve and decline, repair, mute findings",
+    Scope.ADMIN: "change strictness, rules, schemas, prompts, declared edges, whether only handoff files count, "
+    "webhooks, and retention, which removes documents",
 }
 
 

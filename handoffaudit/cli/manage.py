@@ -18,6 +18,8 @@ WITHOUT_DATA = ("migrate", "help", "version", "check", "makemigrations", "collec
 @data_option
 def command(arguments: tuple[str, ...]) -> None:
     """Run one of Django's own commands; `manage help` lists them."""
+    if misplaced := next((one for one in arguments if one == "--data" or one.startswith("--data=")), None):
+        raise click.UsageError(f"{misplaced} goes before the command: handoffaudit manage --data DIR {arguments[0]}.")
     if arguments and not {"-h", "--help"} & set(arguments) and arguments[0] not in WITHOUT_DATA:
         refuse_no_data()
     start_django()

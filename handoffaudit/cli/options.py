@@ -33,6 +33,8 @@ def example(*lines: str) -> str:
 def data_folder() -> Path:
     """As the settings have it, without loading them."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
-    if given:
-        return Path(given).expanduser().absolute()
+    return Path(given).expanduser().absolute() if given else usual_data_folder()
+
+
+def usual_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser().absolute() / "handoffaudit"

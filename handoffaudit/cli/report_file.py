@@ -86,7 +86,6 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise click.UsageError(f"Missing option: {', '.join(missing)}.")
     from handoffaudit.cli.reporting import documents
     from handoffaudit.cli.reporting.receivers import receiver
-    from handoffaudit.cli.reporting.telling import left
 
     text = _response(response)
     to = receiver("handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder)
@@ -100,8 +99,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
     )
     answer = _sent(to, _made(about, text, root))
     _tell(answer, as_json=as_json)
-    for line in left(to.left()):
-        click.echo(line, err=True)
+    if left := to.left():
+        click.echo(left, err=True)
     if answer["failed"]:
         sys.exit(1)
 

@@ -84,7 +84,6 @@ def command(  # noqa: PLR0913 (click hands over each option)
     Ctrl-C ends it. With --once it exits with 1 where a phase failed, and with 2 where reports wait for the server.
     """
     from handoffaudit.cli.reporting.receivers import receiver
-    from handoffaudit.cli.reporting.telling import left
     from handoffaudit.cli.watching.following import Follower
     from handoffaudit.cli.watching.patterns import BadPattern, Pattern
     from handoffaudit.cli.watching.watching import Watching as Loop
@@ -107,8 +106,8 @@ def command(  # noqa: PLR0913 (click hands over each option)
         _until_interrupted(watching, every)
     to.close()
     click.echo(watching.summary(), err=True)
-    for line in left(to.left()):
-        click.echo(line, err=True)
+    if left := to.left():
+        click.echo(left, err=True)
     if once and watching.counts["kept"]:
         sys.exit(2)
     if once and watching.counts["failed"]:

@@ -123,6 +123,9 @@ def test_manage_passes_everything_on(folder):
     assert shown.returncode == 0
     assert "[X]  handoffs.0001_initial" in shown.stdout
     assert run("manage", "check", folder=folder).returncode == 0
+    late = run("manage", "changepassword", "ada", "--data", "x", folder=folder)
+    told = "--data goes before the command: handoffaudit manage --data DIR changepassword."
+    assert (late.returncode, told in late.stderr) == (2, True)
 
 
 def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(folder, tmp_path):

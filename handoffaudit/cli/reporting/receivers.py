@@ -1,6 +1,8 @@
 """Where reports go: to a server, into the local database, or nowhere, to be judged here."""
 
 import json
+import os
+import shlex
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,7 @@ from handoffaudit.cli.hooking.flushing import with_other_keys
 from handoffaudit.cli.hooking.sending import send_waiting
 from handoffaudit.cli.hooking.server import Rejected, Server, Undelivered
 from handoffaudit.cli.hooking.spool import Entry, Held, Spool, SpoolFull
+from handoffaudit.cli.options import usual_data_folder
 from handoffaudit.cli.reporting.documents import written
 from handoffaudit.cli.stop import Stop
 
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 10.0
 CATCH_UP_SECONDS = 5.0
 SPOOL_BYTES = 64 * 1024 * 1024
-ANY_KEY = "handoffaudit report-file --flush --any-key"
 
 
 class Kept(Exception):
@@ -39,8 +41,8 @@ class Receiver(Protocol):
         """Sends what was kept; how many still wait."""
         ...
 
-    def left(self) -> int:
-        """How many wait that this one does not send: they were made with another key."""
+    def left(self) -> str:
+        """A line on reports that this one does not send, since they were made with another key; empty without any."""
         ...
 
     def close(self) -> None: ...
@@ -70,8 +72,8 @@ class Here:
     def retry(self) -> int:
         return 0
 
-    def left(self) -> int:
-        return 0
+    def left(self) -> str:
+        return ""
 
     def close(self) -> None: ...
 
@@ -108,7 +110,7 @@ class There:
         except Undelivered as error:
             held.release()
             where = f"The report is kept in {held.path.parent}, and goes out with the next one made with this key"
-            raise Kept(f"{error}. {where}; after another key was set, {ANY_KEY} sends it.") from error
+            raise Kept(f"{error}. {where}; after another key was set, {self._flushing()} sends it.") from error
         except Rejected as error:
             held.remove()
             raise Refused(str(error)) from error
@@ -130,8 +132,17 @@ class There:
         send_waiting(self.spool, self.server, seconds=CATCH_UP_SECONDS)
         return len(self.spool.waiting())
 
-    def left(self) -> int:
-        return with_other_keys(self.server, self.spool.folder.parent)
+    def left(self) -> str:
+        number = with_other_keys(self.server, self.spool.folder.parent)
+        return f"{number} made with another key wait: {self._flushing()} sends them." if number else ""
+
+    def _flushing(self) -> str:
+        """The command that sends what waits, with what it would not find by itself. The key is told nowhere."""
+        url, folder = self.server.url, self.spool.folder.parent
+        named = [] if os.environ.get("HANDOFFAUDIT_URL", "").rstrip("/") == url else ["--url", url]
+        if folder.absolute() != usual_data_folder() / "reports":
+            named += ["--spool", str(folder.absolute())]
+        return shlex.join(["handoffaudit", "report-file", "--flush", "--any-key", *named])
 
     def close(self) -> None: ...
 
@@ -158,8 +169,8 @@ class Database:
     def retry(self) -> int:
         return 0
 
-    def left(self) -> int:
-        return 0
+    def left(self) -> str:
+        return ""
 
     def close(self) -> None:
         """Wakes the workers, in case the process ends before a wake-up went out."""

@@ -13,11 +13,5 @@ def told(answer: Mapping[str, Any]) -> Iterator[str]:
             yield _plain(f"    {issue['hint']}")
 
 
-def left(number: int) -> Iterator[str]:
-    """A line on reports that were made with another key, where there are any."""
-    if number:
-        yield f"{number} made with another key wait: handoffaudit report-file --flush --any-key sends them."
-
-
 def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)

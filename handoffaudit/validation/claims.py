@@ -167,7 +167,8 @@ def _judged(
 
 
 def _paths(location: Location, within: Location) -> list[str]:
-    """How a sender may name the place: from the root of the data or of its stating part, or by the list it is in."""
+    """How a sender may name the place: from the root of the data or of its stating part, by the list it is in, or by
+    the bare key of a field at the top, whatever signs are in it."""
     paths = [dotted(location)]
     if within and location[: len(within)] == within:
         paths.append(dotted(location[len(within) :]))
@@ -175,7 +176,14 @@ def _paths(location: Location, within: Location) -> list[str]:
     while outer and isinstance(outer[-1], int):
         outer = outer[:-1]
         paths.append(dotted(outer))
-    return paths
+    top = plain_key(outer, within)
+    return [*paths, top] if top else paths
+
+
+def plain_key(location: Location, within: Location) -> str:
+    """The key of a field at the top of the stating part, empty for a deeper one."""
+    key = location[-1] if location and location[:-1] == within else ""
+    return key if isinstance(key, str) else ""
 
 
 def _text(value: Any) -> str:

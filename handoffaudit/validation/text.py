@@ -1,5 +1,6 @@
 """Values of a sender's document, made fit to be read by a person and stored in a database."""
 
+import json
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -54,6 +55,12 @@ def shown(value: object) -> str:
             return f"an integer of {value.bit_length():,} bits"
         case _:
             return clean(f"{value:.15g}" if isinstance(value, float) else str(value), _SHOWN)
+
+
+def quoted(text: str, limit: int = MAX_TEXT) -> str:
+    """The whole of a text as JSON, to be copied; empty where that is longer than `limit`."""
+    written = json.dumps(text, ensure_ascii=not storable(text)) if len(text) < limit else ""
+    return written if len(written) <= limit else ""
 
 
 def type_name(value: object) -> str:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from handoffaudit.validation.bounding import MAX_ISSUES, bounded
-from handoffaudit.validation.claims import Claim, ClaimType, Extraction, extract
+from handoffaudit.validation.claims import Claim, ClaimType, Extraction, extract, plain_key
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
 from handoffaudit.validation.issues import Issue
@@ -14,13 +14,17 @@ from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.paths import Location, at, dotted
 from handoffaudit.validation.placing import placer
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, closest, counted, shown, type_name
+from handoffaudit.validation.text import clean, closest, counted, quoted, shown, type_name
 
 name: Final = "evidence"
 OUTPUT_FORMAT: Final = "output"
 _MOST_COMPARED = 50
 _MOST_NAMED = 5
 _MOST_HINTS = 20
+# what stands in one hint
+_LONGEST_PATH = 100
+_LONGEST_LIST = 200
+_LEFT_OPEN = '"…"'
 
 
 def skip(subject: Subject) -> str | None:
@@ -42,9 +46,10 @@ def _cites(subject: Subject) -> bool:
 def check(subject: Subject) -> Iterable[Issue]:
     found = claims_of(subject)
     supplied = source_names(subject.record)
-    root = placer(subject.record)((*stating_place(subject.record), "evidence_refs"))
+    within = stating_place(subject.record)
+    root = placer(subject.record)((*within, "evidence_refs"))
     known = dict.fromkeys((*supplied, *subject.record.context_refs))
-    citing = _Citing(root, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
+    citing = _Citing(root, within, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
     yield from bounded(_uncited(found, citing))
     yield from _threshold(found, subject.policy.max_uncited_ratio, citing)
     yield from bounded(_unknown(found, known, root))
@@ -57,14 +62,21 @@ class _Citing:
     """Where a handoff cites and what it can cite; `is_beside`: it has `evidence_refs` in another place."""
 
     root: Location
+    within: Location
     supplied: Sequence[str]
     is_beside: bool
 
+    def path(self, claim: Claim) -> str:
+        """How a claim is named where it is cited: by its bare key, or deeper in the data by its path."""
+        return plain_key(claim.location, self.within) or dotted(claim.location)
+
     def example(self, path: str) -> str:
-        """How the claim at `path` is cited: `data.evidence_refs: {"summary": "offers"}`."""
-        source = shown(self.supplied[0]) if self.supplied else '"…"'
-        named = f" (supplied: {', '.join(map(shown, self.supplied))})" if self.supplied else ""
-        return f'{dotted(self.root)}: {{"{clean(path)}": {source}}}{named}'
+        """How the claim at `path` is cited: `data.evidence_refs: {"summary": "offers"}`. Which of several sources it
+        rests on only its sender knows."""
+        source = quoted(self.supplied[0]) if len(self.supplied) == 1 else ""
+        listed = _listed(self.supplied) if len(self.supplied) > 1 else ""
+        named = f" (supplied: {listed})" if listed else ""
+        return f"{dotted(self.root)}: {{{_copied(path)}: {source or _LEFT_OPEN}}}{named}"
 
     @property
     def assumptions(self) -> str:
@@ -78,6 +90,21 @@ class _Citing:
     def supplying(self) -> str:
         """What must come with a citation, where there is nothing to cite."""
         return "" if self.supplied else ' Send the source along as evidence: [{"source": "…", "content": "…"}].'
+
+
+def _copied(path: str) -> str:
+    return quoted(path, _LONGEST_PATH) or _LEFT_OPEN
+
+
+def _listed(names: Iterable[str]) -> str:
+    """The first names, whole, without those that would make the list too long."""
+    listed = ""
+    for name in islice(names, _MOST_NAMED):
+        copied = quoted(name)
+        longer = f"{listed}, {copied}" if listed else copied
+        if copied and len(longer) <= _LONGEST_LIST:
+            listed = longer
+    return listed
 
 
 def _cites_beside(record: Record) -> bool:
@@ -119,13 +146,13 @@ def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
         uncited.sort(key=lambda claim: dotted(claim.location))
     for claim in uncited[: MAX_ISSUES + 1]:
-        path = dotted(claim.location)
+        path = citing.path(claim)
         yield make(
             "evidence.uncited_claim",
             location=claim.place,
             message=f"{_named(claim)} states {shown(claim.text)} and names no source.",
             hint=f"{citing.preface}Say what it rests on, as {citing.example(path)}, or list "
-            f'"{clean(path)}" in {citing.assumptions}.{citing.supplying}',
+            f"{_copied(path)} in {citing.assumptions}.{citing.supplying}",
             actual=claim.text,
             claim_id=claim.claim_id,
         )
@@ -140,7 +167,7 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
         return
     ratio = found.uncited / found.total
     more = found.uncited - int(limit * found.total)
-    paths = (dotted(claim.location) for claim in found.claims if claim.claim_type is ClaimType.UNCITED)
+    paths = (citing.path(claim) for claim in found.claims if claim.claim_type is ClaimType.UNCITED)
     yield make(
         "evidence.uncited_threshold_exceeded",
         message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no source, "
@@ -156,15 +183,17 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
 
 def _unknown(found: Extraction, known: dict[str, Any], root: Location) -> Iterator[Issue]:
     cited = {(path, one) for path, ids in found.citations.sources.items() for one in ids if one not in known}
-    supplied = ", ".join(shown(one) for one in islice(known, 5))
+    listed = _listed(known)
+    supplied = "; none was supplied" if not known else f"; supplied: {listed}" if listed else ""
     for number, (path, source) in enumerate(sorted(cited)[: MAX_ISSUES + 1]):
         near = closest(source, islice(known, _MOST_COMPARED)) if number < _MOST_HINTS else None
-        supply = f"Supply it as evidence; {f'supplied: {supplied}' if known else 'none was supplied'}."
+        asked = quoted(near) if near else ""
+        supply = f"Supply it as evidence{supplied}."
         yield make(
             "evidence.unknown_source",
             location=(*root, path),
             message=f"{clean(path)} cites the source {shown(source)}, which was not supplied.",
-            hint=f"Did you mean {shown(near)}? If not, supply {shown(source)} as evidence." if near else supply,
+            hint=f"Did you mean {asked}? If not, supply {quoted(source) or 'it'} as evidence." if asked else supply,
             expected=list(islice(known, _MOST_COMPARED)),
             actual=source,
         )

@@ -76,6 +76,13 @@ def test_what_may_have_been_meant_is_asked_and_not_expected() -> None:
     assert (issue.expected, issue.metadata["closest"]) == (None, "4,200")
 
 
+def test_a_value_that_may_have_been_meant_is_asked_for_whole() -> None:
+    page = f"https://example.org/{'x' * 60}/overview"
+    verdict = judge(payload(data={"text": f"It stands at {page}z there."}), envelope={"context": {"page": page}})
+    (issue,) = [issue for issue in verdict.issues if issue.code == "grounding.identifier"]
+    assert issue.hint.startswith(f'Did you mean "{page}", which is there? If not, supply the source of "{page}z"')
+
+
 @pytest.mark.parametrize(
     ("policy", "status", "outcome"),
     [

@@ -19,7 +19,7 @@ from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, counted, either, shown
+from handoffaudit.validation.text import clean, counted, either, quoted, shown
 
 __all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 
@@ -136,9 +136,9 @@ def _issues(
     for claim, marks in sorted(marked, key=lambda one: dotted(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
-            # wording that has no counterpart in the sources was found by one judgement of the whole claim
-            is_departure = mark.kind == "wording" and not mark.closest
-            alike.setdefault((mark.kind, "" if is_departure else mark.text), []).append(mark)
+            # all wording is found by one judgement of its claim; only what has a counterpart has a hint of its own
+            is_bare = mark.kind == "wording" and not mark.closest
+            alike.setdefault((mark.kind, "" if is_bare else mark.text), []).append(mark)
         if alike:
             looked_in = looked_in or _looked_in(sources)
             claimed = clean(dotted(claim.location))
@@ -180,12 +180,13 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
 
 def _hint(mark: Mark) -> str | None:
     """Whether a value that is near was meant only its sender knows: it is asked, and nothing is to be taken over."""
-    if not mark.closest:
+    near = quoted(mark.closest) if mark.closest else ""
+    if not near:
         return None
-    supply = f"supply the source of {shown(mark.text)}, or take it out"
+    supply = f"supply the source of {quoted(mark.text) or shown(mark.text)}, or take it out"
     if mark.kind == "wording":
-        return f"The source says {shown(mark.closest)}: say so, {supply}."
-    return f"Did you mean {shown(mark.closest)}, which is there? If not, {supply}."
+        return f"The source says {near}: say so, {supply}."
+    return f"Did you mean {near}, which is there? If not, {supply}."
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -268,7 +268,7 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
         # What decides is new where it got worse, and what decided is gone where it got better.
         levels = _deciding(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
-        row = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
+        row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
         row |= {"levels": [levels[code] for code in codes], "deciding": len(levels)}
         trial.changed.append(row | {"before": before.value, "after": after.value})
 

@@ -1,15 +1,15 @@
 """Pages of `docs/` in the product: the guides, one for each role, and what an operator looks up; the same files."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from django.http import Http404
-from django.urls import reverse
+from django.urls import resolve, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.navigation import GROUPS
 from handoffaudit.dashboard.templatetags.icons import icon
 
@@ -109,9 +110,9 @@ def _tokens(name: str) -> Sequence[Token]:
     return MarkdownIt("commonmark", {"html": False}).enable("table").parse(source(name))
 
 
-def rendered(name: str, tenant: Tenant, server: str) -> SafeString:
-    """As HTML. Links lead to the product's own pages; a page named in bold is a link to it; what is to be copied names
-    that `server` and that tenant."""
+def rendered(name: str, who: Who, server: str) -> SafeString:
+    """As HTML. Links lead to the product's own pages, where the reader may open them; a page named in bold is a link to
+    it; what is to be copied names that `server` and the reader's tenant."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = [token.copy(children=list(token.children) if token.children else None) for token in _tokens(name)]
     heading = ""
@@ -125,9 +126,10 @@ def rendered(name: str, tenant: Tenant, server: str) -> SafeString:
             token.attrSet("scope", "col")
         elif token.type in ("fence", "code_block"):
             text = token.content.replace(_EXAMPLE_SERVER, server)
-            tokens[number] = _code(text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{tenant.slug}"'), number)
+            tokens[number] = _code(text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{who.tenant.slug}"'), number)
         elif token.type == "inline" and token.children:
-            token.children = [_linked(child, tenant) for child in _with_pages(token.children, tenant)]
+            children = [_linked(child, who.tenant) for child in _with_pages(token.children, who.tenant)]
+            token.children = list(_open_to(who, children))
     # Its input is a file of ours, and it writes no HTML of that file.
     html: str = markdown.renderer.render(tokens, markdown.options, {})
     return mark_safe(html)  # noqa: S308
@@ -152,6 +154,18 @@ def _linked(token: Token, tenant: Tenant) -> Token:
     token = token.copy(attrs=dict(token.attrs))
     token.attrSet("href", _address(page, tenant) + (f"#{anchor}" if anchor and page in _FILES else ""))
     return token
+
+
+def _open_to(who: Who, children: Sequence[Token]) -> Iterator[Token]:
+    """Without the links to pages of a higher role; their words stay."""
+    kept = True
+    for token in children:
+        if token.type == "link_open":
+            href = str(token.attrs["href"])
+            view: Any = resolve(href.partition("#")[0]).func if href.startswith("/") else None
+            kept = view is None or who.may(view.role)
+        if kept or token.type not in ("link_open", "link_close"):
+            yield token
 
 
 def _address(page: str, tenant: Tenant) -> str:

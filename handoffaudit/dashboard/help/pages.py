@@ -48,7 +48,7 @@ def guide(request: HttpRequest, who: Who, name: str) -> HttpResponse:
         "guides": guides.GUIDES,
         "looked_up": guides.LOOKED_UP,
         "sections": guides.sections(name),
-        "text": guides.rendered(name, who.tenant, _server(request)),
+        "text": guides.rendered(name, who, _server(request)),
     }
     return render_page(request, "dashboard/help/guide.html", context)
 

@@ -76,7 +76,10 @@ class BatchOut(Schema):
 
 class SummaryOut(Schema):
     id: str = Field(description="The product's id.")
-    handoff_id: str = Field(description="The sender's id, unique in the tenant; the product's where it gave none.")
+    handoff_id: str = Field(
+        description="The sender's id, unique in the tenant; the product's where it gave none, or where it could not be "
+        "read and gave its id to what was sent after it."
+    )
     format: str = Field(
         description="payload, universal, output, delegation, claude-code or handoff-file; empty where it could not be "
         "read."

@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from handoffaudit.handoffs import attempts, bulk, counts, outcomes, own_events, waking
+from handoffaudit.handoffs import attempts, bulk, changing, counts, outcomes, own_events, waking
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
-from handoffaudit.handoffs.models import Event, Handoff, HandoffBody
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
 from handoffaudit.handoffs.unread import verdict_of_unread
 
 HANDOFF = bulk.Columns.of(
@@ -71,6 +71,9 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     for arrival in arrivals:
         handoff = arrival.handoff
         before = known.get(handoff.handoff_id) if arrival.named else None
+        if before and gives_way(before, arrival):
+            _give_way(before, new, sender)
+            before = None
         answers.append(before)
         if before is None:
             new.append(arrival)
@@ -84,6 +87,29 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     # Last of all, as workers do: rows first, then counts.
     counts.apply(deltas)
     return answers
+
+
+def gives_way(known: Known, arrival: Arrival) -> bool:
+    """Whether what has the id could not be read, and what arrives is other content: the id is that of what it was
+    mended to."""
+    same = known.content_hash == arrival.handoff.content_hash
+    if known.state != State.REJECTED or same or arrival.handoff.handoff_id == str(known.pk):
+        return False
+    # What can't be read is rejected with its first event; what is not stored yet is of the same batch.
+    first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
+    return first in (None, State.REJECTED)
+
+
+def _give_way(known: Known, new: list[Arrival], sender: Actor) -> None:
+    """It goes by the product's id from here on. Where another process was first, the insert clashes and is tried
+    again."""
+    for arrival in new:
+        if arrival.handoff.id == known.pk:
+            arrival.handoff.handoff_id = str(known.pk)
+    rows = Handoff.objects.select_for_update().filter(pk=known.pk, state=State.REJECTED)
+    for row in rows:
+        reason = f"it can't be read, and its id {row.handoff_id} is of what came after it"
+        changing.stay(row, sender, reason, handoff_id=str(row.pk))
 
 
 def insert(new: list[Arrival], sender: Actor, reason: str = "") -> None:

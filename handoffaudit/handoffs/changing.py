@@ -43,10 +43,10 @@ def move(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns
     return counts.moved(counts.Place.of(handoff), handoff.codes, before, to_state)
 
 
-def stay(handoff: Handoff, actor: Actor, reason: str) -> None:
+def stay(handoff: Handoff, actor: Actor, reason: str, **columns: object) -> None:
     """Tells of something that leaves the state as it is, and moves the version on; call inside a transaction. Raises
     `Changed`."""
-    _write(handoff, {}, actor, reason)
+    _write(handoff, columns, actor, reason)
 
 
 def _write(handoff: Handoff, columns: dict[str, object], actor: Actor, reason: str) -> None:

@@ -44,8 +44,11 @@ def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
     prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
     if isinstance(prepared, Refusal):
         return _refused(prepared)
-    known = arriving.store_one(prepared, sender) if arriving.is_plain(prepared) else _store([prepared], sender)[0]
-    return _receipt(prepared, known)
+    if arriving.is_plain(prepared):
+        known = arriving.store_one(prepared, sender)
+        if known is None or not arriving.gives_way(known, prepared):
+            return _receipt(prepared, known)
+    return _receipt(prepared, _store([prepared], sender)[0])
 
 
 def accept_batch(

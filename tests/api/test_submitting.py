@@ -11,7 +11,7 @@ from handoffaudit.api import examples
 from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from tests.api.support import client, problem, submitted
-from tests.handoffs.support import NOT_ASKED, NOT_JSON, circular, payload
+from tests.handoffs.support import NOT_ASKED, NOT_JSON, assert_counts_are_right, circular, payload
 
 pytestmark = pytest.mark.django_db
 
@@ -83,12 +83,65 @@ def test_what_has_an_error_beside_its_document_is_found_by_its_names(api: httpx.
     ]
     for query in ({"trace": "run-7"}, {"source": "researcher"}):
         assert [one["id"] for one in api.get("/handoffs", params=query).json()["items"]] == [answer["id"]]
-    again = problem(api.post("/handoffs", json=sent | {"colour": 1}), 409)
-    assert again["id"] == answer["id"]
+    again = api.post("/handoffs", json=sent)
+    assert (again.status_code, again.json()["id"]) == (200, answer["id"])
     # What can't be judged repeats nothing, and takes nobody's place.
     assert Handoff.objects.get().data_hash == ""
     problem(api.post("/handoffs", json={"document": payload(handoff_id="b"), "retry_of": "mine", "colour": 1}), 422)
     assert api.get("/handoffs/mine").json()["state"] == "rejected"
+
+
+def _broken_in(way: str) -> dict[str, Any]:
+    if way == "beside the document":
+        return {"document": payload(handoff_id="mine"), "contxt": {}}
+    return {"document": [], "handoff_id": "mine", "format": "payload"}
+
+
+@pytest.mark.parametrize("way", ["beside the document", "in the document"])
+@pytest.mark.parametrize("retry", [False, True])
+def test_what_is_mended_has_the_id_of_what_could_not_be_read(api: httpx.Client, way: str, retry: bool) -> None:
+    broken = _broken_in(way)
+    first = problem(api.post("/handoffs", json=broken), 422)
+    assert api.post("/handoffs", json=broken).json()["id"] == first["id"]
+    other = problem(api.post("/handoffs", json=broken | {"colour": 1}), 422)
+    assert other["id"] != first["id"]
+    mended = {"document": payload(handoff_id="mine")} | ({"retry_of": "before"} if retry else {})
+    taken = api.post("/handoffs", json=mended)
+    assert (taken.status_code, taken.json()["handoff_id"]) == (202, "mine")
+    assert api.get("/handoffs/mine").json()["id"] == taken.json()["id"]
+    assert api.post("/handoffs", json=mended).status_code == 200
+    kept = api.get(f"/handoffs/{first['id']}").json()
+    assert (kept["state"], kept["handoff_id"]) == ("rejected", first["id"])
+    assert api.get(f"/handoffs/{first['id']}/events").json()["items"][-1]["reason"].startswith("it can't be read, and")
+    # What could be read keeps its id.
+    problem(api.post("/handoffs", json=broken), 409)
+    assert_counts_are_right()
+
+
+def test_what_is_mended_has_the_id_within_a_batch_too(api: httpx.Client) -> None:
+    sent = [_broken_in("beside the document"), {"document": payload(handoff_id="mine")}]
+    items = api.post("/handoffs/batch", json=[*sent, *sent]).json()["items"]
+    assert [item["status"] for item in items] == [422, 202, 409, 200]
+    assert [item["handoff_id"] for item in items[:2]] == [items[0]["id"], "mine"]
+    assert api.get("/handoffs/mine").json()["id"] == items[1]["id"]
+
+
+def test_an_id_of_the_product_s_own_is_never_given_up(api: httpx.Client) -> None:
+    broken = problem(api.post("/handoffs", content=NOT_JSON), 422)
+    problem(api.post("/handoffs", json=payload(handoff_id=broken["id"])), 409)
+
+
+def test_an_id_that_a_person_decided_on_is_not_given_up(api: httpx.Client) -> None:
+    problem(api.post("/handoffs", json=_broken_in("in the document")), 422)
+    decided = api.post("/handoffs/mine/review", json={"decision": "decline", "note": "No."})
+    assert decided.status_code == 200, decided.text
+    problem(api.post("/handoffs", json=payload(handoff_id="mine")), 409)
+
+
+def test_an_id_of_what_a_layer_rejected_is_not_given_up(api: httpx.Client) -> None:
+    submitted(api, circular(handoff_id="mine"))
+    assert api.get("/handoffs/mine").json()["state"] == "rejected"
+    problem(api.post("/handoffs", json=payload(handoff_id="mine")), 409)
 
 
 def test_an_error_beside_the_document_lets_nothing_into_another_tenant(api: httpx.Client) -> None:

@@ -48,6 +48,18 @@ def test_one_id_with_two_contents_at_once_is_a_conflict_for_all_but_one(tenant: 
     assert Counter(receipt.status for receipt in receipts) == {202: 1, 409: 5}
 
 
+def test_what_could_not_be_read_gives_its_id_to_one_of_many(tenant: Tenant) -> None:
+    broken = submit(tenant, payload(handoff_id="h"), contxt={})
+    receipts = at_once(*[lambda: submit(tenant, payload(handoff_id="h"))] * 8)
+    assert Counter(receipt.status for receipt in receipts) == {202: 1, 200: 7}
+    assert {name: str(pk) for pk, name in Handoff.objects.values_list("pk", "handoff_id")} == {
+        "h": receipts[0].id,
+        broken.id: broken.id,
+    }
+    assert Event.objects.filter(handoff=broken.id).count() == 2
+    assert_counts_are_right()
+
+
 def test_batches_with_the_same_ids_in_another_order_do_not_lock_each_other_out(tenant: Tenant) -> None:
     for part in range(5):
         items = [orjson.dumps(payload(handoff_id=f"{part}-{number}")) for number in range(200)]

@@ -86,7 +86,7 @@ def test_an_accepted_one_that_no_model_could_check_says_that(browser: Client, te
     assert page.text("verdict-title") == "Accepted, not checked by the model"
     # a green tick would say that the model was content
     assert "semantic error" in page.text("layers")
-    assert "semanticpassed" not in page.text("layers")
+    assert "semantic passed" not in page.text("layers")
     assert "No key is set for the model" in page.text("issue-1")
 
 

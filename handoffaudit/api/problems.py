@@ -99,7 +99,7 @@ def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
 
 def _invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
     errors = [refusing.refused(one.field, one.value, one.message, one.remedy, row=one.row) for one in error.errors]
-    return problem(422, "The table can't be saved", str(error), errors=errors)
+    return problem(422, "The table can't be saved", str(error), **refusing.members(errors))
 
 
 def _stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:

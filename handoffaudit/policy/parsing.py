@@ -89,7 +89,7 @@ def parse_row(given: Mapping[str, Any]) -> TypePolicy:
     """One row. A field that is not given has its default; every wrong one is told in `InvalidPolicy`."""
     row = values.row_name(given.get("handoff_type"))
     unknown = itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
-    errors = [_unknown(row, field[: values.LONGEST_NAME]) for field in unknown]
+    errors = [_unknown(row, field[: values.LONGEST_NAME], given[field]) for field in unknown]
     found: dict[str, Any] = {}
     for field in FIELDS:
         if field not in given and field != "handoff_type":
@@ -129,10 +129,10 @@ def _plain(value: Any) -> Any:
     return value.value if isinstance(value, StrEnum) else value
 
 
-def _unknown(row: str, field: str) -> PolicyError:
+def _unknown(row: str, field: str, value: Any) -> PolicyError:
     close = difflib.get_close_matches(field, FIELDS, n=1)
     remedy = f'Did you mean "{close[0]}"?' if close else f"The fields are {', '.join(FIELDS)}."
-    return PolicyError(row, field, None, "There is no such field.", remedy)
+    return PolicyError(row, field, value, "There is no such field.", remedy)
 
 
 def _layers(value: Any) -> frozenset[str]:

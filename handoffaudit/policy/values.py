@@ -49,10 +49,12 @@ def handoff_type(value: Any) -> str:
     return value
 
 
-def unknown_fields(row: str, given: Iterable[str], known: Collection[str], remedy: str) -> list[PolicyError]:
+def unknown_fields(row: str, given: Mapping[str, Any], known: Collection[str], remedy: str) -> list[PolicyError]:
     """What is told of the fields of a row that there are not."""
     unknown = itertools.islice((field for field in given if field not in known), MOST_ERRORS)
-    return [PolicyError(row, field[:LONGEST_NAME], None, "There is no such field.", remedy) for field in unknown]
+    return [
+        PolicyError(row, field[:LONGEST_NAME], given[field], "There is no such field.", remedy) for field in unknown
+    ]
 
 
 def too_many(names: Sequence[str], most: int) -> list[PolicyError]:

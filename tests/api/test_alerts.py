@@ -3,9 +3,11 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs import alerts, outages
 from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.model_calls import OK
 from tests.api.support import client, make_key
+from tests.handoffs.test_alerts import called
 
 pytestmark = pytest.mark.django_db
 
@@ -36,6 +38,18 @@ def test_those_that_stand_and_those_that_are_over(tenant: Tenant, other_tenant: 
     assert kinds("") == ["webhook_failing", "would_have_rejected"]
     assert kinds("?open=true") == ["webhook_failing"]
     assert kinds("?open=false") == ["would_have_rejected"]
+
+
+def test_who_closed_it_is_told_where_somebody_did(tenant: Tenant) -> None:
+    for kind in (Kind.WEBHOOK_FAILING, Kind.MODEL_UNAVAILABLE):
+        alerts.raise_alert(tenant.pk, kind, 1)
+    by_itself, by_ada = alerts.newest_first(tenant)
+    alerts.acknowledge(tenant=tenant, alert=by_ada.pk, actor="ada")
+    called(tenant, OK, ago=-1)
+    outages.look(tenant.pk)
+    told = client(make_key(tenant, "read")).get("/alerts").json()["items"]
+    assert [(one["id"], one["closed_by"]) for one in told] == [(by_itself.pk, None), (by_ada.pk, "ada")]
+    assert all(one["closed_at"] for one in told)
 
 
 def test_it_is_read_page_by_page(tenant: Tenant) -> None:

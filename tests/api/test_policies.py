@@ -146,10 +146,26 @@ def test_what_cannot_be_saved_is_told_with_its_place(
     told = problem(put(api, kind, 0, rows), 422)
     error = told["errors"][0]
     assert (error["row"], error["field"]) == (row, field)
+    alone = {name: error[name] for name in ("field", "value", "remedy")} if len(told["errors"]) == 1 else {}
+    assert {name: told[name] for name in ("field", "value", "remedy") if name in told} == alone
     assert error["message"].endswith((".", "…"))
     assert error["remedy"].endswith((".", "?", "…"))
     assert len(json.dumps(told)) < 50_000
     assert api.get(f"/{kind}").json()["version"] == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("rules", SET),
+        ("schemas", {"handoff_type": "x", "claim_fields": ["a"]}),
+        ("prompts", PROMPT),
+        ("strictness", {"handoff_type": "*"}),
+    ],
+)
+def test_an_unknown_field_is_told_with_what_it_was(api: httpx.Client, kind: str, row: dict[str, Any]) -> None:
+    told = problem(put(api, kind, 0, [row | {"colour": "blue"}]), 422)
+    assert (told["field"], told["value"]) == ("colour", "blue")
 
 
 @pytest.mark.parametrize("kind", ["rules", "schemas", "prompts"])

@@ -13,6 +13,7 @@ from handoffaudit.api.parameters import LIMIT, NEXT
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.handoffs import alert_texts, alerts
+from handoffaudit.handoffs.actors import SYSTEM
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Alert
 
@@ -82,6 +83,6 @@ def _alert(alert: Alert, tenant_slug: str) -> dict[str, Any]:
         "last_at": shapes.moment(alert.last_at),
         "told_at": shapes.moment(alert.notified_at),
         "closed_at": shapes.moment(alert.acknowledged_at),
-        "closed_by": alert.acknowledged_by or None,
+        "closed_by": None if alert.acknowledged_by in ("", SYSTEM.name) else alert.acknowledged_by,
         "handoffs": f"/api/v1/handoffs?{about.query}" if about.query else None,
     }

@@ -30,7 +30,7 @@ class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     retry_of: str | None = None
     handoff_id: str | None = None
     agent: str | None = None
-    step: int | None = None
+    step: int | float | None = None
     adapt: bool = False
     repair: bool = False
 
@@ -104,9 +104,8 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
     raw_context, raw_evidence = bytes(wrapped.context), bytes(wrapped.evidence)
     context = _json_field(raw_context, "context", dict, max_nesting)
     evidence = _json_field(raw_evidence, "evidence", list, max_nesting)
-    issues += [part for part in (context, evidence) if isinstance(part, Issue)]
-    if wrapped.step is not None and not -(2**31) <= wrapped.step < 2**31:
-        issues.append(_no_step(wrapped.step))
+    step = _step_of(wrapped.step)
+    issues += [part for part in (context, evidence, step) if isinstance(part, Issue)]
     if issues:
         return Submission(document=sent, envelope=Envelope(handoff_id=named), issues=tuple(issues))
     return Submission(
@@ -120,7 +119,7 @@ def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nestin
             trace_id=wrapped.trace_id,
             parent_handoff_id=wrapped.parent_handoff_id,
             retry_of=wrapped.retry_of,
-            step=wrapped.step,
+            step=step,
             handoff_id=named,
             agent=wrapped.agent,
             adapt=wrapped.adapt,
@@ -135,11 +134,13 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        return _wrong(name, "structure.json_parse", f"{name} is not JSON: {error.msg}")
+        said, hint = f"{name} is not JSON: {error.msg}", f"Send {name} as JSON in UTF-8."
+        return _wrong(name, "structure.json_parse", said, hint=hint)
     if value is not None and not isinstance(value, kind):
         return wrong_type(name, value)
     if could_be_deeper(raw, max_nesting) and deeper_than(value, max_nesting):
-        return _wrong(name, "structure.json_parse", f"{name} is nested more than {max_nesting} levels deep")
+        said, hint = f"{name} is nested more than {max_nesting} levels deep", f"Flatten {name} to at most that."
+        return _wrong(name, "structure.json_parse", said, hint=hint)
     return value
 
 
@@ -154,7 +155,15 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
     return None
 
 
-def _no_step(step: int) -> Issue:
+def _step_of(number: float | None) -> Any:
+    """The number of a step; 3.0 is 3, as in a document."""
+    if number is None:
+        return None
+    if isinstance(number, float) and not number.is_integer():
+        return wrong_type("step", number)
+    step = int(number)
+    if -(2**31) <= step < 2**31:
+        return step
     said = f"step is {shown(step)}, which is no step number"
     limits = {"minimum": -(2**31), "maximum": 2**31 - 1}
     return _wrong("step", "structure.out_of_range", said, expected=limits, actual=step)
@@ -165,4 +174,5 @@ def _wrong(name: str, code: str, message: str, **said: Any) -> Issue:
 
 
 def _unreadable() -> Issue:
-    return make("structure.json_parse", message="The submission can't be read.", part="envelope")
+    hint = "See that each of its fields is given once, and is right wherever it is given."
+    return make("structure.json_parse", message="The submission can't be read.", hint=hint, part="envelope")

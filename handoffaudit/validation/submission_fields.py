@@ -30,15 +30,24 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "repair": _SWITCH,
 }
 FIELDS: Final = ("document", *_FIELDS)
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "object": (dict,),
+    "array": (list,),
+    "integer": (int, float),
+    "boolean": (bool,),
+}
+_OPENED: Final[Mapping[bytes, object]] = {b"{": {}, b"[": []}
 _IN_THE_DATA: Final = frozenset({"assumptions", "evidence_refs"})
 
 
 def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
-    """The fields that are of the wrong type, in the order of those known; then the first of those that are unknown."""
-    for name, (wanted, _) in _FIELDS.items():
+    """The fields that can't be read or are of the wrong type, in the order of those known; then the first of those that
+    are unknown."""
+    for name in _FIELDS:
         raw = bytes(fields.get(name, b""))
-        if raw and not _is(raw, wanted):
-            yield wrong_type(name, _value(raw))
+        if raw and (issue := _field_issue(name, raw)):
+            yield issue
     for name in islice((name for name in fields if name not in FIELDS), _MOST_UNKNOWN):
         yield _unknown(name)
 
@@ -46,24 +55,44 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
 def wrong_type(name: str, value: Any) -> Issue:
     """That a field holds a value of another type than its own."""
     wanted, example = _FIELDS[name]
-    return type_issue((name,), [wanted], value, f", for example {example}", part="envelope")
+    # one text made a list would be a piece of evidence that nothing can cite
+    is_convertible = wanted != "array"
+    such_as = f", for example {example}"
+    return type_issue((name,), [wanted], value, such_as, is_convertible=is_convertible, part="envelope")
 
 
-def _is(raw: bytes, wanted: str) -> bool:
-    """Whether JSON is of a type, or null where that counts as not given."""
-    if raw == b"null":
-        return wanted != "boolean"
-    first = raw[:1]
-    if wanted == "integer":
-        return first in b"-0123456789" and not set(b".eE").intersection(raw)
-    return first in {"string": b'"', "object": b"{", "array": b"[", "boolean": b"tf"}[wanted]
-
-
-def _value(raw: bytes) -> Any:
+def _field_issue(name: str, raw: bytes) -> Issue | None:
+    wanted, _ = _FIELDS[name]
+    opened = _OPENED.get(raw[:1])
+    if opened is not None and isinstance(opened, _TYPES[wanted]):
+        return None
     try:
-        return msgspec.json.decode(raw)
+        value = msgspec.json.decode(raw)
     except UNREADABLE:
-        return {} if raw.startswith(b"{") else []
+        return _unreadable(name, raw) if opened is None else wrong_type(name, opened)
+    return None if _is(value, wanted) else wrong_type(name, value)
+
+
+def _is(value: Any, wanted: str) -> bool:
+    """Whether a value is of a type, or null where that counts as not given. An integer may be written as 3.0."""
+    if value is None:
+        return wanted != "boolean"
+    if isinstance(value, bool):
+        return wanted == "boolean"
+    return isinstance(value, _TYPES[wanted]) and (not isinstance(value, float) or value.is_integer())
+
+
+def _unreadable(name: str, raw: bytes) -> Issue:
+    """That a text or a number can't be read, and where that is."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as bad:
+        # byte 0 is the quote before the text
+        reason, hint = f"byte {bad.start:,} of its text is not UTF-8", "Encode it as UTF-8."
+    else:
+        reason, hint = "its number is too large", f"Give a value such as {_FIELDS[name][1]}."
+    message = f"{name} can't be read: {reason}."
+    return make("structure.json_parse", location=(name,), message=message, hint=hint, part="envelope")
 
 
 def _unknown(name: str) -> Issue:

@@ -69,6 +69,8 @@ def test_what_is_no_envelope_is_the_document(sent: bytes) -> None:
         ({"adapt": None}, "structure.wrong_type", "adapt", "adapt is null, not true or false."),
         ({"context": []}, "structure.wrong_type", "context", "an object"),
         ({"evidence": {}}, "structure.wrong_type", "evidence", "a list"),
+        ({"step": 2.5}, "structure.wrong_type", "step", "step is a number (2.5), not an integer."),
+        ({"step": 1e300}, "structure.out_of_range", "step", "no step number"),
     ],
 )
 def test_what_is_wrong_with_an_envelope_is_said_with_its_place(
@@ -108,6 +110,34 @@ def test_every_field_of_the_wrong_type_is_told_at_once_with_its_value_and_what_i
         ),
     ]
     assert all(issue.metadata["part"] == "envelope" for issue in read.issues)
+
+
+@pytest.mark.parametrize("step", [b"3", b"3.0", b"3e0", b"30e-1"])
+def test_an_integer_may_be_written_as_in_a_document(step: bytes) -> None:
+    read = read_submission(b'{"document": {}, "step": ' + step + b"}")
+    assert (read.envelope.step, read.issues) == (3, ())
+    (issue,) = read_submission(b'{"document": {}, "adapt": 1, "step": ' + step + b"}").issues
+    assert issue.location == ("adapt",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said", "hint"),
+    [
+        ("trace_id", b'"a\\u00e9b\xff"', "byte 9 of its text is not UTF-8", "Encode it as UTF-8."),
+        ("step", b"1e400", "its number is too large", "Give a value such as 3."),
+        ("format", b"-1e400", "its number is too large", 'Give a value such as "payload".'),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named(name: str, value: bytes, said: str, hint: str) -> None:
+    (issue,) = read_submission(b'{"document": {}, "' + name.encode() + b'": ' + value + b"}").issues
+    assert (issue.code, issue.field_path) == ("structure.json_parse", name)
+    assert (issue.message, issue.hint) == (f"{name} can't be read: {said}.", hint)
+
+
+@pytest.mark.parametrize("beside", [{}, {"adapt": 1}])
+def test_a_text_as_evidence_is_told_the_form_of_a_piece(beside: dict[str, object]) -> None:
+    issue = read_submission(envelope(evidence="a text", **beside)).issues[0]
+    assert issue.hint == 'Give a list, for example [{"source": "offers", "content": "…"}].'
 
 
 def test_of_many_unknown_fields_the_first_are_told() -> None:

@@ -109,10 +109,13 @@ def _form_of(place: Location, rule: Rule) -> str:
     return _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
 
 
-def type_issue(place: Location, types: list[str], value: Any, such_as: str, **metadata: Any) -> Issue:
-    """That a value is of none of the JSON types asked for; `such_as` is an example, with what leads to it."""
+def type_issue(
+    place: Location, types: list[str], value: Any, such_as: str, *, is_convertible: bool = True, **metadata: Any
+) -> Issue:
+    """That a value is of none of the JSON types asked for; `such_as` is an example, with what leads to it.
+    `is_convertible`: the value made into one of them would say what was meant."""
     wanted = either(_TYPE_NAMES[name] for name in types)
-    written = _converted(value, types)
+    written = _converted(value, types) if is_convertible else None
     hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
     return _not_of_type(place, types, value, hint, **metadata)
 

@@ -83,7 +83,10 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
 )
 def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
-    items = [orjson.Fragment(row.content) for row in queries.verdicts(handoff)]
+    items = [
+        queries.current_verdict(handoff) if row.pk == handoff.verdict else orjson.Fragment(row.content)
+        for row in queries.verdicts(handoff)
+    ]
     return shapes.answer({"items": items, "next": None})
 
 

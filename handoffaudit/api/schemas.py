@@ -207,8 +207,8 @@ class AttemptOut(SummaryOut):
 
 
 class AttemptsOut(Schema):
-    items: list[AttemptOut] = Field(description="The oldest first.")
-    next: str | None = Field(description="Always null: they come whole.")
+    items: list[AttemptOut] = Field(description="The newest twenty of the lineage, the oldest of them first.")
+    next: str | None = Field(description="Always null: there is one page.")
     remediation: RemediationOut | None = Field(description="What was asked of the lineage so far.")
 
 
@@ -228,5 +228,5 @@ class EventOut(Schema):
 
 
 class EventsOut(Schema):
-    items: list[EventOut] = Field(description="The oldest first; at most 500.")
-    next: str | None = Field(description="Always null: they come whole.")
+    items: list[EventOut] = Field(description="The first 500, the oldest first.")
+    next: str | None = Field(description="Always null: there is one page.")

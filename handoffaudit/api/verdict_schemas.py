@@ -151,8 +151,8 @@ class VerdictOut(Schema):
 
 
 class VerdictsOut(Schema):
-    items: list[VerdictOut] = Field(description="The newest first; at most 100.")
-    next: str | None = Field(description="Always null: they come whole.")
+    items: list[VerdictOut] = Field(description="The newest 100, the newest first.")
+    next: str | None = Field(description="Always null: there is one page.")
 
 
 class PreviewOut(VerdictOut):

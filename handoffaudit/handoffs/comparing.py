@@ -25,7 +25,7 @@ class Attempt:
 
 def attempts(handoff: Handoff) -> list[Attempt]:
     """The newest ones of the handoff's lineage, the oldest of them first."""
-    known = queries.attempts(handoff)[-MOST:]
+    known = queries.attempts(handoff, MOST)
     if len(known) < 2:
         return [Attempt(one) for one in known]
     found: list[Attempt] = []

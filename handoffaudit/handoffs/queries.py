@@ -40,7 +40,6 @@ __all__ = [
     "count",
     "count_new",
     "current_verdict",
-    "earlier_attempts",
     "events",
     "get",
     "known_values",
@@ -214,8 +213,9 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
     content = found.first()
     verdict: dict[str, Any] | None = orjson.loads(content) if content else None
-    if verdict and handoff.escalated and verdict["recommended_action"] != RemediationAction.ESCALATE:
-        # a repair failed after it was judged, and that took it to a person
+    is_due = handoff.escalated and handoff.state == State.REJECTED
+    if verdict and is_due and verdict["recommended_action"] != RemediationAction.ESCALATE:
+        # A repair failed after it was judged, and that takes it to a person until somebody decides.
         record = remedies.of(handoff)
         verdict["recommended_action"] = RemediationAction.ESCALATE.value
         verdict["remediation"] = record.to_dict() if record else None
@@ -235,12 +235,12 @@ def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:limit]) if trace_id else []
 
 
-def attempts(handoff: Handoff, limit: int = 50) -> list[Handoff]:
-    """All attempts of the handoff's lineage, itself among them, the first one first."""
+def attempts(handoff: Handoff, limit: int) -> list[Handoff]:
+    """The newest attempts of the handoff's lineage, the oldest of them first."""
     first = lineage_of(handoff)
     rows = of_tenant(handoff.tenant)
-    later = rows.filter(lineage=first).exclude(lineage="").order_by("attempt", "id")
-    return [*rows.filter(handoff_id=first, lineage=""), *later[:limit]]
+    later = rows.filter(lineage=first).exclude(lineage="").order_by("-attempt", "-id")
+    return [*later[:limit], *rows.filter(handoff_id=first, lineage="")][:limit][::-1]
 
 
 def later_attempt(handoff: Handoff) -> Handoff | None:
@@ -252,10 +252,3 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
         later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
     # What repair made and did not pass took nobody's place.
     return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
-
-
-def earlier_attempts(handoff: Handoff) -> list[Handoff]:
-    """The attempts before this one, newest first."""
-    if not handoff.lineage:
-        return []
-    return [one for one in reversed(attempts(handoff)) if one.attempt < handoff.attempt]

@@ -15,7 +15,7 @@ from handoffaudit.api.published import NAMES
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from tests.api.support import problem, submitted
-from tests.handoffs.support import NOT_JSON, circular, held, payload, submit
+from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
 SVG = "{http://www.w3.org/2000/svg}"
@@ -110,6 +110,24 @@ def test_verdicts_and_events(api: httpx.Client) -> None:
         ("validating", "held", "system"),
     ]
     assert events["items"][0]["actor"]["name"] == "sender"
+
+
+def test_what_is_due_after_repair_failed_is_so_until_a_person_decided(api: httpx.Client, tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="h"))
+    Handoff.objects.update(escalated=True)
+
+    def told() -> list[str]:
+        shown, verdicts = api.get("/handoffs/h").json(), api.get("/handoffs/h/verdicts").json()["items"]
+        assert verdicts == [shown["verdict"]]
+        return [shown["state"], shown["verdict"]["recommended_action"]]
+
+    assert told() == ["rejected", "escalate"]
+    assert api.post("/handoffs/h/review", json={"decision": "approve", "note": "It may."}).status_code == 200
+    assert told() == ["approved", "retry"]
+    api.post("/handoffs/h/review", json={"decision": "reopen", "note": "It may not."})
+    assert told() == ["rejected", "escalate"]
+    judged(tenant, payload(handoff_id="next"), retry_of="h")
+    assert told() == ["superseded", "retry"]
 
 
 @pytest.mark.parametrize("path", ["", "/verdicts", "/events", "/attempts", "/chain.svg"])

@@ -26,12 +26,15 @@ def test_a_retry_supersedes_what_was_judged(tenant: Tenant, document) -> None:
     assert_counts_are_right()
 
 
-def test_attempts_are_numbered_and_listed_newest_first(tenant: Tenant) -> None:
+def test_attempts_are_numbered_and_of_many_the_newest_are_listed(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="a"))
     judged(tenant, circular(handoff_id="b"), retry_of="a")
     third = judged(tenant, circular(handoff_id="c"), retry_of="b")
     assert third.attempt == 3
-    assert [handoff.handoff_id for handoff in queries.earlier_attempts(third)] == ["b", "a"]
+    first = Handoff.objects.get(handoff_id="a")
+    for one in (first, third):
+        listed = {limit: "".join(row.handoff_id for row in queries.attempts(one, limit)) for limit in (1, 2, 3, 9)}
+        assert listed == {1: "c", 2: "bc", 3: "abc", 9: "abc"}
 
 
 def test_attempts_within_one_batch_are_numbered_too(tenant: Tenant) -> None:
@@ -70,7 +73,7 @@ def test_a_retry_of_itself_supersedes_nothing(tenant: Tenant) -> None:
     assert (receipt.status, itself.status) == (422, 422)
     handoff = queries.get(tenant, "x")
     assert handoff.state == State.REJECTED
-    assert queries.earlier_attempts(handoff) == []
+    assert queries.attempts(handoff, 9) == [handoff]
 
 
 def test_a_retry_of_something_unknown_is_stored_as_it_is(tenant: Tenant) -> None:
@@ -82,7 +85,7 @@ def test_another_tenants_handoff_is_never_superseded(tenant: Tenant, other_tenan
     judged(other_tenant, circular(handoff_id="first", tenant_id="globex"))
     second = judged(tenant, payload(handoff_id="second"), retry_of="first")
     assert (state_of("first"), second.attempt) == (State.REJECTED, 1)
-    assert queries.earlier_attempts(second) == []
+    assert queries.attempts(second, 9) == [second]
 
 
 def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, monkeypatch) -> None:
@@ -111,7 +114,7 @@ def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant:
     judged(tenant, circular(handoff_id="second"), retry_of="first")
     third = judged(tenant, payload(handoff_id="third"), retry_of="first")
     assert (third.attempt, third.lineage) == (3, "first")
-    assert [handoff.handoff_id for handoff in queries.attempts(third)] == ["first", "second", "third"]
+    assert [handoff.handoff_id for handoff in queries.attempts(third, 9)] == ["first", "second", "third"]
     assert (state_of("first"), state_of("second"), third.state) == (State.SUPERSEDED, State.SUPERSEDED, State.ACCEPTED)
     assert Event.objects.get(to_state=State.SUPERSEDED, handoff__handoff_id="second").reason == "third took its place"
     assert_counts_are_right()
@@ -119,7 +122,7 @@ def test_retries_that_all_name_the_first_one_are_attempts_of_one_lineage(tenant:
 
 def test_an_attempt_at_what_is_not_known_here_is_the_first_one(tenant: Tenant) -> None:
     only = judged(tenant, payload(handoff_id="only"), retry_of="elsewhere")
-    assert (only.attempt, only.lineage, queries.earlier_attempts(only)) == (1, "elsewhere", [])
+    assert (only.attempt, only.lineage, queries.attempts(only, 9)) == (1, "elsewhere", [only])
 
 
 def test_a_retry_that_was_here_first_stands(tenant: Tenant) -> None:

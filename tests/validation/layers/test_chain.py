@@ -1,5 +1,7 @@
 """Loops, lengths, and what the server knows better."""
 
+from itertools import permutations
+
 import pytest
 
 from handoffaudit.validation.config import CircularPolicy
@@ -158,7 +160,18 @@ def test_long_chains_and_names_are_cut_in_messages() -> None:
 )
 def test_a_misspelt_reason_is_asked_for(document: dict[str, object], told: str | None) -> None:
     (issue,) = [issue for issue in judge(document).issues if issue.code == "chain.circular"]
-    assert (f"Did you mean {told}?" in issue.hint) is (told is not None)
+    assert f"Did you mean {told}?" in issue.hint if told else "Did you mean" not in issue.hint
+
+
+def test_of_several_misspelt_names_one_is_asked_for_whatever_their_order() -> None:
+    names = ("handofReason", "handof_reason", "handof-reason")
+    asked = {
+        issue.hint
+        for order in permutations(names)
+        for issue in judge(payload(target_agent_id="planner", **dict.fromkeys(order, "why"))).issues
+        if issue.code == "chain.circular"
+    }
+    assert len(asked) == 1
 
 
 def test_a_misspelt_reason_is_not_asked_for_where_none_is_accepted() -> None:
@@ -170,3 +183,17 @@ def test_a_misspelt_reason_is_not_asked_for_where_none_is_accepted() -> None:
 def test_a_misspelt_approval_is_asked_for() -> None:
     (issue,) = judge(payload(call_chain=LONG, user_aproved=True)).issues
     assert (issue.code, '"user_aproved"' in issue.hint) == ("chain.needs_approval", True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"user_approved": False, "user_aproved": True},
+        {"user_approved_by": "Ada"},
+        {"user_approved": False, "user_approved_by": "Ada"},
+        {"userApprovedAt": "2026-02-01"},
+    ],
+)
+def test_an_approval_that_is_given_or_a_field_of_its_own_is_not_asked_for(fields: dict[str, object]) -> None:
+    (issue,) = judge(payload(call_chain=LONG, **fields)).issues
+    assert (issue.code, "Did you mean" in issue.hint) == ("chain.needs_approval", False)

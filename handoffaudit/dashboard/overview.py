@@ -21,7 +21,7 @@ from handoffaudit.diagnostics import model_now, workers
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, noisy
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import awaiting, queries
 from handoffaudit.handoffs.figures import Bucket
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import State
@@ -126,10 +126,15 @@ def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpResponse:
-    same = request.GET.get("seen", "") == figures["seen"]
-    template = "dashboard/overview/figures.html"
+    parts = []
+    if request.GET.get("seen", "") != figures["seen"]:
+        parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
+    oldest = awaiting.oldest(who.tenant.pk)
+    missed = workers.missed(who.tenant, oldest.since if oldest else None)
+    if bool(missed) != (request.GET.get("gone", "") == "1"):
+        parts.append(render_to_string("dashboard/overview/no_worker.html", {"no_worker": missed}, request))
     try:
-        return live.answer(request, who, [] if same else [render_to_string(template, figures, request)])
+        return live.answer(request, who, parts)
     except BadFilter as bad:
         return live.refused(bad)
 

@@ -74,7 +74,12 @@ def missed(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
         return ""
     stand_in()
     waits_since = awaiting.oldest_for_worker(tenant.pk) if (silent := silence()) else None
-    return told(silent[WORKER]) if WORKER in silent and waits_since and waits_since <= before else ""
+    if WORKER not in silent or waits_since is None or waits_since > before:
+        return ""
+    if math.isinf(silent[WORKER]):
+        return told(silent[WORKER])
+    # A page may stay open for long: the moment stays true.
+    return f"none seen since {timezone.now() - timedelta(seconds=silent[WORKER]):%Y-%m-%d %H:%M} UTC"
 
 
 def stand_in() -> None:

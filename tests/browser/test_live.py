@@ -1,9 +1,11 @@
-"""The list says that new handoffs came, and shows them when asked."""
+"""What comes to an open page: the list says that new handoffs came, and shows them when asked."""
 
 import pytest
+from django.template.loader import render_to_string
 from playwright.sync_api import expect
 
 from tests.browser.product import ACCEPTED, CIRCLE
+from tests.browser.watching import overflow, shifts, violations
 
 pytestmark = pytest.mark.browser
 
@@ -49,3 +51,23 @@ def test_only_what_fits_the_filters_is_counted(open_page, product):
     expect(page.locator(f'tbody a[href*="{rejected}"]')).to_be_visible()
     expect(page.get_by_label("rejected")).to_be_checked()
     expect(page.locator("tbody .col-state").get_by_text("accepted")).to_have_count(0)
+
+
+def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_page, product):
+    sender = product.senders["live"]
+    sender.submit(ACCEPTED)
+    page = open_page("rui")
+    page.clock.install()
+    page.goto(f"{sender.pages}?period=7d")
+    figures = page.locator("#figures")
+    before = figures.bounding_box()
+    gone = render_to_string("dashboard/overview/no_worker.html", {"no_worker": "none seen yet"})
+    page.route("**/?period=7d&*", lambda route: route.fulfill(body=gone, content_type="text/html"))
+    page.clock.fast_forward(ASKED_EVERY)
+    expect(page.locator("#no-worker .note")).to_be_in_viewport()
+    expect(page.locator("#live-told")).to_have_text("No worker runs, so nothing is judged.")
+    assert figures.bounding_box() == before
+    assert shifts(page) == []
+    assert violations(page) == []
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert overflow(page) == 0

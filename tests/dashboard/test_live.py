@@ -1,6 +1,7 @@
 """What a page that somebody looks at is told: only what is newer, and nothing is written for it."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,8 +9,10 @@ from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Handoff
 
@@ -134,3 +137,24 @@ def test_the_numbers_of_the_overview_follow(sign_in: SignIn, viewer: Person, hel
     assert newer.text.strip().startswith("<section")
     assert 'id="figures"' in newer.text
     assert "<h2" not in newer.text
+
+
+def test_an_overview_left_open_is_told_once_that_no_worker_runs_and_that_one_runs_again(
+    sign_in: SignIn, viewer: Person, held: Handoff, submit: Submit
+) -> None:
+    waits = submit(judged=False)
+    client = sign_in(viewer)
+    page = client.get("/t/acme/")
+    assert 'data-live-seen="gone=0"' in page.text.partition("data-live=")[2]
+    seen = {"seen": page.context["seen"], "waiting": 1, "gone": 0}
+    asking = {"X-Live": "1"}
+    assert client.get("/t/acme/", seen, headers=asking).status_code == 204
+    Handoff.objects.filter(pk=waits.pk).update(received_at=timezone.now() - timedelta(minutes=2))
+    gone = client.get("/t/acme/", seen, headers=asking).text
+    assert gone.count("data-live-seen=") == gone.count('data-live-seen="gone=1"') == 1
+    assert "No worker runs, so nothing is judged</b>: none seen yet." in gone
+    assert client.get("/t/acme/", seen | {"gone": 1}, headers=asking).status_code == 204
+    Watermark.objects.create(name="worker", at=timezone.now())
+    back = client.get("/t/acme/", seen | {"gone": 1}, headers=asking).text
+    assert 'data-live-seen="gone=0"' in back
+    assert "No worker runs" not in back

@@ -1,7 +1,7 @@
 """Workers that run, and those that are gone."""
 
 import math
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.conf import settings as configured
@@ -88,6 +88,8 @@ def test_it_is_said_only_where_handoffs_wait_for_it(tenant: Tenant) -> None:
     assert workers.missed(tenant, long_ago) == "none seen yet"
     take(1)
     assert workers.missed(tenant, long_ago) == "none seen yet"
+    Watermark.objects.create(name="worker", at=datetime(2026, 1, 2, 3, 4, 30, tzinfo=UTC))
+    assert workers.missed(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
     # As what waits for the model.
     Handoff.objects.update(claim_expires_at=None)
     assert workers.missed(tenant, long_ago) == ""

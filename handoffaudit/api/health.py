@@ -28,8 +28,10 @@ def ready(request: HttpRequest) -> JsonResponse:
         checks["migrations"] = _migrations()
     good = all(value == "ok" for value in checks.values())
     answer = {"status": "ok" if good else "not ready", "checks": checks}
-    # Without a worker it takes handoffs all the same: where only that is missing, it is ready.
-    response = JsonResponse(answer | ({"workers": _workers()} if good else {}), status=200 if good else 503)
+    # Without a worker it takes handoffs all the same: where only that is missing, it is ready. Thresholds are looked at
+    # without a queue, too.
+    there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+    response = JsonResponse(answer | there, status=200 if good else 503)
     # It is asked again and again: Django would log each time that it answered, and not what is missing.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
     _log(checks if not good else {})

@@ -1,6 +1,7 @@
 """Reading by the API: lists, one, verdicts, events, the drawing, the schemas, and decisions."""
 
 import hashlib
+from datetime import timedelta
 from xml.etree import ElementTree
 
 import httpx
@@ -13,7 +14,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.published import NAMES
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs.models import Alert, Handoff, HandoffBody
 from tests.api.support import problem, submitted
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
@@ -235,3 +236,13 @@ def test_it_is_alive_and_ready(api: httpx.Client, settings) -> None:
     away = api.get("http://testserver/readyz")
     assert (away.status_code, away.json()["status"]) == (503, "not ready")
     assert "REDIS_URL" in away.json()["checks"]["queue"]
+
+
+def test_thresholds_are_looked_at_by_who_asks_whether_it_is_ready_also_without_a_queue(
+    api: httpx.Client, settings, tenant: Tenant
+) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    submit(tenant, payload())
+    Handoff.objects.update(received_at=timezone.now() - timedelta(minutes=20))
+    assert api.get("http://testserver/readyz").status_code == 503
+    assert Alert.objects.get().kind == "queue_age"

@@ -5,7 +5,7 @@ than none."""
 import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from handoffaudit.validation.layers.grounding.known_days import KnownDays
@@ -23,6 +23,9 @@ _HOUR = 60
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _YEAR = re.compile(r"(?:1\d|20)\d\d")
 _NONE: Mapping[str, str] = {}
+
+# texts without case and accents, with how they are written; by their initial, or "" for any, and their length
+_Written = dict[tuple[str, int], dict[str, str]]
 
 
 class _Amount(NamedTuple):
@@ -53,27 +56,29 @@ class Nearby:
     def name(self, word: str) -> str:
         """A word that is spelled nearly the same, of those that begin alike and are no plain words in small letters."""
         plain = folded(word)
-        return _likest(plain, self._names.get(plain[:1], _NONE))
+        return _likest(plain, plain[:1], self._names)
 
     @cached_property
-    def _names(self) -> dict[str, dict[str, str]]:
-        """By their first letters: names without case and accents, with how they are written."""
-        names: dict[str, dict[str, str]] = {}
+    def _names(self) -> _Written:
+        names: _Written = {}
         for match in islice(_WORD.finditer(self._text), _MOST_WORDS):
             word = match.group()
             if not word.islower():
                 plain = folded(word)
-                names.setdefault(plain[:1], {}).setdefault(plain, word)
+                names.setdefault((plain[:1], len(plain)), {}).setdefault(plain, word)
         return names
 
     def identifier(self, text: str) -> str:
         """An address or identifier that is written nearly the same."""
-        return _likest(folded(text), self._identifiers)
+        return _likest(folded(text), "", self._identifiers)
 
     @cached_property
-    def _identifiers(self) -> dict[str, str]:
-        found = islice(identifiers_in(self._text), _MOST_IDENTIFIERS)
-        return {folded(value.text): value.text for value in found}
+    def _identifiers(self) -> _Written:
+        identifiers: _Written = {}
+        for value in islice(identifiers_in(self._text), _MOST_IDENTIFIERS):
+            plain = folded(value.text)
+            identifiers.setdefault(("", len(plain)), {})[plain] = value.text
+        return identifiers
 
 
 def _amount(value: Value, number: Number) -> _Amount:
@@ -96,14 +101,15 @@ def _likeness(wanted: _Amount, other: _Amount) -> tuple[int, float] | None:
     return (2, apart) if long_enough and differing(wanted.digits, other.digits) <= 1 else None
 
 
-def _likest(plain: str, written: Mapping[str, str]) -> str:
-    """What differs least from `plain`, as it is written."""
+def _likest(plain: str, initial: str, written: _Written) -> str:
+    """What of that initial differs least from `plain`, as it is written."""
     most = _most_differing(plain)
     if not most or len(plain) > _LONGEST:
         return ""
-    alike = islice((other for other in written if abs(len(other) - len(plain)) <= most), _MOST_COMPARED)
-    near = min(alike, key=lambda other: differing(plain, other), default="")
-    return written[near] if near and differing(plain, near) <= most else ""
+    sizes = sorted(range(len(plain) - most, len(plain) + most + 1), key=lambda size: abs(size - len(plain)))
+    alike = chain.from_iterable(written.get((initial, size), _NONE) for size in sizes)
+    near = min(islice(alike, _MOST_COMPARED), key=lambda other: differing(plain, other), default="")
+    return written[initial, len(near)][near] if near and differing(plain, near) <= most else ""
 
 
 def _most_differing(plain: str) -> int:

@@ -1,10 +1,13 @@
 """What is suggested for a value that stands in no source: something near, as it is written there, or nothing."""
 
+from functools import partial
+
 import pytest
 
 from handoffaudit.validation.layers.grounding import SourceIndex, ground
 from handoffaudit.validation.layers.grounding.marks import Source
-from handoffaudit.validation.layers.grounding.nearby import differing
+from handoffaudit.validation.layers.grounding.nearby import Nearby, differing
+from tests.elapsed import growth
 
 
 def suggested(claim: str, text: str, kind: str) -> list[str]:
@@ -74,6 +77,19 @@ def test_a_day_that_differs_in_one_part_and_a_time_of_the_same_hour(claim: str, 
 def test_an_address_with_a_slip() -> None:
     assert suggested("to sale@example.org", "Ask Sales@example.org.", "identifier") == ["Sales@example.org"]
     assert suggested("to desk@example.com", "Ask sales@example.org.", "identifier") == [""]
+
+
+def test_names_of_other_lengths_cost_nothing() -> None:
+    def asked(size: int) -> partial[None]:
+        names = Nearby(" ".join(f"M{'a' * 20}{number}" for number in range(size)))
+        names.name("Marter")
+        return partial(ask, names)
+
+    def ask(names: Nearby) -> None:
+        for _ in range(1_000):
+            names.name("Marter")
+
+    assert growth(asked, 2**8, 64) < 16
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     try:
         found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
-        members = refusing.of_field(request, refused.field, refused.message)
+        members = refusing.of_change(request, refused)
         title = NOTE if refused.field == "note" else "The request can't be read"
         raise Problem(422, title, refused.message, **members) from None
     return _answer(who.tenant, found)

@@ -16,7 +16,8 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from handoffaudit.api import refusing
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import NoReviewer, NoteRequired, NoteTooLong, ReviewError, Stale
+from handoffaudit.handoffs.reviewing import ReviewError, Stale
+from handoffaudit.handoffs.reviewing.errors import WrongInput
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -84,15 +85,16 @@ def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def _bad_filter(request: HttpRequest, error: BadFilter) -> HttpResponse:
-    found = refusing.refused(error.field, error.value, str(error), error.remedy)
+    message = f"{error.field} is {error.value!r}."
+    found = refusing.refused(error.field, error.value, message, refusing.sentence(error.remedy))
     return problem(400, "A filter can't be read", str(error), **refusing.members([found]))
 
 
 def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
-    if isinstance(error, NoteRequired | NoteTooLong):
-        return problem(422, NOTE, error.message, **refusing.of_field(request, "note", error.message))
-    if isinstance(error, NoReviewer):
-        return problem(422, "No reviewer", error.message, **refusing.of_field(request, "to", error.message))
+    if isinstance(error, WrongInput):
+        title = NOTE if error.field == "note" else "No reviewer"
+        members = refusing.of_field(request, error.field, error.wrong, error.remedy)
+        return problem(422, title, error.message, **members)
     members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
     return problem(409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members)
 

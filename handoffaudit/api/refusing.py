@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 from django.http import HttpRequest
 
+from handoffaudit.accounts.errors import Refused
 from handoffaudit.validation.text import shown
 
 MOST: Final = 100
@@ -58,14 +59,21 @@ def said(errors: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(f"{one['field']}: {one['message']} {one['remedy']}".rstrip() for one in errors)
 
 
-def of_field(request: HttpRequest, field: str, message: str) -> dict[str, Any]:
-    """Members for a refusal of one field of the body that says in one sentence what is wrong and what to do; none where
-    no field is at fault."""
-    if not field:
-        return {}
-    _, _, remedy = message.partition(": ")
-    remedy = remedy[:1].upper() + remedy[1:] if remedy else message
+def of_field(request: HttpRequest, field: str, message: str, remedy: str) -> dict[str, Any]:
+    """Members for a refusal of one field of the body."""
     return members([refused(field, _inside(_body(request), (field,)), message, remedy)])
+
+
+def of_change(request: HttpRequest, error: Refused) -> dict[str, Any]:
+    """The same for a change that is not made; none where no field is at fault."""
+    if not error.field:
+        return {}
+    return of_field(request, error.field, f"{error.wrong}.", sentence(error.remedy))
+
+
+def sentence(text: str) -> str:
+    """What stands after a colon elsewhere, by itself."""
+    return text[:1].upper() + text[1:]
 
 
 def of_request(request: HttpRequest, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -111,7 +111,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     try:
         made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
     except Refused as refused:
-        members = refusing.of_field(request, refused.field, refused.message)
+        members = refusing.of_change(request, refused)
         raise Problem(422, "The webhook can't be made", refused.message, **members) from None
     return shapes.answer(_shown(who.tenant, made) | {"secret": made.secret or None}, 201)
 

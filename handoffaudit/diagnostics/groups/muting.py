@@ -31,12 +31,12 @@ def mute(*, tenant: Tenant, group: int, until: str, note: str, actor: str) -> Fi
     """Counts it as noise until it has grown as `until` says, one of `UNTIL`. Raises `Refused` without a note, and
     `FindingGroup.DoesNotExist`."""
     if until not in UNTIL:
-        raise Refused(f"Choose one of {', '.join(UNTIL)}.", "until")
+        raise Refused(f"{until[:40]!r} is no limit", "until", f"choose from {', '.join(UNTIL)}.")
     note = note.strip()
     if not note:
-        raise Refused("Write a note: those who see the group later want to know why it is muted.", "note")
+        raise Refused("There is no note", "note", "write why it is muted, for those who see the group later.")
     if len(note) > LONGEST_NOTE or not storable(note):
-        raise Refused(f"Use a note of at most {LONGEST_NOTE:,} characters without NUL.", "note")
+        raise Refused("The note can't be kept", "note", f"use at most {LONGEST_NOTE:,} characters without NUL.")
     with transaction.atomic():
         found = _locked(tenant, group)
         found.muted_at, found.muted_by, found.muted_note = timezone.now(), actor[:200], note

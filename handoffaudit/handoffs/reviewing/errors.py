@@ -59,21 +59,32 @@ class NotApprovable(ReviewError):
         )
 
 
-class NoteRequired(ReviewError):
-    def __init__(self, why: str = _APPROVING) -> None:
-        super().__init__(why)
+class WrongInput(ReviewError):
+    """One value of a decision: the `field` that it was given in, what is `wrong` with it and what would be right."""
+
+    def __init__(self, field: str, wrong: str, remedy: str, message: str = "") -> None:
+        super().__init__(message or f"{wrong} {remedy}")
+        self.field = field
+        self.wrong = wrong
+        self.remedy = remedy
 
 
-class NoteTooLong(ReviewError):
+class NoteRequired(WrongInput):
+    def __init__(self, remedy: str = _APPROVING) -> None:
+        super().__init__("note", "There is no note.", remedy, message=remedy)
+
+
+class NoteTooLong(WrongInput):
     def __init__(self, length: int) -> None:
-        super().__init__(f"The note has {length:,} characters; {MAX_NOTE:,} are the most.")
+        super().__init__("note", f"The note has {length:,} characters.", f"Use at most {MAX_NOTE:,}.")
 
 
-class NoReviewer(ReviewError):
+class NoReviewer(WrongInput):
     """Who it is to be passed to can't decide here."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is no reviewer of this tenant. Choose a reviewer or an administrator, or nobody.")
+        remedy = "Choose a reviewer or an administrator, or nobody."
+        super().__init__("to", f"{name} is no reviewer of this tenant.", remedy)
 
 
 class NotPassedOn(ReviewError):

@@ -30,7 +30,12 @@ _NOT_PUBLIC = tuple(
 
 
 class BadAddress(Exception):
-    """An address that nothing is sent to; the message says why and what would do."""
+    """An address that nothing is sent to: what is wrong with it, and what would do."""
+
+    def __init__(self, wrong: str, remedy: str) -> None:
+        super().__init__(f"{wrong}: {remedy}")
+        self.wrong = wrong
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +50,22 @@ class Target:
 def parsed(address: str) -> httpx2.URL:
     """The address as it will be used. Raises `BadAddress`; no name is looked up."""
     if not address or len(address) > LONGEST:
-        raise BadAddress(f"An address is needed, of at most {LONGEST} characters: https://…")
+        raise BadAddress(f"An address is needed, of at most {LONGEST} characters", "write it as https://host/path.")
     if not address.isprintable() or " " in address or "\\" in address:
-        raise BadAddress("The address has spaces or signs that do not belong into one: take them out.")
+        raise BadAddress("The address has spaces or signs that do not belong into one", "take them out.")
     try:
         url = httpx2.URL(address)
         port = url.port
     except (httpx2.InvalidURL, ValueError) as error:
-        raise BadAddress(f"This is no web address ({error}): write it as https://host/path.") from error
+        raise BadAddress(f"This is no web address ({error})", "write it as https://host/path.") from error
     if url.scheme not in ("http", "https") or not url.raw_host:
-        raise BadAddress("Only web addresses are sent to: write it as https://host/path.")
+        raise BadAddress("Only web addresses are sent to", "write it as https://host/path.")
     if url.userinfo:
-        raise BadAddress("The address has a name or a password in it: take them out; requests are signed instead.")
+        raise BadAddress("The address has a name or a password in it", "take them out; requests are signed instead.")
     if url.fragment:
-        raise BadAddress("The address has a # in it: what follows is never sent. Take it out.")
+        raise BadAddress("The address has a # in it", "take it out; what follows is never sent.")
     if port is not None and not 0 < port <= 65535:
-        raise BadAddress(f"{port} is no port: use one from 1 to 65535.")
+        raise BadAddress(f"{port} is no port", "use one from 1 to 65535.")
     return url
 
 
@@ -74,12 +79,12 @@ def checked(address: str) -> Target:
     for text, one, is_allowed in zip(found, map(_address, found), allowed, strict=True):
         if not is_allowed and not _is_public(one):
             raise BadAddress(
-                f"{text if host.strip('[]') == text else f'{host} is {text}, which'} is not a public address."
-                f" If it is meant, an operator can allow it with {SETTING}={text}."
+                f"{text if host.strip('[]') == text else f'{host} is {text}, which'} is not a public address",
+                f"if it is meant, an operator can allow it with {SETTING}={text}.",
             )
     if url.scheme == "http" and not all(allowed):
         raise BadAddress(
-            f"http:// would send it unencrypted: write https://, or have an operator allow {host} with {SETTING}."
+            "http:// would send it unencrypted", f"write https://, or have an operator allow {host} with {SETTING}."
         )
     return Target(url, host, tuple(found))
 
@@ -104,7 +109,7 @@ def look_up(host: str, port: int) -> list[str]:
         answer = OSError("the name server does not answer")
     if not isinstance(answer, list) or not answer:
         why = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
-        raise BadAddress(f"{host} is not found ({why}): check how it is written.")
+        raise BadAddress(f"{host} is not found ({why})", "check how it is written.")
     return answer
 
 

@@ -55,7 +55,7 @@ class Wanted:
 def create(*, tenant: Tenant, kind: str, wanted: Wanted, actor: str) -> Subscriber:
     """The new one, with its secret. Raises `Refused`."""
     if kind not in SubscriberKind.values:
-        raise Refused(f"{kind[:40]!r} is no kind: choose from {', '.join(SubscriberKind.values)}.", "kind")
+        raise Refused(f"{kind[:40]!r} is no kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
     columns = _checked(SubscriberKind(kind), wanted)
     with transaction.atomic():
         lock(tenant)
@@ -191,10 +191,10 @@ def _record(subscriber: Subscriber, actor: str, action: str, **detail: object) -
 def _checked(kind: SubscriberKind, wanted: Wanted) -> dict[str, object]:
     name = wanted.name.strip()
     if not name or len(name) > 100 or not name.isprintable():
-        raise Refused("A name is needed: 1 to 100 letters that say who hears.", "name")
+        raise Refused("A name is needed", "name", "1 to 100 letters that say who hears.")
     events = _chosen(wanted.events, EVENTS[kind], "events", "event")
     if not events:
-        raise Refused(f"Without an event it hears of nothing: choose from {', '.join(EVENTS[kind])}.", "events")
+        raise Refused("Without an event it hears of nothing", "events", f"choose from {', '.join(EVENTS[kind])}.")
     states = _chosen(wanted.states, VERDICTS, "states", "state of a verdict")
     address = wanted.address.strip()
     if kind == SubscriberKind.EMAIL:
@@ -203,21 +203,21 @@ def _checked(kind: SubscriberKind, wanted: Wanted) -> dict[str, object]:
         try:
             checked(address)
         except BadAddress as error:
-            raise Refused(str(error), "address") from error
+            raise Refused(error.wrong, "address", error.remedy) from error
     return {"name": name, "address": address, "events": events, "states": states}
 
 
 def _chosen(given: Iterable[str], choices: Iterable[str], field: str, what: str) -> list[str]:
     allowed, asked = [str(choice) for choice in choices], set(given)
     if unknown := sorted(asked - set(allowed)):
-        raise Refused(f"{unknown[0][:40]!r} is no {what} here: choose from {', '.join(allowed)}.", field)
+        raise Refused(f"{unknown[0][:40]!r} is no {what} here", field, f"choose from {', '.join(allowed)}.")
     return [choice for choice in allowed if choice in asked]
 
 
 def _check_mail(address: str) -> None:
     if not settings.EMAIL_SET_UP:
-        raise Refused("E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMAIL_URL.", "kind")
+        raise Refused("E-mail is not set up here", "kind", "an operator has to set HANDOFFAUDIT_EMAIL_URL.")
     try:
         validate_email(address)
     except ValidationError as error:
-        raise Refused("This is no e-mail address: write one, such as team@example.com.", "address") from error
+        raise Refused("This is no e-mail address", "address", "write one, such as team@example.com.") from error

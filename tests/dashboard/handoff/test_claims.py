@@ -10,6 +10,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.handoff_page import Page, address, opened
 from tests.handoffs.support import circular, judged, payload
+from tests.validation.layers.grounding.test_wording import REPORT, SUMMARY
 
 pytestmark = pytest.mark.django_db
 SUPPLIERS = {
@@ -43,6 +44,20 @@ def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client,
         assert said in claims
     assert '<mark class="value-mark value-mark--ungrounded">12 March 2024<sup' in page.html
     assert "value-mark--grounded" in page.html
+
+
+@pytest.mark.parametrize(
+    ("was", "said", "asked"),
+    [
+        ("2019", "2018", 'did you mean <span class="mono">2019</span>?'),
+        ("rise", "fall", 'the source says <span class="mono">rise</span>'),
+    ],
+)
+def test_what_may_have_been_meant_is_asked_as_in_the_hint(
+    browser: Client, tenant: Tenant, was: str, said: str, asked: str
+) -> None:
+    handoff = judged(tenant, payload(data={"text": SUMMARY.replace(was, said)}), context={"report": REPORT})
+    assert asked in opened(browser, handoff).html
 
 
 def test_marks_stand_where_the_verdict_says_also_past_what_it_keeps(tenant: Tenant) -> None:

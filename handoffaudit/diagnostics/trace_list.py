@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from django.db.models import Count, QuerySet
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.cursors import cursor_id
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff, State
@@ -29,9 +30,10 @@ GRAVEST: Final = (
     State.HELD,
     State.RECEIVED,
     State.VALIDATING,
-    State.SUPERSEDED,
     State.APPROVED,
     State.ACCEPTED,
+    # Another attempt took its place, and says how the trace stands.
+    State.SUPERSEDED,
 )
 
 
@@ -39,7 +41,7 @@ GRAVEST: Final = (
 class ListedTrace:
     """A trace as the list shows it, by its first 200 handoffs: `is_longer` says that it has more. `newest_at` is when
     its newest handoff came that fits the filters. `agents` are the first eight, `more_agents` how many there are
-    beside them."""
+    beside them. `findings` counts as the trace's own page does: what the model could not check is none."""
 
     trace_id: str
     newest_at: datetime
@@ -119,7 +121,7 @@ def _lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTrace]:
     if not newest:
         return
     rows = {trace_id: _first_rows(tenant, trace_id) for trace_id in newest}
-    found = _findings(tenant, [row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
+    found = _findings([row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
     for trace_id, some in rows.items():
         shown = some[:MOST_COUNTED]
         agents = tuple(dict.fromkeys(name for row in shown for name in (row[1], row[2]) if name))
@@ -143,6 +145,7 @@ def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str
     return list(columns[: MOST_COUNTED + 1])
 
 
-def _findings(tenant: Tenant, handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
-    rows = Finding.objects.filter(tenant=tenant, handoff__in=handoffs).values_list("handoff").annotate(Count("id"))
-    return Counter(dict(rows))
+def _findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
+    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
+    return Counter(dict(rows.annotate(Count("id"))))

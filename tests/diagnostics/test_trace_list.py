@@ -5,7 +5,10 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import trace_list
 from handoffaudit.diagnostics.trace_list import TracePage, list_traces
+from handoffaudit.diagnostics.tracing import traced
+from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.models import Finding, Handoff
 from tests.handoffs.support import circular, judged, payload
 
 pytestmark = pytest.mark.django_db
@@ -39,6 +42,27 @@ def test_a_line_tells_of_the_whole_trace(tenant: Tenant) -> None:
     assert line.agents == ("researcher", "writer", "planner")
     assert line.findings >= 1
     assert line.started_at < line.newest_at
+
+
+def test_a_line_counts_the_findings_that_the_trace_s_page_counts(tenant: Tenant) -> None:
+    for document in (payload(), circular(), payload(confidence=7)):
+        judged(tenant, document, trace_id="a")
+    trace = traced(tenant, "a")
+    assert trace is not None
+    assert Finding.objects.filter(code=UNVERIFIED).exists()
+    assert list_traces(tenant, ALL).items[0].findings == len(trace.attributed) > 0
+
+
+def test_an_attempt_whose_place_another_took_says_nothing_of_the_worst_state(tenant: Tenant) -> None:
+    judged(tenant, circular(handoff_id="first"), trace_id="a")
+    judged(tenant, payload(handoff_id="second"), trace_id="a", retry_of="first")
+    assert set(Handoff.objects.values_list("state", flat=True)) == {"superseded", "accepted"}
+    assert list_traces(tenant, ALL).items[0].worst == "accepted"
+    Handoff.objects.filter(handoff_id="second").update(trace_id="b")
+    assert {line.trace_id: line.worst for line in list_traces(tenant, ALL).items} == {
+        "a": "superseded",
+        "b": "accepted",
+    }
 
 
 @pytest.mark.usefixtures("three")

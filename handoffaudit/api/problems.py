@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
+from handoffaudit import hosts
 from handoffaudit.api import refusing
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
@@ -162,6 +163,7 @@ def broken(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def _translated(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     details = {
+        400: hosts.refusal(request) or HTTPStatus.BAD_REQUEST.phrase,
         404: f"There is nothing at {request.path_info}. All addresses: /api/v1/docs.",
         405: f"{request.method} is not answered here; allowed: {response.get('Allow', '')}.",
         413: f"The body is too large; {settings.MAX_BODY_BYTES:,} bytes are the most.",

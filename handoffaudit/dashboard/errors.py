@@ -1,23 +1,15 @@
 """What is shown where a page can't be. The API answers with problem documents instead (`api/problems.py`)."""
 
-from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from handoffaudit import hosts
 from handoffaudit.dashboard.access import known_member
-
-MOST_OF_A_NAME = 100
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """In plain words, as nothing of the request can be trusted."""
-    said = "This request can't be answered."
-    if isinstance(exception, DisallowedHost):
-        name = request.META.get("HTTP_HOST", "")[:MOST_OF_A_NAME]
-        said = (
-            f"This server does not answer to the name {name!r}. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS "
-            "and starts it again."
-        )
+    said = hosts.refusal(request) or "This request can't be answered."
     return HttpResponse(f"400 Bad Request\n\n{said}\n", status=400, content_type="text/plain; charset=utf-8")
 
 

@@ -75,14 +75,15 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     period = PERIODS.get(asked, PERIODS["24h"])
     until = timezone.now()
     since = until - period.length
-    figures = _figures(period, queries.state_totals(who.tenant, since, until))
+    unjudged = queries.count_unjudged(who.tenant)
+    figures = _figures(period, queries.state_totals(who.tenant, since, until, unjudged))
     # Totals count whole hours, and so do the lists that they lead to.
     whole = since.replace(minute=0, second=0, microsecond=0)
     figures["since"] = f"{whole:%Y-%m-%dT%H:%M:%SZ}"
     if live.is_asked(request):
         return _newer(request, who, figures)
     for_review = waiting(who.tenant, MOST_COUNTED)
-    waits = queries.waiting(who.tenant)
+    waits = queries.waiting(who.tenant, unjudged)
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": PERIODS.values(),

@@ -39,6 +39,16 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
+class Unjudged:
+    """What waits for a worker, without those that are parked, but for `by_state`."""
+
+    by_state: Mapping[State, int]
+    number: int
+    oldest_at: datetime | None
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
 class KnownValues:
     types: list[str]
     sources: list[str]
@@ -46,9 +56,11 @@ class KnownValues:
     codes: list[str]
 
 
-def state_totals(tenant: Tenant, since: datetime | None = None, until: datetime | None = None) -> dict[str, int]:
-    """By state; hours are counted whole."""
-    unjudged = _unjudged(tenant)
+def state_totals(
+    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
+) -> dict[str, int]:
+    """By state; hours are counted whole. `unjudged` where it is known already."""
+    unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _summed(_hours(tenant, since, until))
 
@@ -82,9 +94,10 @@ def top_codes(
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
 
 
-def waiting(tenant: Tenant) -> Waiting:
+def waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
+    """`unjudged` where it is known already."""
     held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
-    unjudged = _unjudged(tenant)
+    unjudged = unjudged or count_unjudged(tenant)
     ever = _summed(HourlyTotal.objects.filter(tenant=tenant, state__in=(State.HELD, State.REJECTED)))
     return Waiting(
         held=ever.get(State.HELD, 0),
@@ -97,17 +110,7 @@ def waiting(tenant: Tenant) -> Waiting:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Unjudged:
-    """Without those that are parked, but for `by_state`."""
-
-    by_state: Mapping[State, int]
-    number: int
-    oldest_at: datetime | None
-    parked: int
-
-
-def _unjudged(tenant: Tenant) -> _Unjudged:
+def count_unjudged(tenant: Tenant) -> Unjudged:
     """All in one question where no number reaches its bound."""
     rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
     numbers = {str(state): Count("pk", filter=Q(state=state)) for state in WAITING_STATES}
@@ -117,9 +120,9 @@ def _unjudged(tenant: Tenant) -> _Unjudged:
     by_state = {state: found[state] for state in WAITING_STATES}
     every = sum(by_state.values())
     if every <= COUNTED_LIVE:
-        return _Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
+        return Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
     known = rows.filter(parked=False)
-    return _Unjudged(
+    return Unjudged(
         {state: rows.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
         known[:COUNTED_LIVE].count(),
         known.aggregate(oldest=Min("received_at"))["oldest"],

@@ -127,4 +127,6 @@ def test_what_can_not_be_taken_is_refused(api: httpx.Client, settings) -> None:
     problem(api.post("/logs", params={"source": "a"}, content=gzip.compress(b"x" * 999)[:-5], headers=zipped), 400)
     problem(api.post("/logs", params={"source": "a"}, content=b"no gzip", headers=zipped), 400)
     problem(api.post("/logs", params={"source": "a"}, content=b"x", headers={"Content-Encoding": "br"}), 415)
+    documented = api.get("/openapi.json").json()["paths"]["/api/v1/logs"]["post"]["responses"]
+    assert {"400", "413", "415"} <= documented.keys()
     assert api.get("/logs/imports").json()["items"] == []

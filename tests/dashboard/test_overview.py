@@ -5,7 +5,9 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
@@ -38,6 +40,14 @@ def test_each_number_leads_to_its_handoffs(
         assert f'href="/t/acme/handoffs/?state={state}&amp;since={since}"' in page.text
         listed = client.get(f"/t/acme/handoffs/?state={state}&since={since}")
         assert str(len(listed.context["handoffs"])) == shown
+
+
+def test_what_waits_for_a_worker_is_counted_once(sign_in: SignIn, viewer: Person, submit: Submit) -> None:
+    submit(judged=False)
+    client = sign_in(viewer)
+    with CaptureQueriesContext(connection) as asked:
+        client.get("/t/acme/")
+    assert sum("FILTER (WHERE" in query["sql"] and '"parked"' in query["sql"] for query in asked) == 1
 
 
 def test_every_number_is_that_of_the_list_behind_it(

@@ -122,7 +122,7 @@ class PageQuery(Schema):
     auth=KeyWith(Scope.INGEST),
     operation_id="send_log",
     summary="Send a log in",
-    response={202: TakenOut, 400: ProblemOut, 413: ProblemOut},
+    response={202: TakenOut, 400: ProblemOut, 413: ProblemOut, 415: ProblemOut},
     openapi_extra=BODY,
 )
 def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:

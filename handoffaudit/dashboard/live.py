@@ -30,9 +30,22 @@ def token_of(handoff: Handoff) -> str:
 
 def newer_rows(request: HttpRequest, who: Who) -> list[Handoff]:
     """Of the rows that the page has (`rows`), those that changed since. Raises `BadFilter`."""
-    shown = _tokens(request.GET.get("rows", ""))
+    shown = rows_shown(request)
     found = queries.of_tenant(who.tenant).filter(pk__in=shown) if shown else []
     return [handoff for handoff in found if handoff.version != shown[handoff.pk]]
+
+
+def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
+    """The rows that the page has (`rows`), with the version it shows of each. Raises `BadFilter`."""
+    text = request.GET.get("rows", "")
+    shown: dict[uuid.UUID, int] = {}
+    for token in text.split("~")[:MOST_ROWS] if text else ():
+        pk, _, version = token.partition(".")
+        try:
+            shown[uuid.UUID(pk)] = int(version[:12])
+        except ValueError:
+            raise BadFilter("rows", token[:40], "use the ids and versions of the rows that the page shows.") from None
+    return shown
 
 
 def number_seen(request: HttpRequest, name: str) -> int:
@@ -92,17 +105,6 @@ def _menu(request: HttpRequest, who: Who) -> list[str]:
     if told.number + told.more == seen:
         return []
     return [render_to_string("dashboard/live/waiting.html", {"waiting_told": told})]
-
-
-def _tokens(text: str) -> dict[uuid.UUID, int]:
-    shown: dict[uuid.UUID, int] = {}
-    for token in text.split("~")[:MOST_ROWS] if text else ():
-        pk, _, version = token.partition(".")
-        try:
-            shown[uuid.UUID(pk)] = int(version[:12])
-        except ValueError:
-            raise BadFilter("rows", token[:40], "use the ids and versions of the rows that the page shows.") from None
-    return shown
 
 
 urlpatterns = [path("live/", live, name="live")]

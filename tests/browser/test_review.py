@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.product import CIRCLE, CIRCLE_WITH_REASON, Product, Sender
+from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, Product, Sender, anew
 
 pytestmark = pytest.mark.browser
 
@@ -23,6 +23,10 @@ def sender(product: Product) -> Sender:
 
 def shown(page: Page, reference: str) -> None:
     expect(page.locator("[data-item]")).to_have_attribute("data-item", reference)
+
+
+def row(page: Page, reference: str) -> Locator:
+    return page.locator(f'.queue-row[data-row="{reference}"]')
 
 
 def opened(open_page: OpenPage, sender: Sender, first: str) -> Page:
@@ -119,7 +123,7 @@ def test_what_is_reopened_is_told_and_its_note_counts_for_nothing_else(open_page
     page.keyboard.press("Control+Enter")
     expect(page.locator("#told")).to_contain_text("reopened: “Looked again: wrong” It waits again, rejected as before.")
     expect(page.locator("#told")).to_be_focused()
-    expect(page.locator(f'.queue-row[data-row="{first}"]')).to_be_visible()
+    expect(row(page, first)).to_be_visible()
     expect(page.locator("#decide-note")).to_have_value("")
     page.reload()
     expect(page.locator("#decide-note")).to_have_value("")
@@ -160,7 +164,18 @@ def test_what_was_searched_or_linked_to_has_the_focus_and_the_title_says_what_is
     shown(page, first)
     expect(page).to_have_title(re.compile(" → .* · Review · "))
     page.locator(".why-title a[href^='#']").first.click()
-    assert page.evaluate("document.activeElement === document.querySelector(':target')")
+    expect(page.locator(":target")).to_be_focused()
+
+
+def test_a_place_has_the_focus_whatever_signs_its_name_has(open_page, sender):
+    sent = anew(CIRCLE, "desk")
+    sent["document"]["data"]["Größe der Gruppe"] = 3
+    reference = sender.api.post("/handoffs", json=sent, headers={"Prefer": "wait=20"}).json()["id"]
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/{reference}/")
+    page.locator(".tree").get_by_role("link", name="Größe der Gruppe").click()
+    expect(page.locator(":target")).to_contain_text("Größe der Gruppe")
+    expect(page.locator(":target")).to_be_focused()
 
 
 def test_enter_on_a_row_goes_into_what_it_opens(open_page, sender):
@@ -175,23 +190,54 @@ def test_enter_on_a_row_goes_into_what_it_opens(open_page, sender):
     expect(page.get_by_role("link", name="Whole handoff")).to_be_focused()
 
 
-@pytest.mark.parametrize("is_long", [False, True])
-def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender, is_long):
+def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/")
+    sender.decide(first, "decline")
+    expect(row(page, first)).to_contain_text("waits no more")
+    page.keyboard.press("j")
+    shown(page, second)
+    page.keyboard.press("k")
+    expect(row(page, second).locator("[aria-current]")).to_be_visible()
+    sender.decide(first, "reopen")
+    expect(row(page, first)).not_to_contain_text("waits no more")
+    page.keyboard.press("k")
+    shown(page, first)
+
+
+def test_where_another_decides_all_that_is_listed_the_next_key_goes_on_with_what_is_not(open_page, sender):
     def as_of_a_long_queue(route):
         answer = route.fetch()
         route.fulfill(response=answer, body=answer.text().replace('data-last="1"', ""))
 
-    first, second = submitted(sender, 2)
+    sent = submitted(sender, MANY)
     page = open_page("rui")
-    if is_long:
-        page.route("**/review/live/**", as_of_a_long_queue)
+    page.route("**/review/live/**", as_of_a_long_queue)
     page.goto(f"{sender.pages}review/")
-    sender.api.post(f"/handoffs/{first}/review", json={"decision": "decline"})
-    expect(page.locator(f'.queue-row[data-row="{first}"]')).to_contain_text("waits no more")
+    # The queue as it is where more wait than a page lists.
+    more = f"<li class='queue-more'><a class='button' href='{sender.pages}review/?cursor=held:{sent[-1]}'>More</a></li>"
+    page.locator("#queue-rows").evaluate("(rows, more) => rows.insertAdjacentHTML('beforeend', more)", more)
+    (unlisted,) = submitted(sender, 1)
+    for reference in sent:
+        sender.decide(reference, "decline")
+    expect(page.get_by_text("waits no more")).to_have_count(MANY)
+    expect(page.get_by_text("1+ more wait.")).to_be_visible()
     page.keyboard.press("j")
-    shown(page, second)
-    page.keyboard.press("k")
-    expect(page.locator(f'.queue-row[data-row="{second}"] [aria-current]')).to_be_visible()
+    shown(page, unlisted)
+
+
+def test_a_key_to_decide_says_what_is_so_where_nothing_is_to_be_decided(open_page, sender):
+    reference = sender.submit(ACCEPTED)["id"]
+    page = open_page("rui")
+    page.goto(f"{sender.pages}review/{reference}/")
+    for key in "adpo":
+        page.keyboard.press(key)
+        expect(page.locator("#not-done")).to_have_text(
+            "This one does not wait for a person: there is nothing to decide."
+        )
+        page.keyboard.press("k")
+        expect(page.locator("#not-done")).to_be_empty()
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -246,7 +292,7 @@ def test_a_refused_decision_comes_back_with_its_note(open_page, sender):
     with page.expect_response(re.compile(f"/review/{first}/hold/$")):
         page.keyboard.press("j")
     shown(page, first)
-    assert sender.api.post(f"/handoffs/{first}/review", json={"decision": "decline"}).status_code == 200
+    sender.decide(first, "decline")
     page.keyboard.press("n")
     page.keyboard.type("Fine by me.")
     page.keyboard.press("Control+Enter")

@@ -15,9 +15,10 @@ from handoffaudit.handoffs.filters import BadFilter
 @require_safe
 @page_for(Role.VIEWER)
 def review_live(request: HttpRequest, who: Who) -> HttpResponse:
-    """The signs of the rows, where they are not as the page shows them (`held`)."""
+    """The signs of the rows, and which of the page's own (`rows`) are gone, where that is not as it shows them
+    (`held`)."""
     try:
-        queue = read_queue(request, who)
+        queue = read_queue(request, who, shown=live.rows_shown(request))
         if request.GET.get("held") == queue.held:
             return live.answer(request, who)
         signs = render_to_string("dashboard/review/signs.html", {"queue": queue})

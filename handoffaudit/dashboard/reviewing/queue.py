@@ -2,8 +2,8 @@
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -48,13 +48,15 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A page of the queue. `found_by`: what the search was taken for; `next`: the place of the following page;
-    `left_out`: what the view `all` leaves out, where it was asked for."""
+    `left_out`: what the view `all` leaves out, where it was asked for; `gone`: what an older page has and does not wait
+    here any more."""
 
     place: Place
     rows: list[Row]
     found_by: str = ""
     next: Place | None = None
     left_out: reviewing.Marks | None = None
+    gone: Collection[uuid.UUID] = field(default_factory=set)
 
     @property
     def query(self) -> str:
@@ -78,9 +80,9 @@ class Queue:
 
     @property
     def held(self) -> str:
-        """Stands for who has what of it open, and at which version it is."""
+        """Stands for who has what of it open, at which version it is, and what is gone."""
         seen = [f"{row.handoff.pk}.{row.handoff.version}.{row.hold.person_id if row.hold else ''}" for row in self.rows]
-        return hashlib.sha256("~".join(seen).encode()).hexdigest()[:16]
+        return hashlib.sha256("~".join([*seen, *sorted(map(str, self.gone))]).encode()).hexdigest()[:16]
 
     def after(self, handoff: Handoff) -> Handoff | None:
         """The next one down that nobody else has open; past the end, the first one."""
@@ -93,14 +95,16 @@ def first_free(rows: Iterable[Row], besides: uuid.UUID | None = None) -> Handoff
     return next((row.handoff for row in rows if row.is_free and row.handoff.pk != besides), None)
 
 
-def read_queue(request: HttpRequest, who: Who, limit: int = LISTED) -> Queue:
-    """As the address has it. Raises BadFilter."""
+def read_queue(request: HttpRequest, who: Who, limit: int = LISTED, shown: Iterable[uuid.UUID] = ()) -> Queue:
+    """As the address has it. `shown`: what a page has of it already. Raises BadFilter."""
     place = Place.of(request)
     filters, found_by = searched(who, place)
     narrowed = _narrowed(who, place, filters)
     page = _page(who, place.cursor, limit=limit, **narrowed)
     following = place.but(cursor=page.next) if page.next else None
-    return Queue(place, _rows(who, page.items), found_by, following, narrowed["left_out"])
+    unlisted = set(shown).difference(one.pk for one in page.items)
+    gone = reviewing.gone(who.tenant, who.person, unlisted, **narrowed)
+    return Queue(place, _rows(who, page.items), found_by, following, narrowed["left_out"], gone)
 
 
 def page_of(who: Who, place: Place, limit: int = LISTED) -> Callable[[str], Page]:

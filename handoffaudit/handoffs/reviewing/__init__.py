@@ -20,7 +20,7 @@ from handoffaudit.handoffs.reviewing.passing import PUT_BACK, pass_on, passed_on
 from handoffaudit.handoffs.reviewing.precedents import Precedent, similar
 from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, Waiting, progress, waiting
 from handoffaudit.handoffs.reviewing.proposing import is_by, needs_four_eyes, proposal_of, proposals
-from handoffaudit.handoffs.reviewing.queueing import VIEWS, Marks, concerning, queue
+from handoffaudit.handoffs.reviewing.queueing import VIEWS, Marks, concerning, gone, has_unapprovable, queue
 from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, UNDONE, reopen, undo, undo_last
 from handoffaudit.handoffs.reviewing.searching import Searched, search
 from handoffaudit.handoffs.reviewing.selecting import (
@@ -72,6 +72,8 @@ __all__ = [
     "decide",
     "decide_many",
     "decide_matching",
+    "gone",
+    "has_unapprovable",
     "is_by",
     "matching",
     "needs_four_eyes",

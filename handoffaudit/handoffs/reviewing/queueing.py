@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -21,6 +22,7 @@ Marks = QuerySet[Any]
 VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
 _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
 PARTS = tuple(_STATES)
+_MOST_LOOKED_AT = 1000
 # In any of the parts.
 WAITS = Q(state=State.HELD) | Q(state=State.REJECTED, escalated=True) | Q(state=State.REJECTED, approvable=True)
 # Nobody mutes what a person has to see.
@@ -47,6 +49,23 @@ def queue(
     """
     rows = seen_in(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
     return paged(rows, cursor, limit, parts_for(tenant, filters))
+
+
+def gone(
+    tenant: Tenant,
+    person: Person | None,
+    ids: Collection[UUID],
+    *,
+    view: str = "all",
+    filters: Filters = EVERYTHING,
+    left_out: Marks | None = None,
+    within: Marks | None = None,
+) -> set[UUID]:
+    """Of these handoffs, those that do not wait in the view any more; the rest as for `queue`."""
+    if not ids:
+        return set()
+    rows = seen_in(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
+    return set(ids).difference(rows.filter(WAITS, pk__in=ids).values_list("pk", flat=True))
 
 
 def seen_in(
@@ -98,6 +117,12 @@ def concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int]:
     and those that the person proposed."""
     views = {"mine": _passed_to(tenant, person), "proposed": _proposed(tenant, person, by_others=False)}
     return {view: rows[:most].count() for view, rows in views.items()}
+
+
+def has_unapprovable(tenant: Tenant) -> bool:
+    """Whether any of what was escalated can't be approved: of the oldest, as many as are soon looked at."""
+    oldest = in_order(queries.of_tenant(tenant), "escalated").values("pk")[:_MOST_LOOKED_AT]
+    return Handoff.objects.filter(pk__in=oldest, approvable=False).exists()
 
 
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:

@@ -7,7 +7,8 @@ import { tellNot } from "./telling.js";
 
 function whyNot(name) {
   if (!shown()) return "None is open.";
-  if (form()?.querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
+  if (!form()) return "This one does not wait for a person: there is nothing to decide.";
+  if (form().querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
   if (name === "reopen") return "This one waits already: there is nothing to reopen.";
   return name === "pass" ? "This one is passed on already." : "An agent handing over to itself can’t be approved.";
 }

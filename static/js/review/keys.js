@@ -37,7 +37,7 @@ function move(step) {
   // Somebody decided those that are crossed out; they can still be clicked.
   const next = ways.find((link) => !isGone(rowOf(link)));
   if (next) open(next);
-  else if (step > 0) more();
+  else if (step > 0) more().then((isMore) => isMore && move(step));
 }
 
 function decide(name) {

@@ -5,6 +5,7 @@ import {
   current,
   following,
   form,
+  isGone,
   keepNote,
   links,
   mark,
@@ -123,13 +124,18 @@ async function hold(link) {
   else if (answer.status === 200) document.getElementById("decide-held")?.replaceChildren(...parsed(answer.text));
 }
 
+// Whether it added any.
 export async function more() {
   const button = rowsList?.querySelector(".queue-more");
-  if (!button || gettingMore || links().length - links().indexOf(current()) > FEW_ROWS) return;
+  const below = links().slice(links().indexOf(current()) + 1);
+  if (!button || gettingMore || below.filter((link) => !isGone(rowOf(link))).length >= FEW_ROWS) return false;
   gettingMore = true;
   try {
     const answer = await fetch(button.querySelector("a").href, { headers: { "HX-Request": "true", "HX-Target": "more" } });
-    if (answer.ok) button.replaceWith(...parsed(await answer.text()).filter(isNewRow));
+    if (!answer.ok) return false;
+    const fresh = parsed(await answer.text()).filter(isNewRow);
+    button.replaceWith(...fresh);
+    return fresh.some((element) => element.dataset.row);
   } finally {
     gettingMore = false;
   }

@@ -30,7 +30,7 @@ document.addEventListener("click", (event) => {
 // Where a link leads within what is open, there the focus is, too, so that the place is spoken.
 pane.addEventListener("click", (event) => {
   const link = event.target.closest('a[href^="#"]');
-  const place = link && document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  const place = link && document.getElementById(link.hash.slice(1));
   if (!place) return;
   setTimeout(() => {
     if (place.tabIndex < 0) place.tabIndex = -1;

@@ -13,32 +13,32 @@ const UNITS = [
 
 const rows = () => links().map(rowOf);
 
-// What is listed anew begins where this page does and is in the same order: above the last row of it that is here,
-// whatever it does not have waits no more. Of what stands below, nothing is known, unless that was the last.
-function crossOut(there, isLast) {
-  const all = rows();
-  const lastKnown = [...there.keys()].findLast((pk) => all.some((each) => each.dataset.row === pk));
-  const last = isLast ? all.length - 1 : all.findIndex((each) => each.dataset.row === lastKnown);
-  all.forEach((each, at) => {
-    if (at > last || isGone(each) === !there.has(each.dataset.row)) return;
+const ids = (text) => new Set(text.split(" ").filter(Boolean));
+
+function crossOut(gone) {
+  for (const each of rows()) {
+    if (isGone(each) === gone.has(each.dataset.row)) continue;
     each.classList.toggle(GONE);
     const sign = each.querySelector(".queue-hold");
-    if (sign && isGone(each)) sign.innerHTML = '<span class="tag tag--quiet">waits no more</span>';
-    else if (!sign?.hasAttribute("data-held")) sign?.replaceChildren();
-  });
+    if (isGone(each)) {
+      sign.removeAttribute("data-held");
+      sign.innerHTML = '<span class="tag tag--quiet">waits no more</span>';
+    } else if (!sign.hasAttribute("data-held")) sign.replaceChildren();
+  }
 }
 
 document.addEventListener("live:changed", () => {
   const now = document.getElementById("queue-now");
   if (!now || !("rows" in now.dataset)) return;
-  const there = new Map(now.dataset.rows.trim().split(" ").map((each) => each.split(":")));
-  crossOut(there, Boolean(now.dataset.last));
+  crossOut(ids(now.dataset.gone));
   const known = new Set(rows().map((each) => each.dataset.row));
-  const fresh = [...there.keys()].filter((pk) => pk && !known.has(pk) && !isTaken(pk)).length;
+  const fresh = [...ids(now.dataset.rows)].filter((pk) => !known.has(pk) && !isTaken(pk)).length;
   const news = document.getElementById("queue-news");
   if (!news || !rowsList) return;
-  news.hidden = !fresh || Boolean(rowsList.querySelector(".queue-more"));
-  news.querySelector("span").textContent = `${fresh} more wait${fresh === 1 ? "s" : ""}.`;
+  // Where more are listed further down, those come into view anyway, as long as one above them waits.
+  news.hidden = !fresh || (rowsList.querySelector(".queue-more") && !rows().every(isGone));
+  const isExact = "last" in now.dataset;
+  news.querySelector("span").textContent = `${fresh}${isExact ? "" : "+"} more wait${isExact && fresh === 1 ? "s" : ""}.`;
 });
 
 // By the server's clock: the reader's may be wrong.

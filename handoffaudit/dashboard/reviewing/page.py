@@ -1,7 +1,7 @@
 """The review page: the queue, one handoff of it with what was found, and the decision."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -53,7 +53,7 @@ def review(request: HttpRequest, who: Who) -> HttpResponse:
     return render_page(request, TEMPLATE, context, partials=("more",))
 
 
-def _tabs(request: HttpRequest, who: Who, place: Place, numbers: Mapping[str, int]) -> Tabs:
+def _tabs(request: HttpRequest, who: Who, place: Place, numbers: Mapping[str, str]) -> Tabs:
     query, view = (one.query.removeprefix("?") for one in (place.but(cursor=""), Place(view=place.view)))
     return tabs_of(request, who, "review", query, part=view, numbers=numbers)
 
@@ -136,17 +136,26 @@ def shell(request: HttpRequest, who: Who, queue: Queue) -> dict[str, Any]:
         "view": place.view or "all",
         "ages": AGE_NAMES,
         "known": known,
-        # What can't be approved does not wait, whatever was escalated besides.
-        "codes": SimpleLazyObject(lambda: [code for code in known.codes if entry_of(code).approvable]),
+        "codes": SimpleLazyObject(lambda: _codes(who, known.codes)),
         "progress": progress,
         "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
 
 
-def _concerning(who: Who) -> dict[str, int]:
-    """How much some views have of what is about the person; nothing is about who only looks on."""
-    return reviewing.concerning(who.tenant, who.person, MOST_WAITING) if who.may(Role.REVIEWER) else {}
+def _codes(who: Who, known: Sequence[str]) -> Sequence[str]:
+    """Those that can wait: what can't be approved only does where it was escalated."""
+    approvable = [code for code in known if entry_of(code).approvable]
+    return known if len(approvable) < len(known) and reviewing.has_unapprovable(who.tenant) else approvable
+
+
+def _concerning(who: Who) -> dict[str, str]:
+    """How much some views have of what is about the person, in figures; nothing is about who only looks on."""
+    if not who.may(Role.REVIEWER):
+        return {}
+    counted = reviewing.concerning(who.tenant, who.person, MOST_WAITING + 1)
+    most = f"{MOST_WAITING}+"
+    return {view: most if number > MOST_WAITING else str(number) for view, number in counted.items() if number}
 
 
 def with_done(address: str, done: str) -> str:

@@ -10,16 +10,9 @@ from django.utils import timezone
 
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.reviewing import VIEWS
 from handoffaudit.handoffs.states import REVIEWABLE
 
-VIEWS = {
-    "all": "All",
-    "mine": "Passed to me",
-    "second": "Waiting for a second person",
-    "proposed": "Proposed by me",
-    "passed_on": "Passed on",
-    "muted": "Muted",
-}
 AGES = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 AGE_NAMES = {"1h": "over an hour", "4h": "over 4 hours", "1d": "over a day", "7d": "over a week"}
 _LABELS = {

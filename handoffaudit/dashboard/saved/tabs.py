@@ -30,7 +30,7 @@ class Tab:
     modified: bool
     may_change: bool
     opens: bool
-    number: int = 0
+    number: str = ""
 
     @property
     def key(self) -> str:
@@ -133,7 +133,7 @@ def tabs_of(
     query: str,
     *,
     part: str = "",
-    numbers: Mapping[str, int] = MappingProxyType({}),
+    numbers: Mapping[str, str] = MappingProxyType({}),
 ) -> Tabs:
     """For the list whose address is named `page`, narrowed by `query` as the list itself writes it. Those that are
     built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides. `numbers`:
@@ -154,7 +154,7 @@ def tabs_of(
             modified=view is in_force and view.query != query,
             may_change=isinstance(view, SavedView) and saved_views.may_change(view, member),
             opens=opens is not None and view.pk == opens.pk,
-            number=numbers.get(str(view.pk), 0),
+            number=numbers.get(str(view.pk), ""),
         )
         for view in views
     ]

@@ -79,7 +79,10 @@ def codes(values: Iterable[str], shown: int = 2) -> SafeString:
 def _codes(values: tuple[str, ...], shown: int) -> SafeString:
     # The gravest first: a list row has room for few of them.
     every = [_code(value) | ({"tone": "quiet"} if value == UNVERIFIED else {}) for value in sorted(values, key=gravity)]
-    return _rendered("components/codes.html", {"codes": every[:shown], "more": every[shown:]})
+    more = [one["title"] for one in every[shown:]]
+    return _rendered(
+        "components/codes.html", {"codes": every[:shown], "more": len(more), "more_titles": ", ".join(more)}
+    )
 
 
 def gravity(value: str) -> int:
@@ -99,8 +102,11 @@ def code_title(value: str) -> str:
 @register.simple_tag
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
     """`{% options known.types place.type %}`: the options of a long select, after its first one; `"codes"` as third has
-    their titles."""
+    their titles. What is chosen is one of them, also where it is not among the values."""
     shown = code_title if kind == "codes" else readable
+    values = list(values)
+    if chosen and chosen not in values:
+        values.append(chosen)
     rows = ((value, mark_safe(" selected") if value == chosen else "", shown(value)) for value in values)
     return format_html_join("", '<option value="{}"{}>{}</option>', rows)
 

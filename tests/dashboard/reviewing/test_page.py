@@ -10,6 +10,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.reviewing.page import FIRST_ONES
 from handoffaudit.diagnostics import attributing
+from handoffaudit.handoffs import reviewing
+from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
 
 SignIn = Callable[[Person], Client]
@@ -334,3 +336,31 @@ def test_the_title_names_what_is_open_and_each_box_what_it_selects(
         f"planner to {target}, came {one.received_at:%H:%M:%S}"
         for one, target in ((held, "writer"), (nameless, "(no name)"))
     ]
+
+
+@pytest.mark.parametrize("is_escalated", [False, True])
+def test_a_reason_that_cannot_be_approved_is_offered_where_it_was_escalated_and_kept_where_it_was_chosen(
+    sign_in: SignIn, viewer: Person, submit: Submit, is_escalated: bool
+) -> None:
+    alone = submit(target_agent_id="planner")
+    Handoff.objects.filter(pk=alone.pk).update(escalated=is_escalated)
+    client = sign_in(viewer)
+    offered = '<option value="chain.self_handoff">' in client.get("/t/acme/review/").text
+    assert offered == is_escalated
+    page = client.get("/t/acme/review/?code=chain.self_handoff")
+    assert '<option value="chain.self_handoff" selected>' in page.text
+    assert [row.handoff for row in page.context["queue"].rows] == [alone] * is_escalated
+
+
+def test_more_than_are_counted_are_said_to_be_more(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("handoffaudit.dashboard.reviewing.page.MOST_WAITING", 1)
+    client = sign_in(reviewer)
+    for number in ("1", "1+"):
+        reference, actor = str(submit(call_chain=LONG_CHAIN).pk), Actor.key("another")
+        reviewing.pass_on(
+            tenant=tenant, reference=reference, to=reviewer, note="Yours.", actor=actor, seen_version=None
+        )
+        told = re.findall(r'<span class="views-number">([^<]+)</span>', client.get("/t/acme/review/").text)
+        assert told == [number]

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from django.urls import reverse
 
-from handoffaudit.dashboard.templatetags.lists import row_address
+from handoffaudit.dashboard.templatetags.lists import gravest, row_address
 from handoffaudit.dashboard.templatetags.ui import codes, options
 
 
@@ -31,3 +31,10 @@ def test_reasons_that_a_row_has_no_room_for_are_counted_and_named() -> None:
     assert "<span>Circular chain</span>" in row
     assert f'title="{others}">+2 more<span class="hidden">: {others}</span></span>' in row
     assert "more" not in codes(["chain.circular"], 1)
+
+
+def test_the_gravest_reason_stands_first_and_of_like_ones_what_holds() -> None:
+    warnings = ["chain.declared_differs", "chain.needs_approval", "semantic.unavailable"]
+    assert gravest(warnings) == "chain.needs_approval"
+    assert gravest([*warnings, "chain.self_handoff"]) == "chain.self_handoff"
+    assert gravest(["semantic.unavailable", "evidence.unused_evidence"]) == "evidence.unused_evidence"

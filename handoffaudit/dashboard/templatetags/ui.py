@@ -85,9 +85,12 @@ def _codes(values: tuple[str, ...], shown: int) -> SafeString:
     )
 
 
-def gravity(value: str) -> int:
-    """Where a code stands among a row's. What was not checked is said last: without a key nearly every row has it."""
-    return len(_GRAVEST_FIRST) if value == UNVERIFIED else _GRAVEST_FIRST.index(entry_of(value).severity.value)
+def gravity(value: str) -> tuple[int, bool]:
+    """Where a code stands among a row's; of like ones first what a handoff is held for. What was not checked is said
+    last: without a key nearly every row has it."""
+    entry = entry_of(value)
+    level = len(_GRAVEST_FIRST) if value == UNVERIFIED else _GRAVEST_FIRST.index(entry.severity.value)
+    return level, not entry.holds
 
 
 @register.filter

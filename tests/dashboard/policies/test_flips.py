@@ -122,4 +122,4 @@ def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Te
     row |= {"codes": codes, "levels": ["error"] * 3, "deciding": 9}
     Trial.objects.update(changed=[row], flips={"accepted>rejected": 1}, total=1, judged=1, finished_at=timezone.now())
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/").text
-    assert 'title="Circular chain and 6 more">+7<' in page
+    assert 'title="Circular chain and 6 more">+7 more<' in page

@@ -228,7 +228,7 @@ def test_the_second_reviewer_sees_who_has_it_open_and_is_told_of_the_decision(qu
     second.locator("#decide-note").fill("Looks right to me.")
 
     first.keyboard.press("d")
-    open_one(first, sent[1])
+    sender.wait_state(sent[0], "declined")
     second.locator("#item").get_by_role("button", name="Approve").click()
     told = second.get_by_role("alert")
     expect(told).to_contain_text("rui made it declined")
@@ -254,6 +254,7 @@ def test_a_viewer_decides_nothing(open_page, default):
     page.goto(f"{default.pages}review/")
     page.keyboard.press("j")
     expect(page.locator("#item")).to_contain_text("you need the role reviewer")
+    expect(page).to_have_url(re.compile("/review/[0-9a-f-]{36}/$"))
     reference = page.url.rstrip("/").rpartition("/")[2]
     before = default.get(reference)["version"]
     for key in "adx":

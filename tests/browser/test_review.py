@@ -114,6 +114,7 @@ def test_what_is_reopened_is_told_and_its_note_counts_for_nothing_else(open_page
     first = sender.submit(CIRCLE)["id"]
     page = opened(open_page, sender, first)
     page.keyboard.press("d")
+    expect(page.get_by_role("heading", name="Nothing waits for a person")).to_be_visible()
     expect(page.locator("#told")).to_contain_text("declined.")
     page.locator("#told a").click()
     expect(page.get_by_role("button", name="Reopen")).to_be_visible()
@@ -346,10 +347,11 @@ def test_without_javascript_a_decision_is_made_undone_and_made_again_with_a_note
     expect(page).to_have_url(re.compile(f"/review/{first}/"))
     assert sender.get(first)["state"] == "held"
     page.get_by_role("button", name="Decline").click()
+    expect(page.locator("#told")).to_contain_text("declined.")
     page.goto(f"{sender.pages}review/{first}/")
     page.get_by_label("Note").fill("Declined by mistake.")
     page.get_by_role("button", name="Reopen").click()
-    assert sender.get(first)["state"] == "held"
+    sender.wait_state(first, "held")
     assert sender.last_event(first)["reason"] == "Declined by mistake."
 
 

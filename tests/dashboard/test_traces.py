@@ -61,7 +61,7 @@ def test_filters_are_kept_in_the_address_and_bad_ones_told(browser: Client, tena
 def test_a_page_tells_where_the_wrong_number_came_in_and_who_repeated_it(browser: Client, tenant: Tenant) -> None:
     handoffs = made_up(tenant)
     page = browser.get(f"{LIST}work/1/")
-    assert "First ungrounded value at handoff 2, by solver: “999”, carried by 1 later handoff." in page.text
+    assert "Look first at handoff 2, by solver: “999” is in no source; carried by 1 later handoff." in page.text
     assert [one.value for one in page.context["origins"]] == ["999"]
     (origin,) = page.context["origins"]
     assert (origin.first.handoff, [one.handoff for one in origin.repeated]) == (handoffs[1], [handoffs[2]])

@@ -118,8 +118,9 @@ def told(shown: Trace) -> str:
             f"by {by}."
         )
     value = readable(first.flaw.value)
-    start = f"First ungrounded value at handoff {at.number}, by {by}: “{value}”"
-    return f"{start}, carried by {counted(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
+    # Not "the first": mere words may have come in before it.
+    start = f"Look first at handoff {at.number}, by {by}: “{value}” is in no source"
+    return f"{start}; carried by {counted(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
 
 
 def _drawings(shown: Trace, slug: str, asked: origins.Asked, chosen: Origin | None) -> dict[str, Drawing]:

@@ -39,6 +39,7 @@ def test_of_all_decisions_those_stand_that_nobody_took_back(tenant: Tenant, revi
     ("index", "rows"),
     [
         ("event_decision", lambda tenant: decisions.decisions(tenant).filter(at__gte=timezone.now())),
+        ("event_decider", lambda tenant: decisions.standing(decisions.decisions(tenant).filter(actor="ada"))),
         ("handoff_decided_type", lambda tenant: decisions.decided(tenant.pk).filter(handoff_type="x").order_by("-id")),
         (
             "handoff_decided_pair",

@@ -65,6 +65,11 @@ class Event(models.Model):
                 condition=models.Q(to_state__in=("approved", "declined")),
                 name="event_decision",
             ),
+            models.Index(
+                fields=["tenant", "actor"],
+                condition=models.Q(to_state__in=("approved", "declined")),
+                name="event_decider",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,9 +1,8 @@
 """Who may open which page: every address of the URL table has its row here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 import pytest
 from django.conf import settings
@@ -17,6 +16,7 @@ from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport,
 from handoffaudit.handoffs import alerts, trials
 from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, Trial
 from handoffaudit.policy.models import Kind
+from tests.access.page_rows import BY_PK, PUBLIC, TABLE
 from tests.access.support import everything, page_names
 from tests.api.support import make_key
 from tests.diagnostics.files.support import received
@@ -24,192 +24,7 @@ from tests.diagnostics.files.support import report as file_report
 from tests.handoffs.support import held, judged
 
 pytestmark = pytest.mark.django_db
-PUBLIC, SIGNED_IN = "public", "signed in"
 RANK = [Role.VIEWER, Role.REVIEWER, Role.ADMIN]
-
-
-@dataclass(frozen=True)
-class Row:
-    """`least`: who may. `status`: what they are answered. `data` is sent by those that POST; {handoff}, {person} and
-    {key} stand for what the address is about. `foreign`: what is answered where that belongs to another tenant."""
-
-    least: str
-    status: int = 200
-    method: str = "GET"
-    data: dict[str, str] = field(default_factory=dict)
-    about: tuple[str, ...] = ()
-    foreign: int = 404
-
-
-def post(least: str, status: int = 302, about: str = "", foreign: int = 404, **data: str) -> Row:
-    return Row(least, status, "POST", data, (about,) if about else (), foreign)
-
-
-ABOUT_HANDOFF = ("handoff",)
-BY_PK = ("view", "handoff", "trial", "file_report")
-DECISION = {"decision": "decline", "note": "no"}
-TABLE = {
-    "home": Row(SIGNED_IN, 302),
-    "healthz": Row(PUBLIC),
-    "readyz": Row(PUBLIC),
-    "account_login": Row(PUBLIC),
-    "account_logout": Row(SIGNED_IN),
-    "welcome": Row(PUBLIC, 410),
-    "password": Row(SIGNED_IN),
-    "help_codes": Row(PUBLIC),
-    "help_code": Row(PUBLIC),
-    "help_problems": Row(PUBLIC),
-    "help_problem": Row(PUBLIC),
-    "dashboard:overview": Row(Role.VIEWER),
-    "dashboard:gallery": Row(Role.VIEWER),
-    "dashboard:theme": post(Role.VIEWER, theme="dark"),
-    "dashboard:handoffs": Row(Role.VIEWER),
-    "dashboard:handoffs_new": Row(Role.VIEWER, data={"after": str(UUID(int=0))}),
-    "dashboard:handoffs_export": Row(Role.VIEWER, data={"format": "csv"}),
-    "dashboard:handoffs_count": Row(Role.VIEWER),
-    "dashboard:review_export": Row(Role.VIEWER, data={"format": "csv"}),
-    "dashboard:groups_export": Row(Role.VIEWER, data={"format": "csv"}),
-    "dashboard:handoffs_find": Row(Role.VIEWER, data={"q": "nothing is named so"}),
-    "dashboard:live": Row(Role.VIEWER, 204),
-    "dashboard:view_make": post(Role.VIEWER, page="handoffs", name="Held", query="state=held"),
-    "dashboard:view_opening": post(Role.VIEWER, page="handoffs", view="waiting"),
-    "dashboard:view_change": post(Role.ADMIN, about="view", action="rename", name="Theirs"),
-    "dashboard:handoff": Row(Role.VIEWER, about=ABOUT_HANDOFF),
-    "dashboard:handoff_part": Row(Role.VIEWER, about=ABOUT_HANDOFF),
-    "dashboard:handoff_raw": Row(Role.VIEWER, about=ABOUT_HANDOFF),
-    "dashboard:handoff_repair": Row(Role.REVIEWER, 302, about=ABOUT_HANDOFF),
-    "dashboard:handoff_again": post(Role.ADMIN, about="handoff"),
-    "dashboard:review": Row(Role.VIEWER),
-    "dashboard:review_next": Row(Role.VIEWER, 302),
-    "dashboard:review_item": Row(Role.VIEWER, about=ABOUT_HANDOFF),
-    "dashboard:decide": post(Role.REVIEWER, about="handoff", version="2", **DECISION),
-    "dashboard:review_hold": post(Role.REVIEWER, 409, about="handoff", version="0"),
-    "dashboard:review_live": Row(Role.VIEWER),
-    "dashboard:pass_on": post(Role.REVIEWER, about="handoff", version="2", note="Ask the writer."),
-    "dashboard:take_back": post(Role.REVIEWER, 400, about="handoff", version="2"),
-    "dashboard:reopen": post(Role.REVIEWER, 400, about="handoff", version="2", note="Look again."),
-    "dashboard:undo": post(Role.REVIEWER, 400, about="handoff", version="2"),
-    "dashboard:undo_last": post(Role.REVIEWER),
-    "dashboard:several": post(Role.REVIEWER, 200, foreign=200, select="{handoff}:2", **DECISION),
-    "dashboard:several_all": Row(Role.REVIEWER),
-    "dashboard:several_run": post(Role.REVIEWER, 200, foreign=200, select="{handoff}:2", **DECISION),
-    "dashboard:several_undo": post(Role.REVIEWER, 200, foreign=200, undo="{handoff}:2"),
-    "dashboard:strictness": Row(Role.VIEWER),
-    "dashboard:strictness_save": post(Role.ADMIN, 400, row="deal_data", base_version="0", token_budget="none"),
-    "dashboard:strictness_delete": post(Role.ADMIN, row="deal_data", base_version="0"),
-    "dashboard:strictness_history": Row(Role.VIEWER),
-    "dashboard:strictness_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:strictness_row": Row(Role.VIEWER, 302, data={"type": "deal_data"}),
-    "dashboard:strictness_switch": post(Role.ADMIN, row="deal_data", to="shadow", base_version="0"),
-    "dashboard:strictness_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:strictness_try": post(Role.ADMIN, 400, row="deal_data", base_version="0", token_budget="none"),
-    "dashboard:rules": Row(Role.VIEWER),
-    "dashboard:rules_save": post(Role.ADMIN, editor="set", set_id="deals", name="Deals", base_version="0"),
-    "dashboard:rules_delete": post(Role.ADMIN, editor="set", set="deals", base_version="0"),
-    "dashboard:rules_example": post(Role.ADMIN, example="signal_validation_v1", base_version="0"),
-    "dashboard:rules_try": post(Role.ADMIN, editor="set", set_id="deals", name="Deals", base_version="0"),
-    "dashboard:rules_history": Row(Role.VIEWER),
-    "dashboard:rules_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:rules_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:prompts": Row(Role.VIEWER),
-    "dashboard:prompts_save": post(Role.ADMIN, use="grounding", text="Is it so?", base_version="0"),
-    "dashboard:prompts_delete": post(Role.ADMIN, 409, row="grounding all", use="grounding", base_version="0"),
-    "dashboard:prompts_try": post(Role.ADMIN, 400, use="grounding", text="Is it so?", base_version="0"),
-    "dashboard:prompts_history": Row(Role.VIEWER),
-    "dashboard:prompts_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:prompts_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:schemas": Row(Role.VIEWER),
-    "dashboard:schemas_save": post(Role.ADMIN, handoff_type="deal_data", claim_fields="thesis", base_version="0"),
-    "dashboard:schemas_delete": post(Role.ADMIN, 409, row="deal_data", base_version="0"),
-    "dashboard:schemas_try": post(Role.ADMIN, handoff_type="deal_data", claim_fields="thesis", base_version="0"),
-    "dashboard:schemas_history": Row(Role.VIEWER),
-    "dashboard:schemas_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:schemas_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:groups": Row(Role.VIEWER),
-    "dashboard:group": Row(Role.VIEWER, about=("group",)),
-    "dashboard:group_newest": Row(Role.VIEWER, 302, about=("group",)),
-    "dashboard:group_mute": post(Role.REVIEWER, about="group", until="10", note="known"),
-    "dashboard:group_unmute": post(Role.REVIEWER, about="group"),
-    "dashboard:group_acknowledge": post(Role.REVIEWER, about="group"),
-    "dashboard:agents": Row(Role.VIEWER),
-    "dashboard:agent": Row(Role.VIEWER),
-    "dashboard:declared": Row(Role.VIEWER),
-    "dashboard:declared_save": post(Role.ADMIN, text="planner -> writer", base_version="0"),
-    "dashboard:declared_history": Row(Role.VIEWER),
-    "dashboard:declared_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:declared_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:trial": Row(Role.VIEWER, about=("trial",)),
-    "dashboard:trial_cancel": post(Role.ADMIN, about="trial"),
-    "dashboard:trial_handoff": Row(Role.VIEWER, about=("trial",)),
-    "dashboard:trial_save": post(Role.ADMIN, about="trial"),
-    "dashboard:diagnostics": Row(Role.VIEWER),
-    "dashboard:compliance": Row(Role.VIEWER),
-    "dashboard:compliance_json": Row(Role.VIEWER),
-    "dashboard:compliance_csv": Row(Role.VIEWER),
-    "dashboard:compliance_text": Row(Role.VIEWER),
-    "dashboard:noise": Row(Role.VIEWER),
-    "dashboard:code": Row(Role.VIEWER),
-    "dashboard:model_health": Row(Role.VIEWER),
-    "dashboard:logs": Row(Role.VIEWER),
-    "dashboard:logs_new": Row(Role.VIEWER, 204, data={"after": "2099-01-01T00:00:00Z"}),
-    "dashboard:log_import": Row(Role.VIEWER),
-    "dashboard:log_imported": Row(Role.VIEWER, about=("log_import",)),
-    "dashboard:log_send": post(Role.REVIEWER, 400, origin="ci"),
-    "dashboard:handoff_logs": Row(Role.VIEWER, about=ABOUT_HANDOFF),
-    "dashboard:traces": Row(Role.VIEWER),
-    "dashboard:trace": Row(Role.VIEWER, about=("trace_id",)),
-    "dashboard:file_reports": Row(Role.VIEWER),
-    "dashboard:file_report": Row(Role.VIEWER, about=("file_report",)),
-    "dashboard:handoff_files": Row(Role.VIEWER, 302),
-    "dashboard:handoff_files_history": Row(Role.VIEWER),
-    "dashboard:handoff_files_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:handoff_files_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:file_policy_save": post(Role.ADMIN, strict="on", base_version="0"),
-    "dashboard:alerts": Row(Role.VIEWER),
-    "dashboard:alert_acknowledge": post(Role.REVIEWER, about="alert"),
-    "dashboard:start": Row(Role.VIEWER),
-    "dashboard:start_key": post(Role.ADMIN),
-    "dashboard:start_arrived": Row(Role.VIEWER),
-    "dashboard:sample": post(Role.ADMIN),
-    "dashboard:sample_remove": post(Role.ADMIN),
-    "dashboard:sample_progress": Row(Role.VIEWER, 404),
-    "dashboard:help": Row(Role.VIEWER, data={"q": "chain"}),
-    "dashboard:help_codes": Row(Role.VIEWER),
-    "dashboard:help_guide": Row(Role.VIEWER),
-    "dashboard:help_problems": Row(Role.VIEWER),
-    "dashboard:help_api": Row(Role.VIEWER),
-    "dashboard:help_call": Row(Role.VIEWER),
-    "dashboard:settings": Row(Role.ADMIN),
-    "dashboard:settings_invite": post(Role.ADMIN, name="grace", role="viewer"),
-    "dashboard:settings_link": post(Role.ADMIN, about="person"),
-    "dashboard:settings_role": post(Role.ADMIN, about="person", role="reviewer"),
-    "dashboard:settings_remove": post(Role.ADMIN, about="person"),
-    "dashboard:settings_keys": Row(Role.ADMIN),
-    "dashboard:settings_key_create": post(Role.ADMIN, 400, name=""),
-    "dashboard:settings_key_revoke": post(Role.ADMIN, about="key"),
-    "dashboard:settings_webhooks": Row(Role.ADMIN),
-    "dashboard:settings_webhook_create": post(Role.ADMIN, 400, name=""),
-    "dashboard:settings_webhook": Row(Role.ADMIN, about=("subscriber",)),
-    "dashboard:settings_webhook_change": post(Role.ADMIN, 400, about="subscriber", name=""),
-    "dashboard:settings_webhook_switch": post(Role.ADMIN, about="subscriber", on="0"),
-    "dashboard:settings_webhook_rotate": post(Role.ADMIN, about="subscriber"),
-    "dashboard:settings_webhook_delete": post(Role.ADMIN, about="subscriber"),
-    "dashboard:settings_webhook_test": post(Role.ADMIN, 200, about="subscriber"),
-    "dashboard:settings_delivery": Row(Role.ADMIN, about=("subscriber", "delivery")),
-    "dashboard:settings_delivery_again": Row(Role.ADMIN, 302, "POST", about=("subscriber", "delivery")),
-    "dashboard:thresholds": Row(Role.ADMIN),
-    "dashboard:thresholds_save": post(Role.ADMIN, row="queue_age", base_version="0"),
-    "dashboard:thresholds_history": Row(Role.VIEWER),
-    "dashboard:thresholds_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:thresholds_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:retention": Row(Role.ADMIN),
-    "dashboard:retention_save": post(Role.ADMIN, kind="logs", days="30", base_version="0"),
-    "dashboard:retention_history": Row(Role.VIEWER),
-    "dashboard:retention_compare": Row(Role.VIEWER, data={"from": "0", "to": "0"}),
-    "dashboard:retention_revert": post(Role.ADMIN, to_version="0", base_version="0"),
-    "dashboard:settings_audit": Row(Role.ADMIN),
-    "dashboard:settings_audit_entry": Row(Role.ADMIN),
-}
 NAMES = sorted(TABLE)
 NAMED = {"help_problem": "key-needed", "dashboard:help_guide": "reviewer", "dashboard:help_call": "submit_handoff"}
 IN_TENANT = [name for name in NAMES if name.startswith("dashboard:")]

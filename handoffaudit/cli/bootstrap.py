@@ -1,10 +1,6 @@
 """Django for the commands that need it, and its database in a state that can be used."""
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from handoffaudit.cli.options import DATABASE_FILE, data_folder
@@ -89,12 +85,3 @@ def actor_name() -> str:
         return f"{getpass.getuser()} (command line)"
     except (KeyError, OSError):
         return "command line"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Waits for the lock. It is freed when the process ends, however that happens."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

@@ -12,7 +12,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from psycopg_pool import PoolTimeout
 
-from handoffaudit.cli.bootstrap import locked
+from handoffaudit.cli.locking import locked
 from handoffaudit.cli.stop import Stop
 
 CONNECT_SECONDS = 5

@@ -44,7 +44,8 @@ NAMED: Any = Query(
 )
 def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """Stored before it is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with the verdict when
-    that comes in time. The same `handoff_id` with the same content is answered 200, with other content 409."""
+    that comes in time. The same `handoff_id` with the same content is answered 200; with other content 409, unless what
+    has it could not be read."""
     who = caller(request)
     sent = body_of(request, settings.MAX_BODY_BYTES)
     receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))

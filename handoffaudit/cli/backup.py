@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import click
@@ -28,12 +29,13 @@ def command(file: Path) -> None:
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
     refuse_no_data()
-    draft = file.with_name(f"{file.name}.part")
     try:
         if file.exists():
             raise Stop(f"{file} is there already: name a new file.")
-        # For nobody else on this machine, as the database itself.
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+        # A new file for nobody else on this machine, as the database itself is.
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".part")
+        os.close(handle)
+        draft = Path(name)
         try:
             _copy(data_folder() / DATABASE_FILE, draft)
             draft.rename(file)

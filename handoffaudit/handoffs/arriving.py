@@ -71,9 +71,9 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     for arrival in arrivals:
         handoff = arrival.handoff
         before = known.get(handoff.handoff_id) if arrival.named else None
-        if before and gives_way(before, arrival):
-            _give_way(before, new, sender)
-            before = None
+        if before and str(before.pk) not in known and gives_way(before, arrival):
+            _give_way(before, arrival, new, sender)
+            known[str(before.pk)], before = before, None
         answers.append(before)
         if before is None:
             new.append(arrival)
@@ -91,25 +91,35 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
 
 def gives_way(known: Known, arrival: Arrival) -> bool:
     """Whether what has the id could not be read, and what arrives is other content: the id is that of what it was
-    mended to."""
-    same = known.content_hash == arrival.handoff.content_hash
-    if known.state != State.REJECTED or same or arrival.handoff.handoff_id == str(known.pk):
+    mended to, and the product's own, which it goes by from then on, is nobody else's."""
+    handoff, name = arrival.handoff, str(known.pk)
+    if known.state != State.REJECTED or known.content_hash == handoff.content_hash:
+        return False
+    if Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists() or handoff.handoff_id == name:
         return False
     # What can't be read is rejected with its first event; what is not stored yet is of the same batch.
     first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
     return first in (None, State.REJECTED)
 
 
-def _give_way(known: Known, new: list[Arrival], sender: Actor) -> None:
-    """It goes by the product's id from here on. Where another process was first, the insert clashes and is tried
-    again."""
-    for arrival in new:
-        if arrival.handoff.id == known.pk:
-            arrival.handoff.handoff_id = str(known.pk)
-    rows = Handoff.objects.select_for_update().filter(pk=known.pk, state=State.REJECTED)
-    for row in rows:
-        reason = f"it can't be read, and its id {row.handoff_id} is of what came after it"
-        changing.stay(row, sender, reason, handoff_id=str(row.pk))
+def _give_way(known: Known, arrival: Arrival, new: list[Arrival], sender: Actor) -> None:
+    """It goes by the product's id from here on, and what arrives is the next attempt at it. Where another process was
+    first, the insert clashes and is tried again."""
+    name = str(known.pk)
+    columns: dict[str, object] = {"handoff_id": name}
+    if arrival.handoff.retry_of:
+        # An attempt at the same, whose number no other one has to follow.
+        lineage = attempts.lineage_named(arrival.handoff.tenant_id, arrival.handoff.retry_of)
+        columns |= {"lineage": lineage, "attempt": 1}
+    else:
+        arrival.handoff.retry_of = name
+    for one in new:
+        if one.handoff.id == known.pk:
+            for column, value in columns.items():
+                setattr(one.handoff, column, value)
+    for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=State.REJECTED):
+        reason = f"it can't be read: {row.handoff_id} is the id of what was sent after it"
+        changing.stay(row, sender, reason, **columns)
 
 
 def insert(new: list[Arrival], sender: Actor, reason: str = "") -> None:

@@ -20,6 +20,12 @@ def lineage_of(handoff: Handoff) -> str:
     return handoff.lineage or handoff.handoff_id
 
 
+def lineage_named(tenant_id: int, handoff_id: str) -> str:
+    """The lineage of the handoff with this id, or the one that it begins."""
+    rows = Handoff.objects.filter(tenant=tenant_id, handoff_id=handoff_id)
+    return rows.values_list("lineage", flat=True).first() or handoff_id
+
+
 def take_turns(arrivals: list[Arrival]) -> None:
     """Locks the lineages that these go on with, so that of two retries sent at once each gets a number of its own; call
     inside the transaction that stores them, before they are numbered."""

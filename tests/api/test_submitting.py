@@ -111,8 +111,12 @@ def test_what_is_mended_has_the_id_of_what_could_not_be_read(api: httpx.Client, 
     assert api.get("/handoffs/mine").json()["id"] == taken.json()["id"]
     assert api.post("/handoffs", json=mended).status_code == 200
     kept = api.get(f"/handoffs/{first['id']}").json()
-    assert (kept["state"], kept["handoff_id"]) == ("rejected", first["id"])
-    assert api.get(f"/handoffs/{first['id']}/events").json()["items"][-1]["reason"].startswith("it can't be read, and")
+    assert (kept["state"], kept["handoff_id"]) == ("superseded", first["id"])
+    for one in (other["id"],) if retry else (first["id"], other["id"]):
+        assert api.get(f"/handoffs/{one}").json()["superseded_by"]["id"] == taken.json()["id"]
+    assert Handoff.objects.filter(state=State.REJECTED).count() == 0
+    reasons = [one["reason"] for one in api.get(f"/handoffs/{first['id']}/events").json()["items"]]
+    assert "it can't be read: mine is the id of what was sent after it" in reasons
     # What could be read keeps its id.
     problem(api.post("/handoffs", json=broken), 409)
     assert_counts_are_right()
@@ -124,6 +128,20 @@ def test_what_is_mended_has_the_id_within_a_batch_too(api: httpx.Client) -> None
     assert [item["status"] for item in items] == [422, 202, 409, 200]
     assert [item["handoff_id"] for item in items[:2]] == [items[0]["id"], "mine"]
     assert api.get("/handoffs/mine").json()["id"] == items[1]["id"]
+
+
+def test_an_id_is_not_given_up_where_another_has_the_products_own(api: httpx.Client) -> None:
+    first = problem(api.post("/handoffs", json=_broken_in("in the document")), 422)
+    assert api.post("/handoffs", json=payload(handoff_id=first["id"])).status_code == 202
+    sent = [{"document": payload(handoff_id="mine")}, {"document": payload(handoff_id="other")}]
+    items = api.post("/handoffs/batch", json=sent).json()["items"]
+    assert [item["status"] for item in items] == [409, 202]
+    broken = _broken_in("in the document") | {"handoff_id": "in one batch"}
+    mended = {"document": payload(handoff_id="in one batch")}
+    items = api.post("/handoffs/batch", json=[broken, broken | {"colour": 1}, mended, mended]).json()["items"]
+    assert [item["status"] for item in items] == [422, 422, 202, 200]
+    assert Handoff.objects.filter(state=State.SUPERSEDED).count() == 2
+    assert_counts_are_right()
 
 
 def test_an_id_of_the_product_s_own_is_never_given_up(api: httpx.Client) -> None:

@@ -59,6 +59,16 @@ def test_it_ends_while_others_write_without_waiting_and_is_as_when_it_began(fold
     copy.close()
 
 
+def test_it_touches_no_file_that_is_there_and_is_for_its_owner_alone(folder):
+    (folder / "kept.part").write_text("mine")
+    assert CliRunner().invoke(backup.command, [str(folder / "kept")]).exit_code == 0
+    assert (folder / "kept.part").read_text() == "mine"
+    assert (folder / "kept").stat().st_mode & 0o777 == 0o600
+    for taken in (".", "/", "", str(folder / "kept")):
+        refused = CliRunner().invoke(backup.command, [taken])
+        assert "is there already" in str(refused.exception), taken
+
+
 def test_broken_off_it_leaves_nothing(folder, monkeypatch):
     _write_on_each_look(folder, monkeypatch, most=3)
     done = CliRunner().invoke(backup.command, [str(folder / "kept")])

@@ -134,7 +134,7 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        said, hint = f"{name} is not JSON: {error.msg}", f"Send {name} as JSON in UTF-8."
+        said, hint = f"{name} is not JSON: {_place(raw) or error.msg}", f"Send {name} as JSON in UTF-8."
         return _wrong(name, "structure.json_parse", said, hint=hint)
     if value is not None and not isinstance(value, kind):
         return wrong_type(name, value)
@@ -144,6 +144,15 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
     return value
 
 
+def _place(raw: bytes) -> str:
+    """Where it is no text; empty where it is."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as bad:
+        return f"its byte {bad.start:,} is not UTF-8"
+    return ""
+
+
 def _text_issue(name: str, value: str | None) -> Issue | None:
     if value is None:
         return None
@@ -151,7 +160,7 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
         said = f"{name} has {len(value):,} characters; {MAX_TEXT} are the most"
         return _wrong(name, "structure.too_long", said, expected=MAX_TEXT, actual=len(value))
     if "\x00" in value:
-        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character", actual=value)
+        return _wrong(name, "structure.bad_format", f"{name} holds a NUL character", actual=value, hint="Take it out.")
     return None
 
 

@@ -134,6 +134,11 @@ def test_a_field_that_cannot_be_read_is_named(name: str, value: bytes, said: str
     assert (issue.message, issue.hint) == (f"{name} can't be read: {said}.", hint)
 
 
+def test_evidence_that_is_no_text_is_told_its_byte() -> None:
+    (issue,) = read_submission(b'{"document": {}, "evidence": [{"content": "\xff"}]}').issues
+    assert issue.message == "evidence is not JSON: its byte 14 is not UTF-8."
+
+
 @pytest.mark.parametrize("beside", [{}, {"adapt": 1}])
 def test_a_text_as_evidence_is_told_the_form_of_a_piece(beside: dict[str, object]) -> None:
     issue = read_submission(envelope(evidence="a text", **beside)).issues[0]

@@ -18,6 +18,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff, State
 
+# As many as static/js/live.js sends.
 MOST_ROWS = 100
 # A person or a worker moves these on; the others stand.
 MOVING = (State.RECEIVED, State.VALIDATING, State.HELD, State.REJECTED)

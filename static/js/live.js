@@ -3,7 +3,8 @@
 // nobody looks at, without a network, or after signing out.
 //
 // data-live="address" is what is asked; a page without it asks data-live-menu, less often. What the page has already goes
-// along: each data-live-seen="name=value", and each data-live-row in `rows`. 204: nothing is newer.
+// along: each data-live-seen="name=value", and each data-live-row in `rows`, at most a hundred. 204: nothing is newer.
+// What hears `live:changed` finds in its `detail` the rows that were asked about.
 "use strict";
 
 (() => {
@@ -12,6 +13,7 @@
   const LONGEST = 60000;
   const LONGEST_WITHOUT_ANSWER = 120000;
   const BETWEEN_WORDS = 60000;
+  const MOST_ROWS = 100;
 
   let wait = shortest();
   let timer = 0;
@@ -28,15 +30,22 @@
     return watched() ? SHORTEST : SHORTEST_OF_MENU;
   }
 
-  function address() {
+  // From the open one on, for what comes next is opened next; those known to be gone last.
+  function rows() {
+    const all = [...document.querySelectorAll("[data-live-row]")];
+    const at = Math.max(0, all.findIndex((row) => row.querySelector('[aria-current="true"]')));
+    const isGone = (row) => "liveGone" in row.dataset;
+    return [...all.slice(at), ...all.slice(0, at)].sort((a, b) => isGone(a) - isGone(b)).slice(0, MOST_ROWS);
+  }
+
+  function address(about) {
     const base = watched()?.dataset.live ?? document.querySelector("[data-live-menu]")?.dataset.liveMenu;
     if (!base) return "";
     const url = new URL(base, location.href);
     for (const element of document.querySelectorAll("[data-live-seen]")) {
       for (const [name, value] of new URLSearchParams(element.dataset.liveSeen)) url.searchParams.set(name, value);
     }
-    const rows = [...document.querySelectorAll("[data-live-row]")].slice(0, 100);
-    if (rows.length) url.searchParams.set("rows", rows.map((row) => row.dataset.liveRow).join("~"));
+    if (about.length) url.searchParams.set("rows", about.map((row) => row.dataset.liveRow).join("~"));
     return url.href;
   }
 
@@ -47,7 +56,8 @@
 
   async function ask() {
     const base = watched()?.dataset.live;
-    const asks = address();
+    const about = rows();
+    const asks = address(about);
     if (asking || over || document.hidden || !asks) return;
     asking = true;
     asked = performance.now();
@@ -58,7 +68,7 @@
       if (!answer.ok) throw new Error(`answered ${answer.status}`);
       const text = answer.status === 204 ? "" : await answer.text();
       // Another filter may have been set meanwhile: then this is about rows that are not there any more.
-      const changed = text && watched()?.dataset.live === base ? put(text) : 0;
+      const changed = text && watched()?.dataset.live === base ? put(text, about) : 0;
       wait = changed ? shortest() : Math.min(wait * 1.5, LONGEST);
     } catch {
       wait = Math.min(wait * 2, LONGEST_WITHOUT_ANSWER);
@@ -68,7 +78,7 @@
     plan();
   }
 
-  function put(text) {
+  function put(text, about) {
     const holder = document.createElement("template");
     holder.innerHTML = text;
     const parts = [...holder.content.children].map((fresh) => [document.getElementById(fresh.id), fresh]);
@@ -80,9 +90,9 @@
       old.replaceWith(fresh);
       if (window.htmx) htmx.process(fresh);
       changed += 1;
-      if (fresh.dataset.liveSay) say(fresh.dataset.liveSay);
+      if (fresh.dataset.liveSay) sayOf(fresh);
     }
-    if (changed) document.dispatchEvent(new CustomEvent("live:changed"));
+    if (changed) document.dispatchEvent(new CustomEvent("live:changed", { detail: about }));
     return changed;
   }
 
@@ -97,15 +107,25 @@
 
   function say(words) {
     const place = document.getElementById("live-told");
-    if (!place || performance.now() - spoke < BETWEEN_WORDS) return;
+    if (place) place.textContent = words;
+  }
+
+  // What comes too soon after other words takes them away, and is said later if it is still so then.
+  function sayOf(element) {
+    if (over || !element.isConnected) return;
+    const rest = spoke + BETWEEN_WORDS - performance.now();
+    if (rest > 0) {
+      say("");
+      setTimeout(sayOf, rest, element);
+      return;
+    }
     spoke = performance.now();
-    place.textContent = words;
+    say(element.dataset.liveSay);
   }
 
   function stop(words) {
     over = true;
     clearTimeout(timer);
-    spoke = -BETWEEN_WORDS;
     if (words) say(words);
   }
 

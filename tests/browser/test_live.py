@@ -71,3 +71,13 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     assert violations(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert overflow(page) == 0
+
+    back = render_to_string("dashboard/overview/no_worker.html", {})
+    page.route("**/?period=7d&*", lambda route: route.fulfill(body=back, content_type="text/html"))
+    page.clock.fast_forward(ASKED_EVERY)
+    expect(page.locator("#no-worker .note")).to_have_count(0)
+    expect(page.locator("#live-told")).to_be_empty()
+    page.unroute("**/?period=7d&*")
+    # Not more than once a minute.
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#live-told")).to_have_text("Handoffs are judged again.")

@@ -11,6 +11,8 @@ from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, Product,
 pytestmark = pytest.mark.browser
 
 MANY = 12
+# Than a page asks about at once, which is 100.
+MORE_THAN_ASKED = 130
 
 
 @pytest.fixture
@@ -205,6 +207,32 @@ def test_what_another_decides_is_crossed_out_and_passed_over(open_page, sender):
     expect(row(page, first)).not_to_contain_text("waits no more")
     page.keyboard.press("k")
     shown(page, first)
+
+
+def test_where_more_are_listed_than_are_asked_about_the_next_ones_and_all_that_are_gone_are_known(open_page, sender):
+    first, second = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    # Rows above the open one of handoffs that are no more: the server says so of all that it is asked about.
+    page.locator("#queue-rows").evaluate(
+        """(rows, [pk, number]) => {
+          const html = rows.querySelector(".queue-row").outerHTML.replace(/ aria-current="true"/, "");
+          for (let at = 0; at < number; at += 1) {
+            const fresh = crypto.randomUUID();
+            const row = html.replaceAll(pk, fresh).replaceAll(pk.replaceAll("-", ""), fresh.replaceAll("-", ""));
+            rows.insertAdjacentHTML("afterbegin", row);
+          }
+        }""",
+        [first, MORE_THAN_ASKED],
+    )
+    crossed_out = page.get_by_text("waits no more")
+    sender.decide(second, "decline")
+    expect(row(page, second)).to_contain_text("waits no more")
+    expect(crossed_out).to_have_count(MORE_THAN_ASKED + 1)
+    sender.decide(second, "reopen")
+    expect(row(page, second)).not_to_contain_text("waits no more")
+    expect(crossed_out).to_have_count(MORE_THAN_ASKED)
+    page.keyboard.press("j")
+    shown(page, second)
 
 
 def test_where_another_decides_all_that_is_listed_the_next_key_goes_on_with_what_is_not(open_page, sender):

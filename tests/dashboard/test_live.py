@@ -157,4 +157,5 @@ def test_an_overview_left_open_is_told_once_that_no_worker_runs_and_that_one_run
     Watermark.objects.create(name="worker", at=timezone.now())
     back = client.get("/t/acme/", seen | {"gone": 1}, headers=asking).text
     assert 'data-live-seen="gone=0"' in back
+    assert 'data-live-say="Handoffs are judged again."' in back
     assert "No worker runs" not in back

@@ -15,7 +15,7 @@ export const version = () => pane.querySelector("[data-version]")?.dataset.versi
 export const form = () => document.getElementById("decide");
 export const note = () => document.getElementById("decide-note");
 
-export const isGone = (row) => row.matches(".queue-row--gone");
+export const isGone = (row) => "liveGone" in row.dataset;
 
 export function isFree(link) {
   return !isGone(rowOf(link)) && !rowOf(link).matches("[data-own]") && !rowOf(link).querySelector("[data-held]");

@@ -3,7 +3,6 @@
 import { isGone, links, review, rowOf, rowsList } from "./page.js";
 import { isTaken } from "./sending.js";
 
-const GONE = "queue-row--gone";
 const EACH_MINUTE = 60000;
 const UNITS = [
   ["d", 86400],
@@ -13,12 +12,15 @@ const UNITS = [
 
 const rows = () => links().map(rowOf);
 
+let heard = null;
+
 const ids = (text) => new Set(text.split(" ").filter(Boolean));
 
-function crossOut(gone) {
-  for (const each of rows()) {
+// The others stay as they are: of them nothing was heard.
+function crossOut(gone, known) {
+  for (const each of known) {
     if (isGone(each) === gone.has(each.dataset.row)) continue;
-    each.classList.toggle(GONE);
+    each.toggleAttribute("data-live-gone");
     const sign = each.querySelector(".queue-hold");
     if (isGone(each)) {
       sign.removeAttribute("data-held");
@@ -27,12 +29,20 @@ function crossOut(gone) {
   }
 }
 
-document.addEventListener("live:changed", () => {
+document.addEventListener("live:changed", ({ detail: asked }) => {
   const now = document.getElementById("queue-now");
   if (!now || !("rows" in now.dataset)) return;
-  crossOut(ids(now.dataset.gone));
+  const listed = ids(now.dataset.rows);
+  // It may be that only the menu changed: then this is what an earlier answer said, of other rows.
+  if (now !== heard) {
+    crossOut(
+      ids(now.dataset.gone),
+      rows().filter((each) => asked.includes(each) || listed.has(each.dataset.row)),
+    );
+  }
+  heard = now;
   const known = new Set(rows().map((each) => each.dataset.row));
-  const fresh = [...ids(now.dataset.rows)].filter((pk) => !known.has(pk) && !isTaken(pk)).length;
+  const fresh = [...listed].filter((pk) => !known.has(pk) && !isTaken(pk)).length;
   const news = document.getElementById("queue-news");
   if (!news || !rowsList) return;
   // Where more are listed further down, those come into view anyway, as long as one above them waits.

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
 from handoffaudit.dashboard.saved.built_in import BUILT_IN
 from handoffaudit.dashboard.saved.pages import LISTS, checked
+from handoffaudit.diagnostics.groups.listing import GroupFilters
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]
@@ -81,6 +82,22 @@ def test_a_list_opens_with_what_a_person_chose_and_the_address_says_so(
     # Other addresses are left alone.
     assert client.get(f"{LIST}?state=rejected").status_code == 200
     assert client.get(LIST, headers={"HX-Request": "true", "HX-Target": "results"}).status_code == 200
+
+
+def test_findings_that_open_with_a_status_have_the_other_ones_a_click_away(sign_in: SignIn, viewer: Person) -> None:
+    client = sign_in(viewer)
+    client.post("/t/acme/views/make/", {"page": "groups", "name": "Every", "query": "status=all"})
+    pk = SavedView.objects.get().pk
+    choose(client, str(pk), page="groups")
+    bare = ADDRESSES["groups"]
+    assert client.get(bare)["Location"] == f"{bare}?status=all&saved={pk}"
+    for query in ("status=all", f"status=all&saved={pk}", "status=muted&agent=planner"):
+        context = client.get(f"{bare}?{query}").context
+        (to_open,) = [href for name, _, href in context["statuses"] if name == "open"]
+        there = client.get(to_open)
+        assert (there.status_code, there.context["filters"].status) == (200, "open")
+    narrowed = client.get(f"{bare}?agent=planner").context["unnarrowed"]
+    assert client.get(narrowed).context["filters"] == GroupFilters()
 
 
 def test_everybodys_view_opens_for_those_without_a_choice_and_none_is_one(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import path, reverse
+from django.urls import path
 from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_safe
 
@@ -14,7 +14,7 @@ from handoffaudit.dashboard.groups.words import SORT_NAMES, STATUS_NAMES, line
 from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
-from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.dashboard.saved.tabs import joined_query, tabs_of
 from handoffaudit.diagnostics.groups.figures import MOST_WAITING
 from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
 from handoffaudit.handoffs import queries
@@ -30,7 +30,6 @@ SEEN = {"24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
 def groups(request: HttpRequest, who: Who) -> HttpResponse:
     if opening := opens_with(request, who, "groups"):
         return opening
-    address = reverse("dashboard:groups", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
         "asked": {name: request.GET.get(name, "") for name in NARROWING},
@@ -57,11 +56,9 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         "query": query,
         "views": views,
         "lines": [line(one) for one in found.items],
-        "statuses": [
-            (name, label, joined(address, filters.to_query(status=name))) for name, label in STATUS_NAMES.items()
-        ],
+        "statuses": [(name, label, views.href(filters.to_query(status=name))) for name, label in STATUS_NAMES.items()],
         "regressed": regressed_number(who.tenant),
-        "unnarrowed": joined(address, GroupFilters(filters.status, filters.sort).to_query()),
+        "unnarrowed": views.href(GroupFilters(filters.status, filters.sort).to_query()),
         "newest": views.href(query) if cursor else "",
         "next": views.href(joined_query(query, f"cursor={found.next}")) if found.next else "",
     }

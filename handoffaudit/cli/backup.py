@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli.bootstrap import refuse_no_data
-from handoffaudit.cli.evaluating.files import Progress
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example
+from handoffaudit.cli.progress import Progress
 from handoffaudit.cli.stop import Stop
 
 # So many pages (of 4 KiB) between two looks at Ctrl-C and the progress.

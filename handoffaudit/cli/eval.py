@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handoffaudit.cli.evaluating.files import Progress, beside, lines, share_of, tell_left_out
+from handoffaudit.cli.evaluating.files import beside, lines, share_of, tell_left_out
 from handoffaudit.cli.local.documents import Documents
 from handoffaudit.cli.local.options import policy_option
 from handoffaudit.cli.options import example, json_option
+from handoffaudit.cli.progress import Progress
 from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:

@@ -1,7 +1,5 @@
 """Labelled files as the command reads them."""
 
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +11,6 @@ from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.evaluation.measuring import Measured
-
-QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
 
 
 def lines(source: Source) -> Iterator[tuple[int, bytes]]:
@@ -50,27 +46,6 @@ def tell_left_out(name: str, measured: "Measured") -> None:
 
         said = "; ".join(measured.unread)
         click.echo(f"{name}: {counted(measured.unread_lines, 'line')} left out: {said}.", err=True)
-
-
-class Progress:
-    """A line now and then on standard error, once it takes longer than a second."""
-
-    def __init__(self) -> None:
-        self._next = time.monotonic() + QUIET_SECONDS
-        self._drawn = False
-        self._terminal = sys.stderr.isatty()
-
-    def tell(self, said: Callable[[], str]) -> None:
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + (0.1 if self._terminal else LINE_SECONDS)
-        self._drawn = True
-        sys.stderr.write(f"\r\x1b[K{said()}" if self._terminal else f"{said()}\n")
-        sys.stderr.flush()
-
-    def finish(self) -> None:
-        if self._drawn and self._terminal:
-            sys.stderr.write("\r\x1b[K")
 
 
 def share_of(source: Source, items: int) -> str:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from handoffaudit.cli.evaluating.crew import Crew
-from handoffaudit.cli.evaluating.files import Progress
 from handoffaudit.cli.evaluating.planning import Found, LeftOut, Plan, found_in, key_of
 from handoffaudit.cli.evaluating.results import Line, Results
+from handoffaudit.cli.progress import Progress
 from handoffaudit.evaluation.asking import Key, ModelJudge
 from handoffaudit.evaluation.items import Item
 from handoffaudit.evaluation.judging import Judge, Judged

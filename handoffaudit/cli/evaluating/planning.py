@@ -4,10 +4,11 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from handoffaudit.cli.evaluating.files import Progress, beside, lines, nothing_known, share_of
+from handoffaudit.cli.evaluating.files import beside, lines, nothing_known, share_of
 from handoffaudit.cli.evaluating.results import Results
 from handoffaudit.cli.importing.files import STANDARD_INPUT
 from handoffaudit.cli.local.documents import Documents
+from handoffaudit.cli.progress import Progress
 from handoffaudit.cli.stop import Stop
 from handoffaudit.evaluation.asking import Key, ModelJudge
 from handoffaudit.evaluation.items import Item, UnreadableError

@@ -119,7 +119,7 @@ BODY_OF_A_SUBMISSION: dict[str, Any] = {
             "type": "string",
             "maxLength": 200,
             "description": "Where the document has none of its own. The same content under it is stored once; other "
-            "content is answered 409.",
+            "content is answered 409, unless what has it could not be read.",
         },
         "agent": {"type": "string", "maxLength": 200, "description": "The source, where the document names none."},
         "step": {"type": "integer", "description": "Its place in the work, as you count."},

@@ -13,7 +13,7 @@ from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission_fields import UNREADABLE, field_issues, wrong_type
 from handoffaudit.validation.text import MAX_TEXT, shown, storable
 
-__all__ = ["UNREADABLE", "Submission", "read_submission"]
+__all__ = ["UNREADABLE", "Submission", "fields_of", "read_submission", "usable_text"]
 
 _BOM = b"\xef\xbb\xbf"
 _TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "agent")
@@ -77,25 +77,31 @@ def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None) -> Submissi
     """A bare document, or an envelope with something wrong in it."""
     bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
-        fields = _NAMES.decode(plain)
+        fields = fields_of(plain)
     except UNREADABLE:
         return bare
     if "document" not in fields:
         return bare
     # Its id counts all the same: sent again, it is the same finding and not another one.
-    named = Envelope(handoff_id=_usable(_text_of(fields.get("handoff_id"))) or otherwise)
+    named = Envelope(handoff_id=usable_text(fields.get("handoff_id")) or otherwise)
     return Submission(document=sent, envelope=named, issues=tuple(field_issues(fields)) or (_unreadable(),))
 
 
-def _text_of(raw: msgspec.Raw | None) -> str | None:
+def fields_of(sent: bytes) -> dict[str, msgspec.Raw]:
+    """Each field of what was sent, as its bytes. Raises one of `UNREADABLE`."""
+    return _NAMES.decode(sent.removeprefix(_BOM))
+
+
+def usable_text(raw: msgspec.Raw | None) -> str | None:
+    """The text that a field holds, where it is one that names and ids can be."""
     try:
-        return msgspec.json.decode(raw, type=str) if raw is not None else None
+        return _usable(msgspec.json.decode(raw, type=str)) if raw is not None else None
     except UNREADABLE:
         return None
 
 
-def _usable(handoff_id: str | None) -> str | None:
-    return handoff_id if handoff_id and len(handoff_id) <= MAX_TEXT and storable(handoff_id) else None
+def _usable(text: str | None) -> str | None:
+    return text if text and len(text) <= MAX_TEXT and storable(text) else None
 
 
 def _unwrapped(sent: bytes, wrapped: _Wrapped, otherwise: str | None, max_nesting: int) -> Submission:

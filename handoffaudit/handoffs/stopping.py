@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 from typing import Any
+from uuid import UUID
 
 from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
 from django.utils import timezone
@@ -102,34 +104,35 @@ def by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str,
 
 def while_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, Stopping]:
     """The same of those rows alone, of what came since each was put in shadow: `starts`. The hour of a switch is looked
-    at handoff by handoff, unless it has too many."""
+    at handoff by handoff, since what came before it says nothing of the shadow."""
     if not starts:
         return {}
-    begun = _begun(tenant, starts)
+    begun = {row: _hour(start) + _HOUR for row, start in starts.items()}
     sums = {row: _Sums() for row in starts}
     counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=min(begun.values()), code="").order_by()
     by_hour = _by_row(counted, rows).values_list("row", "hour", "state").annotate(sum=Sum("number"))
     _add(sums, ((row, state, number) for row, hour, state, number in by_hour if row in begun and hour >= begun[row]))
-    first = {row: first_id_at(start) for row, start in starts.items()}
-    until = {row: first_id_at(hour) for row, hour in begun.items()}
-    parts = {(first[row], until[row]) for row in starts if first[row] < until[row]}
-    within = reduce(or_, (Q(id__gte=start, id__lt=end) for start, end in parts), Q(pk__in=()))
-    came = Handoff.objects.filter(within, tenant=tenant).exclude(state__in=WAITING_STATES).order_by()
-    single = _by_row(came, rows).values_list("row", "state", "id")
-    _add(sums, ((row, state, 1) for row, state, pk in single if row in first and first[row] <= pk < until[row]))
+    windows = {row: (first_id_at(start), first_id_at(begun[row])) for row, start in starts.items()}
+    _add(sums, _came_within(tenant, windows, rows))
     shadowed = _by_row(_shadowed(tenant, min(starts.values())).order_by(), rows).values_list(
         "row", "would_decide", "id"
     )
-    _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in first and first[row] <= pk))
+    _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in windows and windows[row][0] <= pk))
     return {row: sums[row].since(start) for row, start in starts.items()}
 
 
-def _begun(tenant: Tenant, starts: Mapping[str, datetime]) -> Mapping[str, datetime]:
-    """From which hour on the counts of whole hours are taken; what came before that is looked at."""
-    hours = {row: _hour(start) for row, start in starts.items()}
-    counted = HourlyTotal.objects.filter(tenant=tenant, hour__in=set(hours.values()), code="").order_by()
-    crowded = {hour for hour, number in counted.values_list("hour").annotate(sum=Sum("number")) if number > MOST_READ}
-    return {row: hour if hour in crowded else hour + _HOUR for row, hour in hours.items()}
+def _came_within(
+    tenant: Tenant, windows: Mapping[str, tuple[UUID, UUID]], rows: Sequence[str]
+) -> Iterator[tuple[str, str, int]]:
+    """Of each row, how many came between its two ids, by state. Windows overlap: their pieces do not."""
+    pieces = list(pairwise(sorted({edge for window in windows.values() for edge in window})))
+    piece = Case(*(When(id__gte=first, id__lt=end, then=number) for number, (first, end) in enumerate(pieces)))
+    within = reduce(or_, (Q(id__gte=first, id__lt=end) for first, end in set(windows.values())))
+    came = Handoff.objects.filter(within, tenant=tenant).exclude(state__in=WAITING_STATES).order_by()
+    by_piece = _by_row(came.annotate(piece=piece), rows).values_list("row", "state", "piece")
+    for row, state, at, number in by_piece.annotate(number=Count("id")):
+        if row in windows and windows[row][0] <= pieces[at][0] and pieces[at][1] <= windows[row][1]:
+            yield row, state, number
 
 
 def reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:

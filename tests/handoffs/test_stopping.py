@@ -34,7 +34,11 @@ def test_a_row_in_shadow_counts_what_it_would_stop_and_one_in_force_what_it_stop
     assert (found.would_reject, found.would_hold, found.would_stop) == (2, 1, 3)
 
 
-def test_a_row_s_share_can_be_of_those_alone_that_came_in_shadow(tenant: Tenant) -> None:
+@pytest.mark.parametrize("bound", [1, stopping.MOST_READ])
+def test_a_row_s_share_can_be_of_those_alone_that_came_in_shadow(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, bound: int
+) -> None:
+    monkeypatch.setattr(stopping, "MOST_READ", bound)
     for document in (payload(), circular(), circular(handoff_type="note")):
         judged(tenant, document)
     start = timezone.now() + timedelta(milliseconds=2)

@@ -119,7 +119,7 @@ def test_the_figures_of_many_rows_put_in_shadow_one_by_one_cost_no_more_than_tho
         if number in (0, 5):
             now = strictness.current(tenant)
             # Two for the week, two for all rows, one for the versions, four for what came since the switches.
-            with django_assert_num_queries(9):
+            with django_assert_num_queries(8):
                 _, found = effects(tenant, now)
     starts = {one.stopping.since for row, one in found.items() if row.startswith("type_")}
     assert len(starts) == 6

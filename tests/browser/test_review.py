@@ -112,6 +112,21 @@ def test_a_note_is_not_shown_to_who_signs_in_after_in_the_same_tab(open_page, si
     expect(page.locator("#decide-note")).to_have_value("")
 
 
+def test_what_is_decided_after_the_session_ended_is_not_done_and_keeps_its_note(open_page, sender, signed_in):
+    first, _ = submitted(sender, 2)
+    page = opened(open_page, sender, first)
+    page.context.clear_cookies(name="sessionid")
+    page.keyboard.press("n")
+    page.keyboard.type("Ask the planner first.")
+    page.keyboard.press("Control+Enter")
+    expect(page).to_have_url(re.compile("/sign-in/"))
+    page.context.add_cookies(signed_in("rui")["cookies"])
+    page.goto(f"{sender.pages}review/{first}/")
+    shown(page, first)
+    expect(page.locator("#decide-note")).to_have_value("Ask the planner first.")
+    assert sender.get(first)["state"] == "held"
+
+
 def test_what_is_reopened_is_told_and_its_note_counts_for_nothing_else(open_page, sender):
     first = sender.submit(CIRCLE)["id"]
     page = opened(open_page, sender, first)

@@ -14,8 +14,11 @@ export async function post(address, values, target) {
   const body = values instanceof FormData ? values : new URLSearchParams(values);
   const headers = { "HX-Request": "true", "HX-Target": target, "X-CSRFToken": token() };
   const answer = await fetch(address, { method: "POST", body, headers, keepalive: true });
-  if (answer.headers.has("HX-Refresh")) location.reload();
-  return { status: answer.status, text: await answer.text() };
+  const text = await answer.text();
+  if (!answer.headers.has("HX-Refresh")) return { status: answer.status, text };
+  // Signed out meanwhile: nothing was done.
+  location.reload();
+  return { status: 401, text };
 }
 
 // One after the other, so that undoing meets what was done.

@@ -19,7 +19,7 @@ import {
   shown,
   version,
 } from "./page.js";
-import { post } from "./sending.js";
+import { isTaken, post } from "./sending.js";
 import { placeOfTold, takeBackNot } from "./telling.js";
 
 const FRESH = 60000;
@@ -119,7 +119,8 @@ async function hold(link) {
   const pk = shown();
   const address = `${new URL(link.href).pathname}hold/`;
   const answer = await post(address, { version: version() }, "decide-held").catch(() => null);
-  if (!answer || pk !== shown()) return;
+  // What was decided meanwhile is refused for that: the next one comes anyway.
+  if (!answer || pk !== shown() || isTaken(pk)) return;
   if (answer.status === 409) open(link, { afresh: true });
   else if (answer.status === 200) document.getElementById("decide-held")?.replaceChildren(...parsed(answer.text));
 }

@@ -1,4 +1,6 @@
 FROM python:3.12-slim AS build
+# Optional parts to install, with commas between: bedrock, vertex.
+ARG EXTRAS=""
 WORKDIR /source
 RUN python -m venv /venv
 COPY requirements.lock ./
@@ -11,6 +13,11 @@ COPY docs ./docs
 RUN pip install --no-cache-dir "hatchling>=1.27" \
     && python -m hatchling build --target wheel --directory /wheels \
     && /venv/bin/pip install --no-cache-dir --no-deps /wheels/*.whl
+# What the lock file has keeps its version.
+RUN if [ -n "$EXTRAS" ]; then \
+        /venv/bin/pip freeze --exclude handoffaudit > /tmp/installed.txt \
+        && /venv/bin/pip install --no-cache-dir --constraint /tmp/installed.txt "$(ls /wheels/*.whl)[$EXTRAS]"; \
+    fi
 # Made here, once, so that the containers need no writable folder.
 RUN HANDOFFAUDIT_SECRET_KEY=used-while-building-only-and-nowhere-else \
     HANDOFFAUDIT_DATA=/tmp/data HANDOFFAUDIT_STATIC=/static HANDOFFAUDIT_LOG_LEVEL=WARNING \

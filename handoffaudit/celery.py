@@ -19,8 +19,9 @@ if not settings.REDIS_URL:
     for folder in ("messages", "control"):
         (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
 
-# Beside its tasks a worker has the sweep, who tells subscribers, and those who send to them.
-OWN_THREADS = 10
+# Beside its tasks a worker has threads for its periodic work and what that finds, for telling subscribers, and for
+# sending to them.
+OWN_THREADS = 16
 
 
 @worker_init.connect  # type: ignore[untyped-decorator]

@@ -14,7 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
 from handoffaudit.llm.configured import prices_here
+from handoffaudit.variables import drop_empty
 
+drop_empty()
 env = Env()
 
 
@@ -99,6 +101,22 @@ def folder_or_none(name: str) -> Path | None:
     return folder
 
 
+def folders(name: str) -> list[Path]:
+    """Return the folders of a list with commas between, none where it is empty. Each must be there."""
+    given = [one.strip() for one in os.environ.get(name, "").split(",")]
+    found = [Path(one).expanduser().absolute() for one in given if one]
+    for folder in found:
+        if not folder.is_dir():
+            raise ImproperlyConfigured(
+                f"{name} names {str(folder)!r}, which is no folder: name folders that are there, or unset it."
+            )
+        if folder == Path(folder.anchor):
+            raise ImproperlyConfigured(
+                f"{name} names {str(folder)!r}: name folders of handoff files, not the whole disk."
+            )
+    return found
+
+
 def file_or_none(name: str) -> Path | None:
     """A file to write to, where one is named; its folder must be there."""
     given = os.environ.get(name)
@@ -134,7 +152,21 @@ def database(folder: Path) -> dict[str, Any]:
         settings["TEST"] = {"NAME": os.environ.get("HANDOFFAUDIT_TEST_DATABASE")}
     elif settings["ENGINE"] == "django.db.backends.postgresql":
         settings["CONN_MAX_AGE"] = 0
-        settings["OPTIONS"] = {"pool": {"min_size": 1, "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12)}}
+        settings["OPTIONS"] = {
+            # Who asks for a connection hears soon that there is none, and a server that is back is found soon.
+            "pool": {
+                "min_size": 1,
+                "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12),
+                "timeout": 2.0,
+                "reconnect_timeout": 5.0,
+            },
+            "connect_timeout": 3,
+            # A server that vanished without a word is noticed while a query waits for it.
+            "tcp_user_timeout": 4000,
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 2,
+        }
     else:
         raise ImproperlyConfigured("DATABASE_URL names a database that is not supported: use PostgreSQL or SQLite.")
     return settings

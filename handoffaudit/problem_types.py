@@ -145,6 +145,18 @@ _TYPES = (
         "Our mistake", 500, "The request failed through no fault of yours.", "Tell the operator the request id in it."
     ),
     ProblemType(
+        "The database can't be used",
+        503,
+        "It is away, busy, locked, full, read-only or damaged; the member cause says which. Nothing was stored.",
+        "Send the same again after as many seconds as Retry-After says. The operator finds at /readyz what to do.",
+    ),
+    ProblemType(
+        "The disk is nearly full",
+        503,
+        "So little room is left that nothing new is taken. What is stored can be read and decided.",
+        "Send the same again later. The operator makes room on the disk that /readyz names.",
+    ),
+    ProblemType(
         "Busy judging",
         503,
         "As many documents are being judged on request as may be.",

@@ -14,6 +14,7 @@ from handoffaudit.env import (
     env,
     file_or_none,
     folder_or_none,
+    folders,
     mail_sender,
     mail_server,
     positive,
@@ -99,7 +100,11 @@ AUTH_USER_MODEL = "accounts.Person"
 REDIS_URL = env.str("REDIS_URL", "")
 CACHES = {
     "default": (
-        {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}
+        {
+            "BACKEND": "handoffaudit.cache.FallbackCache",
+            "LOCATION": REDIS_URL,
+            "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 2, "retry": None},
+        }
         if REDIS_URL
         else {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     )
@@ -168,11 +173,13 @@ MAX_BODY_BYTES = positive("HANDOFFAUDIT_MAX_BODY_BYTES", 1024 * 1024)
 MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
 MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
 MAX_LOG_BYTES = positive("HANDOFFAUDIT_MAX_LOG_BYTES", 2 * 1024 * 1024 * 1024)
+MAX_LOG_RATIO = positive("HANDOFFAUDIT_MAX_LOG_RATIO", 100)
 MAX_NESTING = positive("HANDOFFAUDIT_MAX_NESTING", 64)
 RATE_PER_MINUTE = positive("HANDOFFAUDIT_RATE_PER_MINUTE", 200_000)
 MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)
 MAX_HOOK_SECONDS = positive("HANDOFFAUDIT_MAX_HOOK_SECONDS", 65)
 MAX_WAITING_REQUESTS = positive("HANDOFFAUDIT_MAX_WAITING_REQUESTS", 24)
+MIN_FREE_BYTES = amount("HANDOFFAUDIT_MIN_FREE_BYTES", 500_000_000)
 KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
 
@@ -185,6 +192,7 @@ SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
+REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
 
 # The language model. Without a key (or a provider with keys of its own) nothing is asked, and verdicts say so.
 MODEL_PROVIDER = choice("HANDOFFAUDIT_MODEL_PROVIDER", "anthropic", ("anthropic", "bedrock", "vertex"))
@@ -220,7 +228,8 @@ QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.broker:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    {"visibility_timeout": 120}
+    # Who sends a wake-up does not wait for a broker that is away.
+    {"visibility_timeout": 120, "socket_connect_timeout": 1, "max_retries": 0}
     if REDIS_URL
     else {
         "data_folder_in": str(QUEUE_FOLDER / "messages"),
@@ -231,6 +240,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
     }
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A worker judges without the broker, and comes back to it however long it was away.
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

@@ -1,7 +1,7 @@
 """The WSGI application. The API passes none of the middleware that pages need: it halves the rate of a submission."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
@@ -9,12 +9,17 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "handoffaudit.settings")
 import django
 from django.core.handlers.exception import convert_exception_to_response
 from django.core.handlers.wsgi import WSGIHandler
+from django.db import DatabaseError
+from django.db.backends.signals import connection_created
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
 from handoffaudit import bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402
+from handoffaudit.database_faults import limit_lock_waits  # noqa: E402
+from handoffaudit.handoffs.lending import lend_connection  # noqa: E402
 from handoffaudit.memory import calm  # noqa: E402
 
 API_PREFIX = "/api/v1/"
@@ -46,6 +51,7 @@ class ApiHandler(WSGIHandler):
 _api = ApiHandler()
 _pages = WSGIHandler()
 calm()
+connection_created.connect(limit_lock_waits)
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -55,7 +61,38 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     if not (for_api or bodies.LOG_FORM.match(path)) and announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
         said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most."
         return bodies.refuse(start_response, "413 Content Too Large", said)
-    if not bodies.read_ahead(environ):
-        said = "Too many requests are sending their bodies slowly. Try again in a second."
-        return bodies.refuse(start_response, "503 Service Unavailable", said, ("Retry-After", "1"))
-    return (_api if for_api else _pages)(environ, start_response)
+    handler = _api if for_api else _pages
+    if announced == "0":
+        return handler(environ, start_response)
+    sender = _sender_of(environ, for_api)
+    if sender is None:
+        # The view refuses the call, with the reason.
+        bodies.drop(environ)
+        return handler(environ, start_response)
+    try:
+        # Nobody holds a connection to the database meanwhile.
+        bodies.read_ahead(environ, sender, is_form=not for_api)
+        with bodies.read_by_view(environ, sender, is_form=not for_api):
+            return handler(environ, start_response)
+    except bodies.TooManyBodiesError as error:
+        return bodies.refuse(start_response, "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1"))
+
+
+def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private
+    """Return whose places a body takes: a key's, or of a form an address's. None for a call without a good key."""
+    if not for_api:
+        return str(environ.get("REMOTE_ADDR", ""))
+    key = _key_of(environ)
+    return key.key_id if key else None
+
+
+def _key_of(environ: dict[str, Any]) -> KeyIdentity | None:
+    kind, _, secret = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if kind.lower() != "bearer":
+        return None
+    try:
+        return authenticate(secret.strip())
+    except DatabaseError:
+        return None
+    finally:
+        lend_connection()

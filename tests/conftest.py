@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 # Before any setting is read: no test may touch the data folder of the person who runs it.
 DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
@@ -21,6 +22,11 @@ os.environ["HANDOFFAUDIT_SECRET_KEY"] = "a key of the tests that is long enough 
 for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "HANDOFFAUDIT_MODEL_"))]:
     del os.environ[name]
 os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+if WORKER and (given := os.environ.get("REDIS_URL")):
+    # The counts and wake-ups in one worker's Redis must not reach the tests of another.
+    server, _, number = given.rpartition("/")
+    os.environ["REDIS_URL"] = f"{server}/{int(number) + int(WORKER.removeprefix('gw'))}"
 
 import django
 import hypothesis
@@ -28,6 +34,8 @@ import psycopg
 import pytest
 import redis
 from django.conf import settings
+from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 django.setup()
 # The real one takes 0.3 s a password.
@@ -35,21 +43,62 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.diagnostics import workers
+from tests import migrated
+from tests.api import answers
 from tests.messages_api.server import MessagesServer, running
+from tests.scale import examples
+
+answers.install()
 
 # Whether an example is right does not depend on how busy the machine is.
-hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("untimed")
 
 PASSWORD = "correct horse battery staple"
 REQUIRED = os.environ.get("HANDOFFAUDIT_TEST_SERVICES") == "required"
 POSTGRES_URL = os.environ.get("HANDOFFAUDIT_TEST_POSTGRES", "postgresql://postgres@127.0.0.1:5432/postgres")
 REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15")
+SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_listening.py")
 
 
 def pytest_configure() -> None:
     # Who ends a run that is beside others ends what it started, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Run the whole suite on every core. Chosen tests run in this process, which starts sooner, unless -n is given."""
+    whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
+    if whole and not WORKER and getattr(config.option, "numprocesses", 0) is None:
+        config.option.numprocesses = "auto"
+    if getattr(config.option, "numprocesses", 0) and not WORKER:
+        # With this a worker would load the settings before this file names its own data folder and Redis.
+        os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that share a server or a browser on one worker.
+
+    The marks of xdist for this (`xdist_group`) do nothing with pytest 9.2, which keeps ids of tests elsewhere.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid) or nodeid
+
+    return GroupScheduling(config, log)
+
+
+def group_of(nodeid: str) -> str:
+    """Return the name of the group whose tests must run one after the other, if there is one."""
+    if nodeid.startswith("tests/browser/"):
+        return "browser"
+    if nodeid.startswith(SHARING_REDIS) and not nodeid.endswith("[embedded]"):
+        return "services"
+    return ""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -102,6 +151,25 @@ def postgres_url() -> str:
 @pytest.fixture(scope="session")
 def redis_url() -> str:
     return REDIS_URL
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Let Django use the file that is put in place below. It goes with the data folder."""
+    return connection.vendor == "sqlite"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    if connection.vendor == "sqlite":
+        migrated.copy_to(Path(connection.settings_dict["TEST"]["NAME"]))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> None:
+    if connection.vendor == "sqlite":
+        with django_db_blocker.unblock():
+            migrated.keep()
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,20 @@
-"""Bodies that come slowly, and bodies that come whole."""
+"""Bodies that come slowly, bodies that come whole, and bodies that nobody reads."""
 
 import io
+import socket
 import threading
+import time
+from contextlib import ExitStack
 
 import pytest
 
 from handoffaudit import bodies
+from handoffaudit.slow_connections import Guard, is_too_slow
+from tests.api.support import application
 
 
-def environ(body: bytes, source: io.IOBase | None = None) -> dict:
-    return {"CONTENT_LENGTH": str(len(body)), "wsgi.input": source or io.BytesIO(body)}
-
-
-class Slow(io.BytesIO):
-    """Says nothing until it may."""
+class Stuck(io.BytesIO):
+    """Say nothing until it may."""
 
     def __init__(self, goes_on: threading.Event) -> None:
         super().__init__(b"late")
@@ -24,30 +25,175 @@ class Slow(io.BytesIO):
         return super().read(size)
 
 
+def environ(body: bytes, source: io.IOBase | None = None) -> dict:
+    return {"CONTENT_LENGTH": str(len(body)), "wsgi.input": source or io.BytesIO(body)}
+
+
 def test_a_body_is_whole_before_the_view_begins() -> None:
     request = environ(b"all of it")
-    assert bodies.read_ahead(request)
+    bodies.read_ahead(request, "key")
     assert request["wsgi.input"].read() == b"all of it"
+
+
+def test_a_part_of_a_body_does_not_pass_as_the_whole() -> None:
+    request = {"CONTENT_LENGTH": "10", "wsgi.input": io.BytesIO(b"a part")}
+    bodies.read_ahead(request, "key")
+    with pytest.raises(OSError, match="6 of 10 bytes"):
+        request["wsgi.input"].read()
 
 
 @pytest.mark.parametrize("length", ["", "0", "x", str(bodies.READ_AHEAD_BYTES + 1)])
 def test_nothing_else_is_read(length: str) -> None:
     source = io.BytesIO(b"left")
-    assert bodies.read_ahead({"CONTENT_LENGTH": length, "wsgi.input": source})
+    bodies.read_ahead({"CONTENT_LENGTH": length, "wsgi.input": source}, "key")
     assert source.read() == b"left"
 
 
-def test_slow_bodies_hold_so_many_threads_and_no_more() -> None:
+def test_slow_bodies_hold_so_many_threads_of_one_sender_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.02)
+    goes_on = threading.Event()
+    senders = ["one"] * bodies.MOST_OF_ONE + ["two"] * (bodies.MOST_READING - bodies.MOST_OF_ONE)
+    slow = [
+        threading.Thread(target=bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), sender])
+        for sender in senders
+    ]
+    try:
+        for at, thread in enumerate(slow):
+            if at == bodies.MOST_OF_ONE:
+                with pytest.raises(bodies.TooManyBodiesError):
+                    bodies.read_ahead(environ(b"more"), "one")
+                bodies.read_ahead(environ(b"other"), "two")
+            thread.start()
+            while bodies._places._reading.total() <= at:
+                pass
+        with pytest.raises(bodies.TooManyBodiesError):
+            bodies.read_ahead(environ(b"more"), "three")
+    finally:
+        goes_on.set()
+        for thread in slow:
+            thread.join(60)
+    bodies.read_ahead(environ(b"more"), "one")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "received", "silent", "expected"),
+    [
+        (9.0, 1, 0.1, False),
+        (11.0, 20, 0.1, True),
+        (11.0, 50_000, 0.1, False),
+        # Sent in full, and waits for a verdict.
+        (60.0, 0, 60.0, False),
+        (60.0, 600, 59.0, False),
+        (200.0, 600, 199.0, True),
+        (200.0, 0, 200.0, True),
+    ],
+)
+def test_which_connection_is_too_slow(seconds: float, received: int, silent: float, expected: bool) -> None:
+    assert is_too_slow(seconds, received, silent) is expected
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="the kernel tells of connections on Linux")
+def test_a_connection_that_sends_byte_by_byte_is_ended_and_others_are_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        slow, waits = (socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(2))
+        accepted = [server.accept()[0] for _ in range(2)]
+        guard = Guard()
+        guard._port = port
+        waits.sendall(b"POST / HTTP/1.1 all of it")
+        slow.sendall(b"P")
+        time.sleep(0.01)
+        guard.look(0.0)
+        slow.sendall(b"O")
+        time.sleep(0.01)
+        guard.look(1.0)
+        guard.look(20.0)
+        assert slow.recv(1) == b""
+        waits.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            waits.recv(1)
+        for one in (slow, waits, *accepted):
+            one.close()
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="the kernel tells of connections on Linux")
+def test_a_connection_that_was_idle_before_its_request_is_not_ended() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as idle, server.accept()[0]:
+            guard = Guard()
+            guard._port = port
+            guard.look(0.0)
+            guard.look(60.0)
+            idle.sendall(b"POST / HTTP/1.1 all of it")
+            time.sleep(0.01)
+            guard.look(61.0)
+            idle.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                idle.recv(1)
+
+
+def test_forms_leave_places_to_those_who_have_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.02)
     goes_on = threading.Event()
     slow = [
-        threading.Thread(target=bodies.read_ahead, args=[environ(b"late", Slow(goes_on))])
-        for _ in range(bodies.MOST_READING)
+        threading.Thread(
+            target=bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), at], kwargs={"is_form": True}
+        )
+        for at in range(bodies.MOST_FOR_FORMS)
     ]
-    for thread in slow:
-        thread.start()
-    refused = not bodies.read_ahead(environ(b"one more"))
-    goes_on.set()
-    for thread in slow:
-        thread.join()
-    assert refused
-    assert bodies.read_ahead(environ(b"one more"))
+    try:
+        for at, thread in enumerate(slow):
+            thread.start()
+            while bodies._places._reading.total() <= at:
+                pass
+        with pytest.raises(bodies.TooManyBodiesError):
+            bodies.read_ahead(environ(b"more"), "another address", is_form=True)
+        bodies.read_ahead(environ(b"submission"), "a key")
+    finally:
+        goes_on.set()
+        for thread in slow:
+            thread.join(60)
+
+
+def test_a_body_that_the_view_reads_takes_a_place_meanwhile() -> None:
+    large = {"CONTENT_LENGTH": str(bodies.READ_AHEAD_BYTES + 1)}
+    with ExitStack() as held:
+        for _ in range(bodies.MOST_OF_ONE):
+            held.enter_context(bodies.read_by_view(large, "one"))
+        with pytest.raises(bodies.TooManyBodiesError), bodies.read_by_view(large, "one"):
+            pass
+        with bodies.read_by_view(large, "two"):
+            pass
+    assert not bodies._places._reading
+
+
+def test_a_body_that_was_not_read_does_not_pass_as_an_empty_one() -> None:
+    request = environ(b"all of it")
+    bodies.drop(request)
+    with pytest.raises(OSError, match="0 of 9 bytes"):
+        request["wsgi.input"].read()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("header", [None, "Bearer ha_unknown", "Basic YTpi"])
+def test_without_a_key_nothing_is_read(header: str | None) -> None:
+    answers: list[str] = []
+
+    class Unread(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise AssertionError("the body was read")
+
+    request = environ(b"", Unread()) | {
+        "CONTENT_LENGTH": "1000",
+        "PATH_INFO": "/api/v1/handoffs",
+        "REQUEST_METHOD": "POST",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "wsgi.url_scheme": "http",
+    }
+    if header:
+        request["HTTP_AUTHORIZATION"] = header
+    response = application(request, lambda status, headers: answers.append(status))
+    assert answers == ["401 Unauthorized"]
+    assert b"Key needed" in b"".join(response)

@@ -16,8 +16,8 @@ from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
 from handoffaudit.diagnostics.edges import Edge
-from handoffaudit.diagnostics.tallies import Judged
 from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, Judged
 
 router = Router(tags=["Agents"])
 
@@ -26,8 +26,8 @@ MOST_LISTED: Final = 1_000
 
 class CountedOut(Schema):
     accepted: int = Field(description="Without a person.")
-    judged: int = Field(description="Those superseded by a later attempt are not among them.")
-    percent: float | None = Field(description="Of the judged ones that were accepted; null of nothing.")
+    judged: int = Field(description="Final attempts that are settled: accepted, approved and blocked ones.")
+    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null of nothing.")
     median_seconds: float | None = Field(
         description="From being handed the work to handing it on; null where it is not known."
     )

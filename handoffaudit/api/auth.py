@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
+from handoffaudit import disk_space
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import refused_keys
@@ -15,6 +17,8 @@ from handoffaudit.api.problems import Problem
 from handoffaudit.api.rates import RequestRate
 from handoffaudit.api.reading_requests import check_length
 from handoffaudit.handoffs.actors import Actor
+
+log = structlog.get_logger(__name__)
 
 _rate = RequestRate()
 
@@ -49,9 +53,11 @@ class KeyWith(HttpBearer):
 
     openapi_bearerFormat = "ha_…"  # noqa: N815 -- the name django-ninja reads
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, *, stores: bool = False) -> None:
+        """Make the check of calls that need `scope`; `stores` where they bring something new that takes room."""
         super().__init__()
         self.scope = scope
+        self.stores = stores
 
     def __call__(self, request: HttpRequest) -> Any:
         # The base class looks into all headers for it.
@@ -75,7 +81,20 @@ class KeyWith(HttpBearer):
         if self.scope is not Scope.INGEST:
             # Submissions have limits of their own.
             check_length(request, settings.MAX_BODY_BYTES)
+        if self.stores:
+            _check_room()
         return Caller(identity)
+
+
+def _check_room() -> None:
+    if missing := disk_space.missing():
+        log.error("handoffs are refused: the disk is nearly full", detail=missing)
+        raise Problem(
+            503,
+            "The disk is nearly full",
+            f"Nothing new is taken until there is room again. Try again in {disk_space.RETRY_AFTER_SECONDS} seconds.",
+            headers={"Retry-After": str(disk_space.RETRY_AFTER_SECONDS)},
+        )
 
 
 def _count(identity: KeyIdentity) -> None:

@@ -1,6 +1,9 @@
 """`/healthz`: the process answers. `/readyz`: what it needs is there, too, and whether workers were seen. Neither needs
 a key nor tells a secret."""
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import redis
@@ -10,10 +13,23 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
+from handoffaudit import disk_space
+from handoffaudit.database_faults import FAULTS, Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics import workers
+from handoffaudit.redis_client import connect
+from handoffaudit.sqlite_file import find_damage
 
 log = structlog.get_logger(__name__)
 
+# How often the file of an SQLite database is looked at for damage, and for how long: whoever asks waits for it.
+DAMAGE_EVERY_SECONDS = 60.0
+DAMAGE_SECONDS = 0.5
+_DAMAGED = "the file is damaged: restore a backup (handoffaudit up says how)"
+
+# Whoever asks hears within 2 seconds.
+PROBE_SECONDS = 1.8
+
+_prober = ThreadPoolExecutor(2, thread_name_prefix="readyz")
 _migrated = False
 _logged: dict[str, str] = {}
 
@@ -23,14 +39,21 @@ def alive(request: HttpRequest) -> JsonResponse:
 
 
 def ready(request: HttpRequest) -> JsonResponse:
-    checks = {"database": _database(), "migrations": "not checked", "queue": _queue()}
+    checks = {"database": _database(), "migrations": "not checked", "queue": _queue(), "disk": _disk()}
+    there: dict[str, dict[str, str]] = {}
     if checks["database"] == "ok":
-        checks["migrations"] = _migrations()
+        try:
+            checks["migrations"] = _migrations()
+            # Thresholds are looked at without a queue, too.
+            there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+        except DatabaseError as error:
+            fault = fault_of(error)
+            if fault is None:
+                raise
+            checks["database"] = _named(fault)
     good = all(value == "ok" for value in checks.values())
     answer = {"status": "ok" if good else "not ready", "checks": checks}
-    # Without a worker it takes handoffs all the same: where only that is missing, it is ready. Thresholds are looked at
-    # without a queue, too.
-    there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
+    # Without a worker it takes handoffs all the same: where only that is missing, it is ready.
     response = JsonResponse(answer | there, status=200 if good else 503)
     # It is asked again and again: Django would log each time that it answered, and not what is missing.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
@@ -53,12 +76,51 @@ def _workers() -> dict[str, str]:
 
 
 def _database() -> str:
+    fault = _find_fault()
+    if fault:
+        return _named(fault)
+    return _DAMAGED if connection.vendor == "sqlite" and _damage.is_there() else "ok"
+
+
+def _named(fault: Fault) -> str:
+    return _DAMAGED if fault.cause == Cause.DAMAGED else fault.detail
+
+
+def _find_fault() -> Fault | None:
+    """Look for trouble. A server that does not answer at all must not keep whoever asks waiting."""
+    if connection.vendor == "sqlite":
+        return find_fault()
+    asked = _prober.submit(find_fault)
     try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError:
-        return "can't be reached: check DATABASE_URL and the database server"
-    return "ok"
+        return asked.result(PROBE_SECONDS)
+    except TimeoutError:
+        asked.cancel()
+        return FAULTS[Cause.AWAY]
+
+
+def _disk() -> str:
+    return disk_space.missing() or "ok"
+
+
+class _Damage:
+    """What the last look at the file of the database found. Other requests do not wait for a look that is under way."""
+
+    def __init__(self) -> None:
+        self._looking = threading.Lock()
+        self._look_at = 0.0
+        self._found = ""
+
+    def is_there(self) -> bool:
+        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
+            try:
+                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=DAMAGE_SECONDS)
+                self._look_at = time.monotonic() + DAMAGE_EVERY_SECONDS
+            finally:
+                self._looking.release()
+        return bool(self._found)
+
+
+_damage = _Damage()
 
 
 def _migrations() -> str:
@@ -77,7 +139,7 @@ def _queue() -> str:
             "ok" if Path(settings.QUEUE_FOLDER).is_dir() else "the queue's folder is missing: start `handoffaudit up`"
         )
     try:
-        with redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2) as client:
+        with connect() as client:
             client.ping()
     except redis.RedisError:
         return "can't be reached: check REDIS_URL and the Redis server"

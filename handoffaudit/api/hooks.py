@@ -154,7 +154,7 @@ _BODY = {
 
 @router.post(
     "/hooks/post-tool-use",
-    auth=_HookKey(Scope.INGEST),
+    auth=_HookKey(Scope.INGEST, stores=True),
     operation_id="post_hook_event",
     summary="A hook event of an agent host",
     response={200: HookOut},

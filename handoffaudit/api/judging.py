@@ -24,6 +24,7 @@ from handoffaudit.handoffs.arrivals import Refusal
 from handoffaudit.handoffs.submission import Submission, read_submission
 from handoffaudit.validation.asking.question import Answer, Question
 from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.repair import HeldFiles, session_context
 from handoffaudit.validation.verdict import verdict_to_dict
 
 router = Router(tags=["Judging"])
@@ -67,13 +68,15 @@ def validate(
 def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
     """`status` is `repaired` with the candidate in `document`; `not_needed`; `not_possible`, where no rule says what to
     change; or `escalated` after three tries that did not come to a document without errors. Each try is listed with
-    what it changed and what was still wrong."""
+    what it changed and what was still wrong. A session that was taken out to meet the token budget is answered as
+    `session_context`: store it at its `path`, which the candidate refers to."""
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
         case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
         model = _WithoutTurn(case.model) if case.model else None
-        result = repairing.candidates(replace(case, model=model))
-    return shapes.answer(shapes.repair_of(result))
+        held = HeldFiles()
+        result = repairing.candidates(replace(case, model=model), files=held)
+    return shapes.answer(shapes.repair_of(result) | {"session_context": session_context(result, held.files)})
 
 
 @router.post(
@@ -134,7 +137,8 @@ class _WithoutTurn:
 
 
 def _sent(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:
-    return read_submission(body_of(request, settings.MAX_BODY_BYTES), declared_format, handoff_id)
+    sent = body_of(request, settings.MAX_BODY_BYTES, may_be_empty=True)
+    return read_submission(sent, declared_format, handoff_id)
 
 
 def _judged(result: Any) -> Any:

@@ -8,12 +8,16 @@ from ninja import NinjaAPI
 from ninja.openapi.schema import OpenAPISchema
 
 _PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+_PROBLEM_TYPE: Final = "application/problem+json"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 _PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
 # Told with what kind of call: with a key; and with a body.
 _KEYED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 _WITH_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-# An agent host takes anything but 200 as no answer: once its key is good, a hook is never refused.
+# Any call can fail through no fault of the caller.
+_OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+# An agent host takes anything but 200 as no answer: once its key is good, a hook is refused only where nothing can be
+# kept.
 NEVER_REFUSED: Final = "post_hook_event"
 
 
@@ -26,6 +30,7 @@ class DescribedAPI(NinjaAPI):
             for method, operation in methods.items():
                 if method in _METHODS:
                     _add_refusals(operation)
+                    _name_problem_type(operation)
         return described
 
 
@@ -38,9 +43,18 @@ def _add_refusals(operation: dict[str, Any]) -> None:
     operation["responses"] = dict(sorted(answers.items(), key=lambda pair: str(pair[0])))
 
 
+def _name_problem_type(operation: Mapping[str, Any]) -> None:
+    """Document refusals as problem documents: ninja knows one content type for all answers."""
+    for status, answer in operation["responses"].items():
+        content = answer.get("content", {})
+        if int(status) >= HTTPStatus.BAD_REQUEST and "application/json" in content:
+            answer["content"] = {_PROBLEM_TYPE: content["application/json"]}
+
+
 def _refusals(operation: Mapping[str, Any]) -> Iterator[HTTPStatus]:
+    yield from _OURS
     if operation["operationId"] == NEVER_REFUSED:
-        yield from _KEYED[:2]
+        yield from _KEYED
         return
     if operation.get("security"):
         yield from _KEYED

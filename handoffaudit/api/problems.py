@@ -15,6 +15,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from handoffaudit import hosts
 from handoffaudit.api import refusing
+from handoffaudit.database_faults import Fault, fault_of, page
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import ReviewError, Stale
@@ -144,9 +145,26 @@ class ProblemMiddleware:
         return _translated(request, response)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        fault = fault_of(exception)
+        if fault:
+            return unavailable(request, fault)
         if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
             return None
         return broken(request, exception)
+
+
+def unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
+    """Answer 503 where the database does not work: a problem document, or a page for people."""
+    log.error("the database can't be used", cause=fault.cause.value, path=request.path_info)
+    if request.path_info.startswith(API_PREFIX):
+        said = f"The database {fault.symptom}. Try again in {fault.retry_after} seconds."
+        response = problem(503, "The database can't be used", said, cause=fault.cause.value)
+        response["Retry-After"] = str(fault.retry_after)
+    else:
+        response = page(fault)
+    # Django would log the same again, for each request.
+    response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
+    return response
 
 
 def broken(request: HttpRequest, exception: Exception) -> HttpResponse:

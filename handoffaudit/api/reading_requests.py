@@ -1,6 +1,7 @@
 """Requests before they mean anything: bodies within the limits, parameters that are known, what the sender prefers."""
 
 import re
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -45,8 +46,11 @@ def check_length(request: HttpRequest, most: int) -> None:
         )
 
 
-def body_of(request: HttpRequest, most: int) -> bytes:
-    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none."""
+def body_of(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
+    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none.
+
+    `may_be_empty`: an empty document is a finding of its sender's, and no refusal.
+    """
     check_length(request, most)
     try:
         body = request.body
@@ -54,9 +58,29 @@ def body_of(request: HttpRequest, most: int) -> bytes:
         raise Problem(400, "Body cut off", f"The body could not be read to its end: {error}.") from error
     if len(body) > most:
         raise Problem(413, "Body too large", f"The body has {len(body):,} bytes; {most:,} are the most.", limit=most)
-    if not body:
+    # Chunks without a length are not read: what they bring must not pass as an empty document.
+    if not body and (not may_be_empty or "HTTP_TRANSFER_ENCODING" in request.META):
         raise Problem(400, "No body", "Send the document as the body of the request, with its Content-Length.")
     return body
+
+
+def pieces_of(request: HttpRequest, most: int, piece: int) -> Iterator[bytes]:
+    """Give the body in pieces of that many bytes, without keeping it. Raise `Problem` as `body_of` does, and where the
+    body ends before the length that was announced."""
+    size = 0
+    try:
+        while read := request.read(piece):
+            size += len(read)
+            if size > most:
+                raise Problem(413, "Body too large", f"The body has more than {most:,} bytes.", limit=most)
+            yield read
+    except (RawPostDataException, UnreadablePostError) as error:
+        raise Problem(400, "Body cut off", f"The body could not be read to its end: {error}.") from error
+    if not size:
+        raise Problem(400, "No body", "Send the document as the body of the request, with its Content-Length.")
+    announced = int(request.META.get("CONTENT_LENGTH") or 0)
+    if size < announced:
+        raise Problem(400, "Body cut off", f"The body ended after {size:,} of {announced:,} bytes: send it again.")
 
 
 def seconds_to_wait(request: HttpRequest) -> int:

@@ -31,6 +31,11 @@ EXAMPLES: dict[str, Any] = {
         "summary": "Decide again",
         "value": {"decision": "reopen", "note": "The desk found another order.", "seen_version": 3},
     },
+    "resend": {
+        "summary": "Ask for a resend of what could not be read",
+        "value": {"decision": "resend", "note": "It ends in the middle of a text.", "seen_version": 2},
+    },
+    "handled": {"summary": "Mark as handled what could not be read", "value": {"decision": "handled"}},
     "pass_on": {
         "summary": "Pass on to a reviewer",
         "value": {"decision": "pass_on", "note": "You know this customer.", "to": "ada"},
@@ -43,6 +48,8 @@ class Step(StrEnum):
 
     APPROVE = "approve"
     DECLINE = "decline"
+    RESEND = "resend"
+    HANDLED = "handled"
     REOPEN = "reopen"
     PASS_ON = "pass_on"  # noqa: S105 -- no password
 
@@ -51,8 +58,9 @@ class ReviewIn(Schema):
     model_config = ConfigDict(extra="forbid")
 
     decision: Step = Field(
-        description="approve and decline: a held or rejected one. reopen: an approved or declined one waits again. "
-        "pass_on: out of the queue without judging.",
+        description="approve and decline: a held or rejected one. resend: declines one that could not be read and asks "
+        "its sender to send it again. handled: takes one that could not be read out of the queue without judging it. "
+        "reopen: an approved or declined one waits again. pass_on: out of the queue without judging.",
         examples=["approve"],
     )
     note: str = Field(
@@ -75,7 +83,7 @@ class ReviewIn(Schema):
     "/handoffs/{reference}/review",
     auth=KeyWith(Scope.REVIEW),
     operation_id="review_handoff",
-    summary="Approve, decline, reopen or pass on a handoff",
+    summary="Decide a handoff: approve, decline, ask for a resend, mark as handled, reopen or pass on",
     response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
 )

@@ -35,12 +35,18 @@ OFFERS = {
 
 
 class RulesOut(policies.PolicyOut):
-    sets: list[dict[str, Any]] = Field(description="All sets with their rules.", examples=[SETS])
+    sets: list[dict[str, Any]] = Field(
+        description="All sets with their rules. A rule with `when` applies only where that condition is met.",
+        examples=[SETS],
+    )
 
 
 class RulesIn(policies.PolicyIn):
     sets: list[dict[str, Any]] = Field(
-        description="All sets. The product counts the `version` of each that changes.", examples=[SETS]
+        description="All sets. The product counts the `version` of each that changes. A rule applies always, or only "
+        "where its `when` is met: `{field, operator, threshold}` or `{field, operator, compare_field}`, or a list of "
+        "them under `all` or `any`.",
+        examples=[SETS],
     )
 
 

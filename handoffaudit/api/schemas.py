@@ -190,11 +190,22 @@ class TryOut(Schema):
     errors: list[IssueOut] = Field(description="What was still wrong with the candidate.")
 
 
+class SessionContextOut(Schema):
+    path: str = Field(
+        description="Where the candidate expects the file.",
+        examples=["sessions/17/handoffs/session-context.json"],
+    )
+    content: dict[str, Any] = Field(description="What `payload.session` held.")
+
+
 class RepairOut(Schema):
     status: str = Field(description="repaired, not_needed, not_possible or escalated", examples=["repaired"])
     why: str = Field(description="Why nothing is offered, or that nothing had to be.")
     repaired_by: int | None = Field(description="The number of the try that passed")
     document: dict[str, Any] | None = Field(description="The candidate")
+    session_context: SessionContextOut | None = Field(
+        None, description="The session that was taken out of the candidate, to be stored beside it; else null."
+    )
     verdict: VerdictOut | None = Field(description="The verdict on the candidate")
     attempts: list[TryOut] = Field(description="Each try with what it changed.")
     links: dict[str, str] = Field({}, description=CODES)

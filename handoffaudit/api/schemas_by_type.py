@@ -18,9 +18,10 @@ ROWS = [
     {
         "handoff_type": "deal_data",
         "schema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}},
+        "assert_formats": False,
         "claim_fields": ["summary", "layers.*.key_findings"],
     },
-    {"handoff_type": "research_result", "schema": None, "claim_fields": ["findings"]},
+    {"handoff_type": "research_result", "schema": None, "assert_formats": False, "claim_fields": ["findings"]},
 ]
 
 
@@ -30,7 +31,8 @@ class SchemasOut(policies.PolicyOut):
 
 class SchemasIn(policies.PolicyIn):
     rows: list[dict[str, Any]] = Field(
-        description="All types that have a schema (draft 2020-12) or claim fields; null where a type has no such.",
+        description="All types that have a schema (draft 2020-12: an object, true or false) or claim fields; null "
+        "where a type has no such. `assert_formats`: `format` is checked, too; default false.",
         examples=[ROWS],
     )
 

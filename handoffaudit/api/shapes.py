@@ -151,7 +151,7 @@ def attempt_of(attempt: Attempt, tenant_slug: str) -> dict[str, Any]:
 def repair_of(result: Repair) -> dict[str, Any]:
     """The repair with the verdict on the candidate that is offered."""
     verdict = verdict_to_dict(result.repaired.verdict) if result.repaired else None
-    return repair_to_dict(result) | {"verdict": verdict, "links": {"codes": codes_link()}}
+    return repair_to_dict(result) | {"verdict": verdict, "session_context": None, "links": {"codes": codes_link()}}
 
 
 def documents_of(handoff: Handoff) -> dict[str, Any]:

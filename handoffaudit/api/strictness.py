@@ -21,6 +21,9 @@ ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_T
 SHADOWED = [
     {"handoff_type": "customer_info"},
     {"handoff_type": "deal_data"},
+    {"handoff_type": "delegation", "token_budget": 20_000},
+    {"handoff_type": "handoff", "token_budget": 20_000},
+    {"handoff_type": "message", "token_budget": 20_000},
     {"handoff_type": "notification", "strictness": "lenient"},
     {"handoff_type": "research_result", "mode": "shadow"},
     {"handoff_type": "status_update", "strictness": "lenient"},

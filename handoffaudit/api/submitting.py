@@ -22,7 +22,7 @@ from handoffaudit.validation.formats import BY_NAME
 
 router = Router(tags=["Handoffs"])
 
-INGEST = KeyWith(Scope.INGEST)
+INGEST = KeyWith(Scope.INGEST, stores=True)
 FORMAT: Any = Query(
     None, alias="format", description=f"The document is sent bare, in this format: {', '.join(BY_NAME)}."
 )
@@ -39,7 +39,13 @@ NAMED: Any = Query(
     auth=INGEST,
     operation_id="submit_handoff",
     summary="Submit one handoff",
-    response={200: HandoffOut, 202: ReceiptOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut},
+    response={
+        200: HandoffOut | ReceiptOut,
+        202: ReceiptOut,
+        409: ProblemOut,
+        413: ProblemOut,
+        422: RejectedOut | ProblemOut,
+    },
     openapi_extra=examples.SUBMIT,
 )
 def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
@@ -47,7 +53,7 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     that comes in time. The same `handoff_id` with the same content is answered 200; with other content 409, unless what
     has it could not be read."""
     who = caller(request)
-    sent = body_of(request, settings.MAX_BODY_BYTES)
+    sent = body_of(request, settings.MAX_BODY_BYTES, may_be_empty=True)
     receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
     seconds = seconds_to_wait(request)
     if seconds and receipt.status in (200, 202):

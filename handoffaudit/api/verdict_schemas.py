@@ -55,7 +55,11 @@ class ClaimOut(Schema):
     field_path: str = Field(description="Where in the data.", examples=["summary"])
     json_pointer: str = Field(description="Where in the document, as a JSON Pointer.", examples=["/data/summary"])
     claim_text: str = Field(description="What it says, cut to 500 characters.")
-    claim_type: str = Field(description="cited, assumption, uncited or derived", examples=["cited"])
+    claim_type: str = Field(
+        description="cited, cites_unknown (none of its sources was supplied: counts as uncited), assumption, "
+        "uncited or derived.",
+        examples=["cited"],
+    )
     evidence_ids: list[str] = Field(description="The sources that `evidence_refs` names for it.")
     confidence: float = Field(description="The sender's, 0.0 to 1.0.")
     validator_confidence: float = Field(
@@ -106,7 +110,10 @@ class VerdictOut(Schema):
     structural_issues: list[str] = Field(
         description="What stands in the way, of the layers about the form, each as `path: message`."
     )
-    semantic_issues: list[str] = Field(description="The same of the layers about the content.")
+    semantic_issues: list[str] = Field(
+        description="The same of the layers about the content; ends with `semantic_validation_unavailable` where no "
+        "LLM could be asked."
+    )
     issues: list[IssueOut] = Field(description="Everything that was found, warnings and notes too.")
     claims: list[ClaimOut] = Field(description="What the data states, and what each statement rests on; at most 500.")
     critique: CritiqueOut | None = Field(None, description="A second model's opinion, where one was asked for")
@@ -124,7 +131,7 @@ class VerdictOut(Schema):
     )
     remediation: RemediationOut | None = Field(None, description="What was asked of this lineage of attempts so far")
     recommended_action: str | None = Field(
-        None, description="retry, re_retrieve, escalate, insufficient_evidence or accept_with_warnings"
+        None, description="accept, accept_with_warnings, retry, re_retrieve, insufficient_evidence or escalate"
     )
     output_hash: str = Field(description="SHA-256 of the content that was judged.")
     pipeline_version: str = Field(description="The version of the validation.")

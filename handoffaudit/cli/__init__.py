@@ -6,6 +6,7 @@ from importlib import import_module
 import click
 
 from handoffaudit.cli.stop import Stop
+from handoffaudit.variables import drop_empty
 
 # Each command's module and help, in the order in which a person meets them.
 COMMANDS = {
@@ -59,6 +60,7 @@ def command() -> None:
 
 def main() -> None:
     """Exits with 0, 1 or 2; what went wrong is one line on standard error."""
+    drop_empty()
     try:
         code = command.main(prog_name="handoffaudit", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as shown:

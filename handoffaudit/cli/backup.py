@@ -12,6 +12,7 @@ from handoffaudit.cli.bootstrap import refuse_no_data
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example
 from handoffaudit.cli.progress import Progress
 from handoffaudit.cli.stop import Stop
+from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 # So many pages (of 4 KiB) between two looks at Ctrl-C and the progress.
 PAGES = 4096
@@ -23,12 +24,15 @@ PAGES = 4096
 def command(file: Path) -> None:
     """Write the whole database into FILE, which must not be there yet; the server may run meanwhile.
 
+    The copy is checked before it gets its name: a damaged one is an error, and FILE is not written.
+
     Of the data folder keep the file secret-key too: without it everybody signs in anew. To restore, stop the server,
     put FILE back as handoffaudit.sqlite3, remove the files that end in -wal and -shm beside it, and start.
     """
     if os.environ.get("DATABASE_URL"):
         raise Stop('The database is PostgreSQL: pg_dump --format=custom --file=FILE "$DATABASE_URL" backs it up.')
     refuse_no_data()
+    database = data_folder() / DATABASE_FILE
     try:
         if file.exists():
             raise Stop(f"{file} is there already: name a new file.")
@@ -37,14 +41,27 @@ def command(file: Path) -> None:
         os.close(handle)
         draft = Path(name)
         try:
-            _copy(data_folder() / DATABASE_FILE, draft)
+            _copy(database, draft)
+            _refuse_damage(database, draft)
             draft.rename(file)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
     except (OSError, sqlite3.Error) as error:
+        if is_damage(error):
+            raise _damaged(database, str(error)) from error
         raise Stop(f"{file} can't be written ({error}).") from error
     click.echo(f"{file}: {file.stat().st_size:,} bytes.", err=True)
+
+
+def _refuse_damage(database: Path, copy: Path) -> None:
+    """Raise `Stop` where the copy is damaged, since the database it was copied from is then damaged, too."""
+    if said := find_damage(copy, thorough=True):
+        raise _damaged(database, said)
+
+
+def _damaged(database: Path, said: str) -> Stop:
+    return Stop(f"No backup was written, because the database {database} is damaged ({said}): {REMEDY}")
 
 
 def _copy(database: Path, target: Path) -> None:

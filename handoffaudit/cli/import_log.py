@@ -15,6 +15,8 @@ from handoffaudit.cli.stop import Stop
 
 
 class Receiver(Protocol):
+    @property
+    def most_ratio(self) -> int | None: ...
     def send(self, source: str, stream: Any, told: Told) -> Imported: ...
     def close(self) -> None: ...
 
@@ -80,7 +82,8 @@ def _import(
         def told(number: int, one: Source = one, lines: int = lines, size: int = size) -> None:
             progress.update(lines + number, size + one.read_bytes)
 
-        done.append(receiver.send(source or str(Path(one.path).resolve()), one.chunks(), told))
+        name = source or str(Path(one.path).resolve())
+        done.append(receiver.send(name, one.chunks(receiver.most_ratio), told))
         lines += done[-1].lines
         size += one.read_bytes
 

@@ -1,8 +1,8 @@
 """The database's version against the code's."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 from django.conf import settings
@@ -14,8 +14,11 @@ from psycopg_pool import PoolTimeout
 
 from handoffaudit.cli.locking import locked
 from handoffaudit.cli.stop import Stop
+from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 CONNECT_SECONDS = 5
+# A start looks so long for damage: some gigabytes, where they are in memory.
+DAMAGE_SECONDS = 5.0
 
 
 @contextmanager
@@ -26,13 +29,28 @@ def database_errors() -> Iterator[None]:
         yield
     except (DatabaseError, PoolTimeout, psycopg.Error) as error:
         reason = " ".join(str(error.__cause__ or error).split())
+        if is_damage(error):
+            raise damaged(reason) from error
         raise Stop(f"The database {described()} can't be used ({reason}): {remedy()}") from error
+
+
+def damaged(reason: str) -> Stop:
+    return Stop(f"The database {described()} is damaged ({reason}): {REMEDY}")
+
+
+def refuse_damaged() -> None:
+    """Raise `Stop` for an SQLite file that is damaged where it was looked at in a few seconds."""
+    if connection.vendor == "sqlite" and (
+        said := find_damage(Path(connection.settings_dict["NAME"]), seconds=DAMAGE_SECONDS)
+    ):
+        raise damaged(said)
 
 
 def _knock() -> None:
     """A connection pool would go on trying for half a minute where the server is away."""
     if connection.vendor == "postgresql":
-        psycopg.connect(os.environ["DATABASE_URL"], connect_timeout=CONNECT_SECONDS).close()
+        parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
+        psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}).close()
 
 
 def described() -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
@@ -19,6 +19,7 @@ from handoffaudit.cli.stop import Stop
 if TYPE_CHECKING:
     from handoffaudit.cli.local.judging import Judge
     from handoffaudit.cli.local.reading import Given
+    from handoffaudit.cli.local.session_files import SessionFiles
     from handoffaudit.validation.repair import Repair
     from handoffaudit.validation.verdict import Verdict
 
@@ -51,31 +52,37 @@ def command(
     """Mend a document as far as rules can: defaults, mechanical hints, compression.
 
     Prints the repaired candidate; what was changed and the verdict on it go to standard error. Nothing is changed in
-    FILE, which holds one document or submission. Of a submission the document is printed.
+    FILE, which holds one document or submission. Of a submission the document is printed. A payload.session that does
+    not fit the token budget is written to handoffs/session-context.json in the document's session_path, where that
+    folder is there, and the candidate refers to the file.
 
     Exits with 0 where the candidate (or the document as it is) is valid, with 1 where no rule could mend it.
     """
     from handoffaudit.cli.local.judging import judge_for
     from handoffaudit.cli.local.policy import read_policy
     from handoffaudit.cli.local.reading import take_apart
+    from handoffaudit.cli.local.session_files import SessionFiles
+    from handoffaudit.validation.repair import repair_to_dict, session_context
 
     sent = _only_document(file)
     # a count is shown only where it is over the budget
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
     reading, verdict = judge.judge_given(given, sent)
-    result = _repair(given, verdict, reading.format, judge)
+    files = SessionFiles(judge.root)
+    result = _repair(given, verdict, reading.format, judge, files)
+    session = session_context(result, files.written)
+    files.keep_only(session["path"] if session else None)
     candidate = _candidate(given, result)
     if output and candidate is not None:
         _write(output, candidate)
     if as_json:
-        from handoffaudit.validation.repair import repair_to_dict
-
-        click.echo(json.dumps(repair_to_dict(result)))
+        click.echo(json.dumps(repair_to_dict(result) | {"session_context": session}))
     else:
         if candidate is not None and not output:
             click.echo(candidate.decode())
         _tell(file, result, verdict)
+        _tell_session(session, files)
     if candidate is None:
         sys.exit(1)
 
@@ -91,17 +98,22 @@ def _only_document(file: str) -> bytes:
     return pieces[0].text
 
 
-def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge") -> "Repair":
+def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files: "SessionFiles") -> "Repair":
     from handoffaudit.validation.repair import Means, budget_of, repair
 
     record = given.read().record
     policy = judge.config.policy_for(record.handoff_type) if record else judge.config.other
-    means = Means(budget=budget_of(policy, judge.counter), now=datetime.now(UTC), new_id=lambda: str(uuid.uuid4()))
+    means = Means(
+        budget=budget_of(policy, judge.counter, record.format if record else ""),
+        now=datetime.now(UTC),
+        new_id=lambda: str(uuid.uuid4()),
+        store=files,
+    )
 
     def judged(document: object) -> "Verdict":
         source = given.envelope.agent or (record.source_agent_id if record else None)
         envelope = replace(given.envelope, adapt=False, agent=source)
-        candidate = replace(given, document=document, format=form or given.format, envelope=envelope)
+        candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 
     # what is judged, where that was made of what was sent: an older version lifted, the object of a report
@@ -121,6 +133,14 @@ def _write(output: str, candidate: bytes) -> None:
         Path(output).write_bytes(candidate + b"\n")
     except OSError as error:
         raise Stop(f"{output} can't be written ({error.strerror}).") from error
+
+
+def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None:
+    """Say where the session went that compression took out of the document."""
+    if session:
+        click.echo(f"  payload.session was written to {files.root / session['path']}", err=True)
+    elif files.refusal:
+        click.echo(f"  payload.session could not be written to a file and was dropped: {files.refusal}", err=True)
 
 
 def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:

@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     from handoffaudit.cli.reporting import documents
     from handoffaudit.cli.reporting.receivers import receiver
 
-    text = _response(response)
+    text = _response(response, root)
     to = receiver("handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder)
     about = documents.About(
         run_id=run or f"report-{uuid.uuid4().hex[:12]}",
@@ -110,7 +110,7 @@ def _made(about: "About", response: str | None, root: Path) -> dict[str, Any]:
     from handoffaudit.cli.reporting import documents, looking
 
     wanted = Path(about.path)
-    looked = looking.look(wanted)
+    looked = looking.look(wanted, root)
     found = None if looked.file["exists"] else looking.elsewhere(wanted.name, root, wanted)
     return documents.document(about, looked, datetime.now(UTC), response=response, elsewhere=found)
 
@@ -143,15 +143,23 @@ def _tell(answer: dict[str, object], *, as_json: bool) -> None:
         click.echo(line, err=True)
 
 
-def _response(path: str | None) -> str | None:
+def _response_bytes(path: str, root: Path) -> bytes:
+    from handoffaudit.cli.reporting import looking
+
+    if path == "-":
+        return sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
+    if path.startswith("/dev/"):
+        # A shell gives the output of another command so, and no agent can put a link there.
+        with Path(path).open("rb") as file:
+            return file.read(LONGEST_RESPONSE + 1)
+    return looking.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
+
+
+def _response(path: str | None, root: Path) -> str | None:
     if path is None:
         return None
     try:
-        if path == "-":
-            raw = sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
-        else:
-            with Path(path).open("rb") as file:
-                raw = file.read(LONGEST_RESPONSE + 1)
+        raw = _response_bytes(path, root)
     except OSError as error:
         raise Stop(f"The response {path} can't be read ({error.strerror}).") from error
     if len(raw) > LONGEST_RESPONSE:

@@ -1,10 +1,13 @@
 """What is shown where a page can't be. The API answers with problem documents instead (`api/problems.py`)."""
 
+import sys
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from handoffaudit import hosts
 from handoffaudit.dashboard.access import known_member
+from handoffaudit.database_faults import fault_of, page
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -22,7 +25,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    return render(request, "500.html", status=500)
+    """Answer what failed outside of a view, in the handler of its exception."""
+    fault = fault_of(sys.exception())
+    return page(fault) if fault else render(request, "500.html", status=500)
 
 
 def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:

@@ -1,8 +1,8 @@
-"""How it goes: states, compliance over time, top reasons, and what waits for somebody."""
+"""The overview: states, the acceptance rate over time, top reasons, and what needs attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -19,16 +19,16 @@ from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
 from handoffaudit.diagnostics import model_now, workers
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, noisy
+from handoffaudit.diagnostics.windows import window_of, written
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import awaiting, queries
 from handoffaudit.handoffs.figures import Bucket
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.rates import Judged
 from handoffaudit.handoffs.reviewing import MOST_COUNTED
 
-PASSED = (State.ACCEPTED, State.APPROVED)
-STOPPED = (State.REJECTED, State.HELD, State.DECLINED)
 ORDER = (State.ACCEPTED, State.APPROVED, State.HELD, State.REJECTED, State.DECLINED)
 BUCKETS = 30
 MOST_NOISY = 5
@@ -40,15 +40,14 @@ class Period:
 
     name: str
     label: str
-    length: timedelta
 
 
 PERIODS = {
     period.name: period
     for period in (
-        Period("24h", "24 hours", timedelta(hours=24)),
-        Period("7d", "7 days", timedelta(days=7)),
-        Period("30d", "30 days", timedelta(days=30)),
+        Period("24h", "24 hours"),
+        Period("7d", "7 days"),
+        Period("30d", "30 days"),
     )
 }
 
@@ -74,12 +73,11 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     bad = None if asked in PERIODS else BadFilter("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
     period = PERIODS.get(asked, PERIODS["24h"])
     until = timezone.now()
-    since = until - period.length
+    # The same hours as the reports of that period have.
+    since = window_of({"period": period.name}, until).since
     unjudged = queries.count_unjudged(who.tenant)
     figures = _figures(period, queries.state_totals(who.tenant, since, until, unjudged))
-    # Totals count whole hours, and so do the lists that they lead to.
-    whole = since.replace(minute=0, second=0, microsecond=0)
-    figures["since"] = f"{whole:%Y-%m-%dT%H:%M:%SZ}"
+    figures["since"] = written(since)
     if live.is_asked(request):
         return _newer(request, who, figures)
     for_review = waiting(who.tenant, MOST_COUNTED)
@@ -90,11 +88,13 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         "waiting": waits,
         "no_worker": workers.missed(who.tenant, waits.oldest_unjudged_at),
         "for_review": for_review,
+        # Passed on or muted: they wait, and Review does not show them before somebody asks.
+        "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_told": for_review.up_to(MOST_WAITING),
         "alerts": alerts.told(who.tenant),
         "model": model_now.status(who.tenant),
         "first_checks": model_now.first_checks(who.tenant),
-        "unverified": model_now.unverified(who.tenant, whole),
+        "unverified": model_now.unverified(who.tenant, since),
     }
     if context["total"]:
         buckets = queries.over_time(who.tenant, since, until, BUCKETS)
@@ -119,9 +119,7 @@ def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
         "period": period,
         "figures": [Figure(state.value, totals.get(state, 0)) for state in shown],
         "total": sum(totals.values()),
-        "compliance": _compliance(totals),
-        "passed": sum(totals.get(state, 0) for state in PASSED),
-        "stopped": sum(totals.get(state, 0) for state in STOPPED),
+        "judged": Judged.of_states(totals),
         "seen": ".".join(str(totals.get(state, 0)) for state in State),
     }
 
@@ -138,13 +136,6 @@ def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpRespo
         return live.answer(request, who, parts)
     except BadFilter as bad:
         return live.refused(bad)
-
-
-def _compliance(totals: Mapping[str, int]) -> float | None:
-    """The share, in percent, that was let through of those that were judged; None: none was."""
-    passed = sum(totals.get(state, 0) for state in PASSED)
-    judged = passed + sum(totals.get(state, 0) for state in STOPPED)
-    return 100 * passed / judged if judged else None
 
 
 def _bars(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool) -> list[Bar]:
@@ -165,9 +156,7 @@ def _bars(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool)
 
 
 def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
-    return stacked_bars(
-        bars, order=ORDER, width=width, height=210, title="Compliance over time: handoffs by state", prefix=prefix
-    )
+    return stacked_bars(bars, order=ORDER, width=width, height=210, title="Handoffs over time, by state", prefix=prefix)
 
 
 def _reasons(who: Who, since: datetime, until: datetime) -> list[Reason]:

@@ -15,9 +15,10 @@ from handoffaudit.diagnostics.agents import Agent, agents_of
 from handoffaudit.diagnostics.edges import Edge, Told, edges
 from handoffaudit.diagnostics.file_counts import Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
-from handoffaudit.diagnostics.tallies import FileTally, Judged
+from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import HOUR, Window
 from handoffaudit.handoffs.models import DailyCount, Handoff, HourlyCount
+from handoffaudit.handoffs.rates import Judged
 from handoffaudit.handoffs.summing import summed
 from handoffaudit.handoffs.time_steps import TimeStep
 from handoffaudit.policy import kinds

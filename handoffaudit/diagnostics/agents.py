@@ -9,7 +9,7 @@ from typing import Final
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.edges import Edge, Edges, Told, edges
-from handoffaudit.diagnostics.tallies import Judged
+from handoffaudit.handoffs.rates import Judged
 from handoffaudit.policy import kinds
 from handoffaudit.policy.declared_edges import ANYBODY, DeclaredEdges
 from handoffaudit.policy.known_agents import known_agents

@@ -10,12 +10,13 @@ from django.db.models import F, Sum
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import noise
 from handoffaudit.diagnostics.noise import Decided
-from handoffaudit.diagnostics.tallies import Change, Share
+from handoffaudit.diagnostics.tallies import Change
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.rates import FINAL, Share
 from handoffaudit.handoffs.time_steps import TimeStep
 
 MOST_SOURCES = 12
@@ -42,7 +43,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """One code in a window. `change` is the share of handoffs that have it, now and before: less is better.
+    """One code in a window. `change` is the share of final attempts that have it, now and before: less is better.
     `first` is the first handoff ever that has it."""
 
     code: str
@@ -57,7 +58,8 @@ class CodeReport:
 
     @property
     def number(self) -> int:
-        return self.change.now.part
+        """Return how many handoffs have it, superseded attempts included: as many as the list shows."""
+        return sum(one.number for one in self.over_time)
 
 
 def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
@@ -92,8 +94,10 @@ def known(tenant: Tenant, code: str) -> bool:
 
 
 def _share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share:
-    """Of all handoffs received in that time that are settled."""
-    rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code__in=("", code))
+    """Return the share of final attempts that have the code, among those received in that time."""
+    rows = HourlyTotal.objects.filter(
+        tenant=tenant, hour__gte=since, hour__lt=until, code__in=("", code), state__in=FINAL
+    )
     sums = dict(rows.order_by().values_list("code").annotate(sum=Sum("number")))
     return Share(sums.get(code, 0), sums.get("", 0))
 

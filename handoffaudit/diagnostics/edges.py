@@ -11,10 +11,9 @@ from typing import Final
 from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.judged_sums import judged_of
 from handoffaudit.diagnostics.models import TracedHandoff
-from handoffaudit.diagnostics.tallies import Judged, Share
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.rates import Judged, Share, judged_of
 from handoffaudit.handoffs.summing import every, summed, values_of
 
 # Those with the most handoffs are told apart; what is left of the whole is summed.

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import add
 from typing import Any
 
 from django.db import connection
@@ -11,7 +13,7 @@ from django.db.models import F, Q, QuerySet, Sum
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.queries import HEALTH_KINDS
 from handoffaudit.diagnostics.models import HealthCount, LogCount
-from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, REASONS, USED_SOURCE, FileTally
+from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, GIVEN, REASONS, USED_SOURCE, FileTally
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs.time_steps import TimeStep
 
@@ -19,14 +21,20 @@ from handoffaudit.handoffs.time_steps import TimeStep
 MOST_PAIRS = 2_000
 MOST_RUNTIMES = 100
 
-_USED = Q(source=USED_SOURCE, reason="")
+# As on the page of log lines: a line that tells of a fallback is not one of a used file, whatever source it names.
+_USED = Q(source=USED_SOURCE, reason="", fallback="")
+_NO_FILE_REASON = ~_USED & ~Q(reason__in=REASONS)
+_FALLBACK_READ = Q(fallback=FALLBACK_OK) | Q(reason=FALLBACK_OK)
+_FALLBACK_FAILED = Q(fallback=FALLBACK_FAILED) | Q(reason=FALLBACK_FAILED)
 _SUMS = {
     "used": _USED,
     **{reason: Q(reason=reason) for reason in REASONS},
-    "other": ~_USED & ~Q(reason__in=REASONS),
-    # Logs of others may give the fallback's end as the reason.
-    "fallback_ok": Q(fallback=FALLBACK_OK) | Q(reason=FALLBACK_OK),
-    "fallback_failed": Q(fallback=FALLBACK_FAILED) | Q(reason=FALLBACK_FAILED),
+    "other": _NO_FILE_REASON & ~_FALLBACK_READ & ~_FALLBACK_FAILED,
+    "fallback_ok": _FALLBACK_READ,
+    "fallback_failed": _FALLBACK_FAILED,
+    "text_fallback_ok": _NO_FILE_REASON & _FALLBACK_READ,
+    # A failure counts once where a line gives both.
+    "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
 }
 
 
@@ -119,7 +127,7 @@ def _sums() -> dict[str, Any]:
 
 def _grouped(rows: "QuerySet[HealthCount]", *by: str) -> Any:
     summed = rows.order_by().values(*by).annotate(**_sums())
-    unused = F("file_missing") + F("json_parse_error") + F("schema_invalid") + F("other")
+    unused = reduce(add, (F(reason) for reason in GIVEN))
     return summed.annotate(unused=unused).order_by("-unused", *by)
 
 

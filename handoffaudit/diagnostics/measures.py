@@ -8,14 +8,12 @@ from datetime import datetime, timedelta
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.policy.thresholds import Threshold, Watched
 
 COUNTED_AT_MOST = 10_000
 # Windows up to this are read from handoffs, longer ones from the counts of hours.
 LIVE = timedelta(hours=1)
-_REJECTED = (State.REJECTED, State.DECLINED)
-# What was replaced by a later attempt speaks neither for nor against.
-_NOT_JUDGED = (*WAITING_STATES, State.SUPERSEDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,8 @@ def last_received(tenant: Tenant) -> datetime | None:
 def _rejection_rate(tenant: Tenant, row: Threshold, now: datetime) -> Measured:
     since = now - timedelta(minutes=row.window_minutes)
     states = _live(tenant, since) if now - since <= LIVE else _by_hour(tenant, since)
-    judged = sum(number for state, number in states.items() if state not in _NOT_JUDGED)
-    rejected = sum(states[state] for state in _REJECTED)
-    return Measured(rejected / judged if judged >= row.minimum else None, rejected)
+    rate = rejection_rate(states)
+    return Measured(rate.value if rate.total >= row.minimum else None, rate.part)
 
 
 def _live(tenant: Tenant, since: datetime) -> Counter[str]:

@@ -7,9 +7,9 @@ from datetime import datetime
 from django.db.models import Count, Q, QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.tallies import Share
 from handoffaudit.handoffs.decisions import decisions, standing
 from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.issues import Severity
 

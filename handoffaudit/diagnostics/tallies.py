@@ -1,60 +1,19 @@
 """Numbers and shares as reports show them. Nothing here asks the database."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from math import sqrt
 
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
 REASONS = tuple(reason.value for reason in Reason)
 # A file that was not used, and its line in a log did not say why.
 OTHER = "other"
+USED_SOURCE = Source.HANDOFF_JSON.value
+FALLBACK_OK, FALLBACK_FAILED = Fallback.OK.value, Fallback.FAILED.value
+# Everything a report or a log line can give as the reason. Logs of other tools give the end of the fallback alone.
+GIVEN = (*REASONS, FALLBACK_OK, FALLBACK_FAILED, OTHER)
 # Below so many, a share says little.
 FEW = 20
-_Z = 1.96
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """`part` of `total`."""
-
-    part: int
-    total: int
-
-    @property
-    def percent(self) -> float | None:
-        """With one digit; 100 only where it is all of them, 0 only where it is none; None of nothing."""
-        if not self.total:
-            return None
-        rounded = round(100 * self.part / self.total, 1)
-        if 0 < self.part < self.total:
-            return min(max(rounded, 0.1), 99.9)
-        return rounded
-
-    @property
-    def value(self) -> float:
-        """From 0 to 1; 0 of nothing."""
-        return self.part / self.total if self.total else 0.0
-
-    @property
-    def percent_told(self) -> str:
-        """`99.5%`, or `n/a`."""
-        return "n/a" if self.percent is None else f"{self.percent:.1f}%"
-
-    def __str__(self) -> str:
-        """`199/200 (99.5%)`, `0/0 (n/a)`."""
-        return f"{self.part}/{self.total} ({self.percent_told})"
-
-    @property
-    def at_least(self) -> float:
-        """The least share, from 0 to 1, that so many make likely (Wilson's lower bound, 95 %): 1 of 1 is less sure to
-        be bad than 30 of 40. Sorting by it puts first what matters."""
-        if not self.total:
-            return 0.0
-        share, number = self.part / self.total, self.total
-        middle = share + _Z**2 / (2 * number)
-        margin = _Z * sqrt(share * (1 - share) / number + _Z**2 / (4 * number**2))
-        return max(0.0, (middle - margin) / (1 + _Z**2 / number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +50,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class FileTally:
-    """What became of handoff files: `used`, or why not; and how the fallback went."""
+    """Count handoff files: `used`, or why not; and how reading the response's text went.
+
+    `fallback_ok` and `fallback_failed` count every file for which the text was tried. `text_fallback_ok` and
+    `text_fallback_fail` count only unused files whose log line gives that as its sole reason; `other`: no reason.
+    """
 
     used: int = 0
     file_missing: int = 0
@@ -100,6 +63,8 @@ class FileTally:
     other: int = 0
     fallback_ok: int = 0
     fallback_failed: int = 0
+    text_fallback_ok: int = 0
+    text_fallback_fail: int = 0
 
     @property
     def unused(self) -> int:
@@ -120,7 +85,13 @@ class FileTally:
 
     @property
     def reasons(self) -> dict[str, int]:
-        return {reason: getattr(self, reason) for reason in (*REASONS, OTHER)}
+        return {reason: getattr(self, reason) for reason in GIVEN}
+
+    @property
+    def file_reasons(self) -> dict[str, int]:
+        """Return the three reasons of a file, and everything else as `other`: for tables with fixed columns."""
+        found = {reason: getattr(self, reason) for reason in REASONS}
+        return found | {OTHER: self.unused - sum(found.values())}
 
     @property
     def main_reason(self) -> str:
@@ -134,53 +105,13 @@ class FileTally:
     def reason_shares(self) -> dict[str, Share]:
         return {reason: self.reason_share(reason) for reason in self.reasons}
 
+    @property
+    def file_reason_shares(self) -> dict[str, Share]:
+        return {reason: Share(number, self.total) for reason, number in self.file_reasons.items()}
+
     def __add__(self, other: "FileTally") -> "FileTally":
         return FileTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(FileTally)))
 
     def rest(self, listed: "FileTally") -> "FileTally":
         """What is not among the listed ones: never less than nothing, as counts grow between two queries."""
         return FileTally(*(max(0, getattr(self, one.name) - getattr(listed, one.name)) for one in fields(FileTally)))
-
-
-USED_SOURCE = Source.HANDOFF_JSON.value
-FALLBACK_OK, FALLBACK_FAILED = Fallback.OK.value, Fallback.FAILED.value
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of handoffs that were judged. `accepted` needed no person; `decided` were approved by one, `stopped`
-    are rejected, held or declined."""
-
-    accepted: int = 0
-    decided: int = 0
-    stopped: int = 0
-
-    @classmethod
-    def of(cls, several: "Iterable[Judged]") -> "Judged":
-        """All of them together."""
-        accepted = decided = stopped = 0
-        for one in several:
-            accepted += one.accepted
-            decided += one.decided
-            stopped += one.stopped
-        return cls(accepted, decided, stopped)
-
-    @property
-    def total(self) -> int:
-        return self.accepted + self.decided + self.stopped
-
-    @property
-    def share(self) -> Share:
-        """Accepted without a person."""
-        return Share(self.accepted, self.total)
-
-    def __add__(self, other: "Judged") -> "Judged":
-        return Judged(self.accepted + other.accepted, self.decided + other.decided, self.stopped + other.stopped)
-
-    def rest(self, listed: "Judged") -> "Judged":
-        """What is not among the listed ones: never less than nothing, as counts move between two queries."""
-        return Judged(
-            max(0, self.accepted - listed.accepted),
-            max(0, self.decided - listed.decided),
-            max(0, self.stopped - listed.stopped),
-        )

@@ -5,15 +5,16 @@ import threading
 from celery import shared_task
 
 from handoffaudit.diagnostics import alerting, attributing, workers
-from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.logs import queue, reading
 from handoffaudit.diagnostics.retention import running as retention
 from handoffaudit.diagnostics.samples import filling, removing
-from handoffaudit.handoffs import sweeping, waking
+from handoffaudit.handoffs import local_tasks, sweeping, waking
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
 _one_sample = threading.Lock()
 _one_removal = threading.Lock()
+STORING_SECONDS = 1.0
 READING_SECONDS = 1.0
 REMOVING_SECONDS = 1.0
 
@@ -30,11 +31,12 @@ def attribute_judged() -> None:
 
 @shared_task(name=reading.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def read_logs() -> None:
-    """Reads what was stored of logs, for a moment, and then behind what came meanwhile: judging must not wait for a
-    large log."""
+    """Store parts of logs, and read what was stored, each for a moment, and then behind what came meanwhile: judging
+    must not wait for a large log."""
     if _one_reading.acquire(blocking=False):
         try:
-            done = reading.drain(READING_SECONDS)
+            stored = queue.drain(STORING_SECONDS)
+            done = reading.drain(READING_SECONDS) and stored
         finally:
             _one_reading.release()
         if not done:
@@ -73,23 +75,23 @@ def _look_for_thresholds() -> None:
 
 
 def _look_for_logs() -> None:
-    if reading.anything_waits():
-        waking.send(reading.TASK)
+    if reading.anything_waits() or queue.anything_waits():
+        local_tasks.start_or_send(reading.TASK)
 
 
 def _look_for_judged() -> None:
     if attributing.anything_due():
-        waking.send(attributing.TASK)
+        local_tasks.start_or_send(attributing.TASK)
 
 
 def _look_for_samples() -> None:
     if filling.unfilled().exists() or removing.anything_to_clear():
-        waking.send(filling.TASK)
+        local_tasks.start_or_send(filling.TASK)
 
 
 def _look_for_old() -> None:
     if retention.anything_due():
-        waking.send(retention.TASK)
+        local_tasks.start_or_send(retention.TASK)
 
 
 sweeping.also(workers.beat)

@@ -8,7 +8,7 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, HandoffBody, Verdict
-from handoffaudit.handoffs.queries import of_tenant
+from handoffaudit.handoffs.queries import of_tenant, of_trace
 from handoffaudit.handoffs.rows import record_of
 from handoffaudit.validation.provenance import (
     Attributed,
@@ -103,7 +103,7 @@ def rows_of(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
     """The first handoffs of a trace, as they came."""
     if not trace_id or "\x00" in trace_id:
         return []
-    return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:most])
+    return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:most])
 
 
 def in_order(rows: Iterable[Handoff]) -> list[Handoff]:

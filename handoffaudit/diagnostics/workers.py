@@ -13,7 +13,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import alerting
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import asking, awaiting, sweeping, waking
+from handoffaudit.handoffs import asking, awaiting, local_tasks, waking
 from handoffaudit.handoffs.alert_texts import span
 from handoffaudit.handoffs.webhooks import running
 from handoffaudit.handoffs.webhooks.registering import someone_hears
@@ -38,7 +38,7 @@ def beat() -> None:
     now = time.monotonic()
     if now - _last_beat < BEAT_SECONDS:
         return
-    for name in (NAMES[queue] for queue in sweeping.queues() if queue in NAMES):
+    for name in (NAMES[queue] for queue in local_tasks.queues() if queue in NAMES):
         Watermark.objects.update_or_create(name=name, defaults={"at": timezone.now()})
     _last_beat = now
 

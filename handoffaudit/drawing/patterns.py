@@ -23,7 +23,7 @@ FILLS = {
     "json_parse_error": "#bf8700",
     "schema_invalid": "#8250df",
     "other": "#8c959f",
-    "stopped": "#d1242f",
+    "blocked": "#d1242f",
     "handoffs": "#4f6bd8",
     "caused": "#d1242f",
     "passed-on": "#bf8700",
@@ -44,7 +44,7 @@ _MARKS = {
     "json_parse_error": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
     "schema_invalid": ("M3 0V6",),
     "other": ("M0 0L6 6",),
-    "stopped": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
+    "blocked": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
     "caused": ("M-1 1L1 -1M0 6L6 0M5 7L7 5",),
     "passed-on": ("M1.5 1.5h1.5M4.5 4.5h1.5",),
 }

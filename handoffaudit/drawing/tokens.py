@@ -26,7 +26,10 @@ class Section:
 def token_sections(
     sections: Sequence[Section], *, total: int, budget: int, width: int = 560, prefix: str = "tokens"
 ) -> Drawing:
-    """A bar for all against the budget, then one for each section against its target; what is over is hatched."""
+    """Draw a bar for all against the budget, then one for each section against its target; what is over is hatched.
+
+    All bars have one scale, that of the first one, so that their lengths can be compared.
+    """
     lines = [Section("total", total, budget), *sections]
     rows = tuple(
         (line.name, f"{line.count:,}", _NO_TARGET if line.target is None else f"{line.target:,}", _difference(line))
@@ -40,8 +43,8 @@ def token_sections(
     if over:
         told = ", ".join(f"{line.name} by {line.count - (line.target or 0):,}" for line in over)
         words.append(f"Over its target: {told}.")
-    scale = max((max(line.count, line.target or 0) for line in sections), default=0)
-    drawn = [_section(lines[0], 0, width, max(total, budget), prefix)]
+    scale = max(max(line.count, line.target or 0) for line in lines)
+    drawn = [_section(lines[0], 0, width, scale, prefix)]
     drawn += [
         _section(line, number * _PITCH + 8, width, scale, prefix) for number, line in enumerate(sections, start=1)
     ]

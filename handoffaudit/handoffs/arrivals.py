@@ -14,6 +14,7 @@ from handoffaudit.validation import canonical, formats
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope, Reading, Record
+from handoffaudit.validation.text import trace_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def _unread(tenant_id: int, submission: Submission, reading: Reading, now: datet
         id=new_id(),
         tenant_id=tenant_id,
         format=(reading.format or submission.format or "")[:20].replace("\x00", ""),
-        trace_id=envelope.trace_id or "",
+        trace_id=trace_name(envelope.trace_id or ""),
         parent_handoff_id=envelope.parent_handoff_id or "",
         retry_of=envelope.retry_of or "",
         step=envelope.step,
@@ -166,7 +167,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
 def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
     """Whose it is and where it stands. Its format and its data's hash are left out: what is stored is the whole
     submission, which is of no format, and what can't be judged is no repetition of anything."""
-    handoff.trace_id = (told.trace_id if told else "") or beside.trace_id or ""
+    handoff.trace_id = trace_name((told.trace_id if told else "") or beside.trace_id or "")
     handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
     if told:
         handoff.handoff_type = told.handoff_type

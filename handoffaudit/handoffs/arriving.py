@@ -11,7 +11,7 @@ from handoffaudit.handoffs import attempts, bulk, changing, counts, outcomes, ow
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.unread import verdict_of_unread
+from handoffaudit.handoffs.unread import is_asked_again, verdict_of_unread
 
 HANDOFF = bulk.Columns.of(
     Handoff,
@@ -23,6 +23,8 @@ _columns_of = attrgetter(*HANDOFF.names)
 BODY = bulk.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
 EVENT = bulk.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
+# A declined one gives way only where its reviewer asked for it to be sent again.
+_GIVES_WAY = (State.REJECTED, State.DECLINED)
 # One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
 ONE_ARRIVAL = f"""
     WITH new AS (
@@ -90,12 +92,14 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
 
 
 def gives_way(known: Known, arrival: Arrival) -> bool:
-    """Whether what has the id could not be read, and what arrives is other content: the id is that of what it was
-    mended to, and the product's own, which it goes by from then on, is nobody else's."""
+    """Whether what has the id could not be read, nobody declined it for good, and what arrives is other content: the id
+    is that of what it was mended to, and the product's own, which it goes by from then on, is nobody else's."""
     handoff, name = arrival.handoff, str(known.pk)
-    if known.state != State.REJECTED or known.content_hash == handoff.content_hash:
+    if known.state not in _GIVES_WAY or known.content_hash == handoff.content_hash:
         return False
     if Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists() or handoff.handoff_id == name:
+        return False
+    if known.state == State.DECLINED and not is_asked_again(handoff.tenant_id, known.pk):
         return False
     # What can't be read is rejected with its first event; what is not stored yet is of the same batch.
     first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
@@ -117,7 +121,7 @@ def _give_way(known: Known, arrival: Arrival, new: list[Arrival], sender: Actor)
         if one.handoff.id == known.pk:
             for column, value in columns.items():
                 setattr(one.handoff, column, value)
-    for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=State.REJECTED):
+    for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=known.state):
         reason = f"it can't be read: {row.handoff_id} is the id of what was sent after it"
         changing.stay(row, sender, reason, **columns)
 

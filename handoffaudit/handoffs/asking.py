@@ -47,6 +47,21 @@ def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
     return _Model(tenant_id, handoff, caller) if caller else NoModel(Reason.NO_KEY, NO_KEY)
 
 
+def prepare() -> None:
+    """Load what the first question to the LLM needs. Takes seconds; a failure is left to that question."""
+    client = client_from(
+        settings.MODEL_PROVIDER,
+        settings.ANTHROPIC_API_KEY,
+        settings.MODEL_BASE_URL,
+        connect_seconds=float(settings.MODEL_CONNECT_SECONDS),
+    )
+    if client:
+        try:
+            client.prepare()
+        except Unavailable as error:
+            log.warning("the LLM cannot be asked yet", reason=error.reason.value)
+
+
 @lru_cache(maxsize=8)
 def _caller(
     provider: str,

@@ -24,11 +24,12 @@ LATEST_AGAIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """One check that one thread may make until the claim runs out."""
+    """One check that one thread may make until the claim runs out. `alone`: its last worker died with it in hand."""
 
     token: uuid.UUID
     handoff: Handoff
     kind: CheckKind
+    alone: bool = False
 
 
 def put(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
@@ -38,27 +39,46 @@ def put(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
 
 
 def take() -> Due | None:
-    """Takes the oldest check that nobody makes, first ones before those made again; None where there is none."""
+    """Take the oldest check that nobody makes, first ones before those made again; None where there is none.
+
+    A try is counted where it fails by itself: of several checks that a worker died with, nobody knows which it was.
+    """
+    return _take("(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))", alone=False)
+
+
+def take_left_behind() -> Due | None:
+    """Take a check that a worker died with; None where there is none. The caller makes no other one meanwhile, and the
+    try counts."""
+    return _take("claim_expires_at < %s AND claim IS NOT NULL", alone=True)
+
+
+def is_any_left_behind() -> bool:
+    """Return whether a worker died with a check in hand."""
+    late = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__lt=settings.CLAIM_TRIES)
+    return late.exclude(claim=None).exists()
+
+
+def _take(condition: str, *, alone: bool) -> Due | None:
     token, now = uuid.uuid4(), timezone.now()
     seconds = CALLS_OF_A_CLAIM * settings.MODEL_SECONDS + settings.CLAIM_SECONDS
     picked = f"""
-        SELECT handoff_id FROM "{CHECKS}" WHERE (claim_expires_at IS NULL OR claim_expires_at < %s) AND tries < %s
+        SELECT handoff_id FROM "{CHECKS}" WHERE {condition} AND tries < %s
         ORDER BY kind, handoff_id LIMIT 1
     """  # noqa: S608
     # As an array, because PostgreSQL may run a subquery of IN again for other rows, and then take more than its limit.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if bulk.on_postgresql() else f"IN ({picked})"
     sql = f"""
-        UPDATE "{CHECKS}" SET claim = %s, claim_expires_at = %s, tries = tries + 1
+        UPDATE "{CHECKS}" SET claim = %s, claim_expires_at = %s, tries = tries + %s
         WHERE handoff_id {among} RETURNING handoff_id, kind
     """  # noqa: S608
     stored = token if bulk.on_postgresql() else token.hex
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(sql, [stored, now + timedelta(seconds=seconds), now, settings.CLAIM_TRIES])
+        cursor.execute(sql, [stored, now + timedelta(seconds=seconds), int(alone), now, settings.CLAIM_TRIES])
         found = cursor.fetchone()
     if not found:
         return None
     pk = found[0] if isinstance(found[0], uuid.UUID) else uuid.UUID(found[0])
-    return Due(token, Handoff.objects.select_related("tenant").get(pk=pk), CheckKind(found[1]))
+    return Due(token, Handoff.objects.select_related("tenant").get(pk=pk), CheckKind(found[1]), alone)
 
 
 def still_held(due: Due) -> bool:
@@ -71,10 +91,11 @@ def done(due: Due) -> None:
 
 
 def release(due: Due) -> None:
-    """Gives it back, to be tried again after a while that grows with each try."""
+    """Give back one that failed by itself, to be tried again after a while that grows with each try."""
     row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
-    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2 ** (row.tries if row else 1)))
-    _of(due).update(claim=None, claim_expires_at=later)
+    tries = (row.tries if row else 0) + (0 if due.alone else 1)
+    later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**tries))
+    _of(due).update(claim=None, claim_expires_at=later, tries=tries)
 
 
 def end_claims() -> None:
@@ -98,11 +119,6 @@ def under_way(kind: CheckKind) -> int:
     """How many are claimed or may be claimed now; not those that were given back for later."""
     later = Q(claim=None, claim_expires_at__gt=timezone.now())
     return ModelCheck.objects.filter(kind=kind).exclude(later).count()
-
-
-def busy() -> int:
-    """How many are being made."""
-    return ModelCheck.objects.filter(claim__isnull=False, claim_expires_at__gte=timezone.now()).count()
 
 
 def waiting(most: int) -> int:

@@ -1,4 +1,9 @@
-"""Who judges what: rows are claimed by a conditional UPDATE, so that a doubled or late message finds nothing."""
+"""Who judges what: rows are claimed by a conditional UPDATE, so that a doubled or late message finds nothing.
+
+A handoff is taken together with others first. Where their worker dies, nobody knows which of them it was: each is
+judged alone next, and only what happens then counts against it. So `tries` is 1 for the first claim, and one more for
+each failure that was the handoff's own.
+"""
 
 import uuid
 from collections.abc import Iterable
@@ -7,7 +12,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from handoffaudit.handoffs import attempts, bulk, changing
@@ -22,10 +27,11 @@ CLAIM_EVENT = bulk.Columns.of(
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Some handoffs that one worker may judge until the claim runs out."""
+    """Some handoffs that one worker may judge until the claim runs out. `alone`: one that was left behind."""
 
     token: uuid.UUID
     handoffs: list[Handoff]
+    alone: bool = False
 
 
 def fresh(limit: int) -> Claim | None:
@@ -34,14 +40,22 @@ def fresh(limit: int) -> Claim | None:
 
 
 def left_behind() -> Claim | None:
-    """Takes one whose claim ran out; None where there is none.
+    """Take one whose claim ran out; None where there is none.
 
-    Alone: were it what kills its worker, it would take nothing along.
+    The caller judges nothing else meanwhile: were it what kills its worker, it would take nothing along, and nothing
+    else would be blamed on it.
     """
-    return _claim("claim_expires_at < %s AND tries < %s", [timezone.now(), settings.CLAIM_TRIES], 1)
+    values = [timezone.now(), settings.CLAIM_TRIES]
+    return _claim("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
 
 
-def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
+def is_any_left_behind() -> bool:
+    """Return whether a claim ran out."""
+    late = Handoff.objects.filter(state__in=WAITING_STATES, parked=False, claim_expires_at__lt=timezone.now())
+    return late.filter(tries__lte=settings.CLAIM_TRIES).exists()
+
+
+def _claim(condition: str, values: list[object], limit: int, *, alone: bool = False) -> Claim | None:
     token, now = uuid.uuid4(), timezone.now()
     picked = f"""
         SELECT id FROM "{HANDOFFS}"
@@ -61,7 +75,7 @@ def _claim(condition: str, values: list[object], limit: int) -> Claim | None:
                 cursor.execute("SET LOCAL synchronous_commit = off")
         handoffs = list(Handoff.objects.raw(sql, [_stored(token), expires, *values, limit]))
         taken(handoff for handoff in handoffs if handoff.tries == 1)
-    return Claim(token, sorted(handoffs, key=lambda handoff: handoff.pk)) if handoffs else None
+    return Claim(token, sorted(handoffs, key=lambda handoff: handoff.pk), alone) if handoffs else None
 
 
 def taken(handoffs: Iterable[Handoff]) -> None:
@@ -85,23 +99,26 @@ def renew(claim: Claim) -> None:
 
 
 def release(claim: Claim, handoff: Handoff) -> None:
-    """Gives one back, to be tried again alone after a while that grows with each try."""
+    """Give back one that failed by itself, to be tried again alone after a while that grows with each try."""
     later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**handoff.tries))
-    Handoff.objects.filter(pk=handoff.pk, claim=claim.token).update(claim=None, claim_expires_at=later)
+    own = 0 if claim.alone else 1
+    Handoff.objects.filter(pk=handoff.pk, claim=claim.token).update(
+        claim=None, claim_expires_at=later, tries=F("tries") + own
+    )
 
 
 def park_exhausted() -> int:
-    """Parks what was claimed as often as allowed and never judged; how many there were."""
+    """Park what failed alone as often as allowed; return how many there were."""
     given_up = Handoff.objects.filter(
         claim_expires_at__lt=timezone.now(),
         state__in=WAITING_STATES,
         parked=False,
-        tries__gte=settings.CLAIM_TRIES,
+        tries__gt=settings.CLAIM_TRIES,
     )
     number = 0
     with transaction.atomic():
         for handoff in given_up.select_for_update(skip_locked=True).order_by("id")[:100]:
-            number += changing.park(handoff, f"{handoff.tries} tries to judge it failed")
+            number += changing.park(handoff, f"{handoff.tries - 1} tries to judge it failed")
     return number
 
 

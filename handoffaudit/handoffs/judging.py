@@ -26,18 +26,30 @@ from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.handoffs.parts import parts
 from handoffaudit.handoffs.repairing import Repaired
 from handoffaudit.handoffs.verdicts import ASK_LATER, Before, verdict_on
+from handoffaudit.handoffs.worker_lock import WorkerLock
 from handoffaudit.policy import load
 
 log = structlog.get_logger(__name__)
+
+
+_lock = WorkerLock()
 
 
 def drain() -> int:
     """Judges until nothing waits; how many verdicts were stored."""
     stored = 0
     # What failed before takes its turn between fresh ones, so that a stream of these can't keep it waiting.
-    while found := [claim for claim in (claims.fresh(settings.CLAIM_SIZE), claims.left_behind()) if claim]:
-        stored += sum(judge(claim) for claim in found)
-    return stored
+    while True:
+        with _lock.shared():
+            fresh = claims.fresh(settings.CLAIM_SIZE)
+            stored += judge(fresh) if fresh else 0
+        left_behind = None
+        if claims.is_any_left_behind():
+            with _lock.alone():
+                left_behind = claims.left_behind()
+                stored += judge(left_behind) if left_behind else 0
+        if not fresh and not left_behind:
+            return stored
 
 
 def judge(claim: Claim) -> int:
@@ -49,7 +61,7 @@ def judge(claim: Claim) -> int:
             # Else others would judge the rest of a claim of slow ones, too.
             claims.renew(claim)
             renewed = time.monotonic()
-        stored += _judge(Claim(claim.token, part))
+        stored += _judge(Claim(claim.token, part, claim.alone))
     return stored
 
 

@@ -14,6 +14,7 @@ from django.db import close_old_connections, connection
 from handoffaudit.handoffs.lending import lend_connection
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.webhooks.running import stir
+from handoffaudit.redis_client import Breaker, connect
 
 log = structlog.get_logger(__name__)
 
@@ -21,6 +22,8 @@ CHANNEL = "handoffaudit:changed"
 LOOK_SECONDS = 0.008
 # Messages of Redis may be lost: who waits looks for itself this often.
 RECHECK_SECONDS = 1.0
+
+_subscriber = Breaker()
 
 
 @dataclass(slots=True)
@@ -84,14 +87,16 @@ class _Waiters:
     def _subscribe(self) -> None:
         while True:
             try:
-                with redis.Redis.from_url(settings.REDIS_URL) as client, client.pubsub() as subscription:
+                with connect(answer_seconds=None) as client, client.pubsub() as subscription:
                     subscription.subscribe(CHANNEL)
+                    _subscriber.succeed()
                     for message in subscription.listen():
                         if message["type"] == "message":
                             data: bytes = message["data"]
                             self.tell(uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16))
             except redis.RedisError as error:
-                log.warning("Redis can't be reached; who waits looks for itself", error=str(error))
+                if _subscriber.fail():
+                    log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
                 time.sleep(RECHECK_SECONDS)
 
     def _look(self) -> None:
@@ -107,6 +112,7 @@ class _Waiters:
 
 _waiters = _Waiters()
 _publisher: "redis.Redis | None" = None
+_publishing = Breaker()
 
 
 def announce(pks: Iterable[uuid.UUID]) -> None:
@@ -117,13 +123,15 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
         return
     _waiters.tell(changed)
     stir()
-    if settings.REDIS_URL:
+    if settings.REDIS_URL and not _publishing.is_open:
         try:
             if _publisher is None:
-                _publisher = redis.Redis.from_url(settings.REDIS_URL)
+                _publisher = connect()
             _publisher.publish(CHANNEL, b"".join(pk.bytes for pk in changed))
+            _publishing.succeed()
         except redis.RedisError as error:
-            log.warning("Redis can't be reached; who waits looks for itself", error=str(error))
+            if _publishing.fail():
+                log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
 
 
 def too_many(tenant_id: int) -> bool:

@@ -8,7 +8,7 @@ import structlog
 from django.db import Error, connection, transaction
 from django.utils import timezone
 
-from handoffaudit.handoffs import model_answers
+from handoffaudit.handoffs import model_answers, own_events
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.handoffs.spending import Reservation
 from handoffaudit.llm.calling import Call
@@ -63,6 +63,7 @@ def record(asker: Asker, call: Call, reservation: Reservation) -> None:
         reservation.settle(call.cost_usd)
 
     _commit(write)
+    own_events.llm_called(row)
 
 
 def record_cached(asker: Asker) -> None:
@@ -70,12 +71,14 @@ def record_cached(asker: Asker) -> None:
     row = asker.row(OK)
     row.cached = True
     _commit(lambda: row.save(force_insert=True))
+    own_events.llm_called(row)
 
 
 def record_skipped(asker: Asker, error: Unavailable) -> None:
     """Nothing was asked, and why."""
     row = asker.row(error.reason.value, error)
     _commit(lambda: row.save(force_insert=True))
+    own_events.llm_called(row)
 
 
 def _commit(write: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ from handoffaudit.handoffs.models import Verdict as VerdictRow
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.remediation import RemediationAction
+from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
 
 VERDICT = bulk.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
@@ -185,7 +185,7 @@ def _updated_row(one: Judged) -> list[Any]:
         all(entry_of(code).approvable for code in found),
         one.handoff.user_approved,
         due,
-        verdict.outcome is Outcome.REJECTED and verdict.recommended_action == RemediationAction.ESCALATE,
+        verdict.outcome is Outcome.REJECTED and verdict.recommended_action == Action.ESCALATE,
         verdict.unverified and verdict.outcome is not Outcome.REJECTED,
     ]
 

@@ -27,7 +27,9 @@ from handoffaudit.handoffs.figures import (
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
 from handoffaudit.handoffs.rows import record_of
-from handoffaudit.validation.remediation import RemediationAction
+from handoffaudit.handoffs.unread import is_asked_again
+from handoffaudit.validation.remediation import Action
+from handoffaudit.validation.text import trace_name
 
 __all__ = [
     "BadFilter",
@@ -77,6 +79,15 @@ def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant)
 
 
+def of_trace(trace_id: str) -> Q:
+    """Select the handoffs of a trace, whatever the case in which a UUID is written.
+
+    New handoffs are stored under `trace_name`. Earlier ones may have a UUID as their senders wrote it.
+    """
+    name = trace_name(trace_id)
+    return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
+
+
 def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     rows = of_tenant(tenant)
     if filters.state:
@@ -85,10 +96,11 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
         "handoff_type": filters.handoff_type,
         "source_agent_id": filters.source,
         "target_agent_id": filters.target,
-        "trace_id": filters.trace,
         "handoff_id": filters.handoff_id,
     }
     rows = rows.filter(**{column: value for column, value in exact.items() if value})
+    if filters.trace:
+        rows = rows.filter(of_trace(filters.trace))
     if filters.since:
         rows = rows.filter(id__gte=first_id_at(filters.since))
     if filters.until:
@@ -216,12 +228,21 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     content = found.first()
     verdict: dict[str, Any] | None = orjson.loads(content) if content else None
     is_due = handoff.escalated and handoff.state == State.REJECTED
-    if verdict and is_due and verdict["recommended_action"] != RemediationAction.ESCALATE:
+    if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
         # A repair failed after it was judged, and that takes it to a person until somebody decides.
         record = remedies.of(handoff)
-        verdict["recommended_action"] = RemediationAction.ESCALATE.value
+        verdict["recommended_action"] = Action.ESCALATE.value
         verdict["remediation"] = record.to_dict() if record else None
+    if verdict and _is_asked_again(handoff):
+        verdict["recommended_action"] = Action.RETRY.value
     return verdict
+
+
+def _is_asked_again(handoff: Handoff) -> bool:
+    """Return whether a reviewer asked for what could not be read to be sent again."""
+    if handoff.state != State.DECLINED or not handoff.is_unreadable:
+        return False
+    return is_asked_again(handoff.tenant_id, handoff.pk)
 
 
 def verdicts(handoff: Handoff) -> list[Verdict]:
@@ -234,7 +255,7 @@ def events(handoff: Handoff) -> list[Event]:
 
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
     """The handoffs of a piece of work, in the order they came."""
-    return list(of_tenant(tenant).filter(trace_id=trace_id).order_by("id")[:limit]) if trace_id else []
+    return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
 
 
 def attempts(handoff: Handoff, limit: int) -> list[Handoff]:

@@ -40,7 +40,7 @@ from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.ports import FileStore, LanguageModel
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.repair import (
     TRIES,
@@ -147,18 +147,20 @@ def repair_due(due: Due) -> bool:
     return stands
 
 
-def candidates(case: Case, model: LanguageModel | None = None) -> Repair:
+def candidates(case: Case, model: LanguageModel | None = None, files: FileStore | None = None) -> Repair:
     """What repair comes to; nothing is stored. `model` mends what no rule can, and judges what comes of it, at once:
-    call it with one only where a minute may pass. Without it the case's own model is asked, if it has one."""
+    call it with one only where a minute may pass. Without it the case's own model is asked, if it has one. `files`
+    takes the session of a document that is compressed; without it the session is dropped."""
     reading = read(case.submission)
     record = reading.record
     before = Before(case.before.history, case.verdict.remediation)
     policy = case.config.policy_for(case.handoff.handoff_type)
     means = Means(
-        budget=budget_of(policy, default_counter()),
+        budget=budget_of(policy, default_counter(), case.handoff.format),
         now=timezone.now(),
         new_id=lambda: str(uuid4()),
         known={("tenant_id",): case.tenant.slug},
+        store=files,
     )
 
     def judge(document: Document) -> Verdict:
@@ -210,7 +212,7 @@ def store(repaired: Sequence[Repaired], actor: Actor = SYSTEM) -> counts.Deltas:
 
 def _distinct(result: Repair) -> list[Attempt]:
     """The candidates, without those of tries that found nothing to do."""
-    return [attempt for attempt in result.attempts if not attempt.note]
+    return [attempt for attempt in result.attempts if not attempt.is_idle]
 
 
 def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -> counts.Deltas:

@@ -26,6 +26,7 @@ from handoffaudit.handoffs.models import CheckKind, HandoffBody, State
 from handoffaudit.handoffs.outcomes import Judged
 from handoffaudit.handoffs.repairing import Repaired
 from handoffaudit.handoffs.verdicts import Before, verdict_on
+from handoffaudit.handoffs.worker_lock import WorkerLock
 from handoffaudit.policy import load
 
 log = structlog.get_logger(__name__)
@@ -33,24 +34,38 @@ log = structlog.get_logger(__name__)
 
 # The process is about to end: what it has begun it ends, and takes nothing more.
 ending = threading.Event()
+_lock = WorkerLock()
 
 
 def drain() -> int:
     """Makes checks until none waits; how many were stored."""
     stored = 0
-    while not ending.is_set() and (due := checks.take()):
-        # One that breaks the pipeline is our bug. It must not take the others along.
-        try:
-            was_stored = check(due)
-        except Exception:
-            log.exception("a handoff could not be checked by the model", handoff=str(due.handoff.pk))
-            checks.release(due)
-            continue
-        stored += was_stored
-        if was_stored and due.kind == CheckKind.RECHECK:
-            # It answers again: what waits for that does not wait for a sweep each time.
-            rechecking.queue_waiting()
+    while not ending.is_set():
+        with _lock.shared():
+            due = checks.take()
+            stored += _make(due) if due else 0
+        left_behind = None
+        if checks.is_any_left_behind():
+            with _lock.alone():
+                left_behind = checks.take_left_behind()
+                stored += _make(left_behind) if left_behind else 0
+        if not due and not left_behind:
+            break
     return stored
+
+
+def _make(due: Due) -> bool:
+    # One that breaks the pipeline is our bug. It must not take the others along.
+    try:
+        was_stored = check(due)
+    except Exception:
+        log.exception("a handoff could not be checked by the model", handoff=str(due.handoff.pk))
+        checks.release(due)
+        return False
+    if was_stored and due.kind == CheckKind.RECHECK:
+        # It answers again: what waits for that does not wait for a sweep each time.
+        rechecking.queue_waiting()
+    return was_stored
 
 
 def check(due: Due) -> bool:

@@ -1,4 +1,4 @@
-"""How many handoffs each row of the strictness table stopped, and how many it let pass only since it is in shadow."""
+"""How many handoffs each row of the strictness table blocked, and how many it accepted only because of shadow mode."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.cursors import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs.rates import Judged, Share
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 
@@ -24,25 +25,35 @@ MOST_COUNTED = 30_000
 MOST_READ = 5_000
 MOST_EXPLAINED = 500
 MOST_NAMED = 6
-# Whatever became of them later: each was rejected or held first.
-STOPPED = (State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED)
 _HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Of the `total` handoffs of a row that were judged since `since`: how many were stopped, and how many passed only
-    in shadow, by what they would be."""
+    """What became of the final attempts of a row since `since`, and how many of them were accepted only in shadow mode,
+    by what they would be. `attempts` counts the superseded ones as well."""
 
     since: datetime
-    total: int = 0
-    stopped: int = 0
+    judged: Judged = field(default_factory=Judged)
+    attempts: int = 0
     would_reject: int = 0
     would_hold: int = 0
 
     @property
+    def total(self) -> int:
+        return self.judged.total
+
+    @property
+    def stopped(self) -> int:
+        return self.judged.stopped
+
+    @property
     def would_stop(self) -> int:
         return self.would_reject + self.would_hold
+
+    @property
+    def would_share(self) -> Share:
+        return Share(self.would_stop, self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +69,24 @@ class Reasons:
 
 @dataclass(slots=True)
 class _Sums:
-    total: int = 0
-    stopped: int = 0
+    states: Counter[str] = field(default_factory=Counter)
     would: Counter[str] = field(default_factory=Counter)
 
     def since(self, since: datetime) -> Stopping:
-        return Stopping(since, self.total, self.stopped, self.would[State.REJECTED], self.would[State.HELD])
+        return Stopping(
+            since,
+            Judged.of_states(self.states),
+            self.states.total(),
+            self.would[State.REJECTED],
+            self.would[State.HELD],
+        )
 
 
 def since_when(tenant: Tenant, now: datetime | None = None) -> datetime:
-    """From which hour on is counted: a week, or as much less as keeps what is read within bounds."""
+    """Return the hour from which handoffs are counted: the whole hours of a week, the current one included, or as many
+    as keep what is read within bounds."""
     hour = _hour(now or timezone.now())
-    week = hour - PERIOD
+    week = hour + _HOUR - PERIOD
     return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
 
 
@@ -97,7 +114,7 @@ def by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str,
     sums = {row: _Sums() for row in rows}
     counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
     _add(sums, _by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
-    shadowed = _by_row(_shadowed(tenant, since).order_by(), rows)
+    shadowed = _by_row(_final(_shadowed(tenant, since)).order_by(), rows)
     _add_would(sums, shadowed.values_list("row", "would_decide").annotate(sum=Count("id")))
     return {row: found.since(since) for row, found in sums.items()}
 
@@ -114,7 +131,7 @@ def while_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequen
     _add(sums, ((row, state, number) for row, hour, state, number in by_hour if row in begun and hour >= begun[row]))
     windows = {row: (first_id_at(start), first_id_at(begun[row])) for row, start in starts.items()}
     _add(sums, _came_within(tenant, windows, rows))
-    shadowed = _by_row(_shadowed(tenant, min(starts.values())).order_by(), rows).values_list(
+    shadowed = _by_row(_final(_shadowed(tenant, min(starts.values()))).order_by(), rows).values_list(
         "row", "would_decide", "id"
     )
     _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in windows and windows[row][0] <= pk))
@@ -158,6 +175,10 @@ def _shadowed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
     return Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).exclude(would_decide="")
 
 
+def _final(rows: "QuerySet[Handoff]") -> "QuerySet[Handoff]":
+    return rows.exclude(state=State.SUPERSEDED)
+
+
 def _by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
     own = [row for row in rows if row != ANY_OTHER_TYPE]
     return counted.annotate(row=Case(When(handoff_type__in=own, then=F("handoff_type")), default=Value(ANY_OTHER_TYPE)))
@@ -165,8 +186,7 @@ def _by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
 
 def _add(sums: Mapping[str, _Sums], counted: Iterable[tuple[str, str, int]]) -> None:
     for row, state, number in counted:
-        sums[row].total += number
-        sums[row].stopped += number if state in STOPPED else 0
+        sums[row].states[state] += number
 
 
 def _add_would(sums: Mapping[str, _Sums], shadowed: Iterable[tuple[str, str, int]]) -> None:
@@ -180,7 +200,7 @@ def _hour(moment: datetime) -> datetime:
 
 def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
     # Not narrowed to the type in the query: the index of types would be taken, and each of its handoffs looked at.
-    newest = _shadowed(tenant, since).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
+    newest = _final(_shadowed(tenant, since)).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
     own = set(rows) - {ANY_OTHER_TYPE}
     for one in newest[:MOST_READ]:
         if one[1] == row or (row == ANY_OTHER_TYPE and one[1] not in own):

@@ -1,11 +1,12 @@
-"""The sweep of each worker: wakes it for what was left behind, and parks what can't be judged."""
+"""Periodic work of each worker: finding what no wake-up told it of, and parking what cannot be judged."""
 
+import random
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import structlog
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections
 
@@ -13,10 +14,12 @@ from handoffaudit.handoffs import (
     asking,
     checks,
     claims,
+    local_tasks,
     model_answers,
     outages,
     rechecking,
     semantics,
+    tasks,
     trials,
     waking,
 )
@@ -25,9 +28,11 @@ from handoffaudit.validation.counting import default_counter
 
 log = structlog.get_logger(__name__)
 
+# How often a worker that is idle looks for work. Longer or shorter by a fifth, so that workers do not look in step.
+LOOK_SECONDS = 1.0
+
 _stop = threading.Event()
 _more: list[Callable[[], None]] = []
-_queues: list[str] = []
 
 
 def also(one_pass: Callable[[], None]) -> None:
@@ -36,24 +41,28 @@ def also(one_pass: Callable[[], None]) -> None:
         _more.append(one_pass)
 
 
-def queues() -> tuple[str, ...]:
-    """Those that this process takes messages from; none where it is no worker."""
-    return tuple(_queues)
-
-
 def sweep() -> None:
     """One pass."""
     parked = claims.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
-    if claims.anything_waits():
-        waking.send()
     if not asking.configured():
         _end_checks()
     if trials.anything_waits():
-        waking.send(waking.TRIALS)
+        local_tasks.start_or_send(waking.TRIALS)
     if trials.anything_waits(with_model=True):
-        waking.send(waking.PROMPT_TRIALS)
+        local_tasks.start_or_send(waking.PROMPT_TRIALS)
+
+
+def look() -> None:
+    """Start what waits and no wake-up told this process of. Costs one cheap query, and none while the process is busy.
+
+    Verdicts must come without the broker, so the work runs in threads of this process and not by message.
+    """
+    if local_tasks.consumes(waking.TASK) and not tasks.drains.taken and claims.anything_waits():
+        local_tasks.start(waking.TASK)
+    if local_tasks.consumes(waking.CHECKS) and (free := tasks.checkers.free):
+        local_tasks.start(waking.CHECKS, checks.waiting(free), at_once=settings.MODEL_CONCURRENCY)
 
 
 def _end_checks() -> None:
@@ -69,9 +78,6 @@ def sweep_checks() -> None:
     outages.watch()
     rechecking.queue_waiting()
     model_answers.forget_old_answers()
-    most = settings.MODEL_CONCURRENCY
-    # Who is busy goes on until nothing waits: a message for each pass would only pile up.
-    waking.wake_checks(min(checks.waiting(most), most - checks.busy()))
 
 
 def _park_checks() -> None:
@@ -80,12 +86,12 @@ def _park_checks() -> None:
         log.error("handoffs are parked: having the model check them failed again and again", number=parked)
 
 
-def _run(*passes: Callable[[], None]) -> None:
+def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
     while True:
         for one in passes:
             _make(one)
         close_old_connections()
-        if _stop.wait(settings.SWEEP_SECONDS):
+        if _stop.wait(seconds()):
             return
 
 
@@ -100,17 +106,26 @@ def _make(one_pass: Callable[[], None]) -> None:
         log.exception("a pass of the sweep failed")
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator]
-def start(sender: Any = None, **_: Any) -> None:
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
+def start(instance: Any = None, **_: Any) -> None:
+    """Start the periodic work before the worker connects to the broker, which may be away."""
     # Loaded now, the tokenizer costs the first handoff nothing.
     default_counter()
     calm()
     _stop.clear()
     semantics.ending.clear()
-    _queues[:] = sender.app.amqp.queues.consume_from if sender is not None else ()
-    # Where nobody takes them, messages of that queue would pile up.
-    passes = (sweep, *_more, sweep_checks) if waking.CHECKS_QUEUE in _queues else (sweep, *_more)
-    threading.Thread(target=_run, args=passes, name="sweep", daemon=True).start()
+    local_tasks.set_queues(instance.app.amqp.queues.consume_from if instance is not None else ())
+    asks = waking.CHECKS_QUEUE in local_tasks.queues()
+    if asks:
+        # In the background: with several queues the worker judges meanwhile.
+        threading.Thread(target=asking.prepare, name="llm-client", daemon=True).start()
+    passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
+    _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)
+    _repeat("look", lambda: LOOK_SECONDS * random.uniform(0.8, 1.2), look)  # noqa: S311 -- no secret
+
+
+def _repeat(name: str, seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
+    threading.Thread(target=_run, args=(seconds, *passes), name=name, daemon=True).start()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]

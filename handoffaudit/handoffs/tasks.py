@@ -3,12 +3,16 @@
 import threading
 
 from celery import shared_task
+from django.conf import settings
 
 from handoffaudit.handoffs import judging, semantics, trials
+from handoffaudit.handoffs.local_tasks import Slots
 from handoffaudit.handoffs.webhooks import running
 
 # More drains than this in one process only wait for each other.
-_drains = threading.BoundedSemaphore(2)
+drains = Slots(lambda: 2)
+# Threads that wait for the LLM.
+checkers = Slots(lambda: int(settings.MODEL_CONCURRENCY))
 _asked = threading.Event()
 _one_trial = threading.Lock()
 _one_prompt_trial = threading.Lock()
@@ -18,12 +22,12 @@ _one_prompt_trial = threading.Lock()
 def judge_waiting() -> None:
     """Judges all that waits. Where enough drains run already, one of them looks again instead."""
     _asked.set()
-    while _asked.is_set() and _drains.acquire(blocking=False):
+    while _asked.is_set() and drains.acquire():
         try:
             _asked.clear()
             judging.drain()
         finally:
-            _drains.release()
+            drains.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]
@@ -49,7 +53,11 @@ def try_prompts() -> None:
 @shared_task(name="handoffaudit.handoffs.tasks.check_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def check_waiting() -> None:
     """Has the model check what waits for it, one handoff after another; as many of these run as calls may be out."""
-    semantics.drain()
+    if checkers.acquire():
+        try:
+            semantics.drain()
+        finally:
+            checkers.release()
 
 
 @shared_task(name="handoffaudit.handoffs.tasks.tell_subscribers", ignore_result=True)  # type: ignore[untyped-decorator]

@@ -1,12 +1,24 @@
-"""The verdict on a document that no record can be read from."""
+"""Documents that no record can be read from: the verdict on them, and what is asked of their sender."""
+
+from typing import Final
+from uuid import UUID
 
 from django.utils import timezone
 
-from handoffaudit.handoffs.models import Handoff, new_id
+from handoffaudit.handoffs.models import Event, Handoff, State, new_id
 from handoffaudit.policy import load
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.unread import reject_unread
 from handoffaudit.validation.verdict import Verdict
+
+# Begins the reason of a decision that asks the sender to send the handoff again.
+RESEND: Final = "Please send it again: what arrived could not be read."
+
+
+def is_asked_again(tenant: int, handoff: UUID) -> bool:
+    """Return whether the last decline of it asked its sender to send it again."""
+    declined = Event.objects.filter(handoff=handoff, tenant=tenant, to_state=State.DECLINED)
+    return RESEND in (declined.order_by("-id").values_list("reason", flat=True).first() or "")
 
 
 def verdict_of_unread(handoff: Handoff, issues: tuple[Issue, ...]) -> Verdict:

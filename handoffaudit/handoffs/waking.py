@@ -1,4 +1,4 @@
-"""Wakes the workers. A message carries nothing and may be lost: the sweep finds what was left."""
+"""Wakes the workers. A message carries nothing and may be lost: each worker looks for work by itself, too."""
 
 import threading
 import time
@@ -8,6 +8,8 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from kombu.exceptions import KombuError
+
+from handoffaudit.redis_client import PAUSE_SECONDS, Breaker
 
 log = structlog.get_logger(__name__)
 
@@ -22,7 +24,7 @@ GATHER_SECONDS = 0.002
 # Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
 BUSY_ASKS = 3
 BUSY_SECONDS = 0.05
-PAUSE_AFTER_FAILURE = 1.0
+_broker = Breaker()
 
 
 class _Waker:
@@ -50,16 +52,20 @@ class _Waker:
             self._asked.clear()
             busy = self._asks > BUSY_ASKS
             self._asks = 0
-            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_AFTER_FAILURE)
+            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_SECONDS)
 
 
 def send(task: str = TASK) -> bool:
-    """One wake-up to the broker, now; False where the broker can't be reached."""
+    """Send one wake-up to the broker. Return False where the broker cannot be reached, or could not a moment ago."""
+    if _broker.is_open:
+        return False
     try:
         current_app.send_task(task, ignore_result=True, retry=False)
     except (KombuError, OSError) as error:
-        log.warning("the broker can't be reached; the sweep will find what waits", error=str(error))
+        if _broker.fail():
+            log.warning("the broker cannot be reached; workers look for work by themselves", error=str(error))
         return False
+    _broker.succeed()
     return True
 
 

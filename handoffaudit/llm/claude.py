@@ -1,4 +1,4 @@
-"""Requests to Claude through its SDK, which is loaded on the first call: it takes a second."""
+"""Requests to Claude through its SDK, which is loaded on the first call unless `prepare` did: it takes a second."""
 
 import asyncio
 import json
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 5.0
+PREPARING_SECONDS: Final = 60.0
 PROVIDERS: Final = ("anthropic", "bedrock", "vertex")
 _CLIENTS: Final = {
     "anthropic": "AsyncAnthropic",
@@ -101,6 +102,20 @@ class ClaudeClient:
             raise errors.timed_out(seconds) from None
         except StoppedError:
             raise errors.stopped() from None
+
+    def prepare(self) -> None:
+        """Load the SDK and make its client, so that the first call does not take seconds. Raise `Unavailable`."""
+        self._check_key()
+        load_sdk()
+        try:
+            self._background.run(self._prepared(), PREPARING_SECONDS)
+        except TimeoutError:
+            raise errors.timed_out(PREPARING_SECONDS) from None
+        except StoppedError:
+            raise errors.stopped() from None
+
+    async def _prepared(self) -> None:
+        self._on_this_loop()
 
     def _check_key(self) -> None:
         key = self._api_key

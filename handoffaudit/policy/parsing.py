@@ -28,11 +28,13 @@ from handoffaudit.validation.issues import Severity
 MOST_ROWS = 500
 RANGES: dict[str, tuple[int, int]] = {
     "token_budget": (1, 1_000_000),
+    "output_token_budget": (1, 1_000_000),
     "approval_length": (1, 1000),
     "recommended_length": (1, 1000),
     "max_retries": (0, 100),
     "max_re_retrievals": (0, 100),
     "hold_limit_hours": (1, 8760),
+    "careful_above": (0, 1_000_000),
 }
 CHOICES: dict[str, type[StrEnum]] = {
     "strictness": Strictness,
@@ -54,6 +56,7 @@ FIELDS = (
     "mode",
     "layers",
     "token_budget",
+    "output_token_budget",
     "approval_length",
     "recommended_length",
     "circular_policy",
@@ -70,6 +73,7 @@ FIELDS = (
     "four_eyes",
     "fail_mode",
     "objective_confidence",
+    "careful_above",
     "critique",
     "critique_notional_usd",
     "critique_score_floor",
@@ -100,6 +104,9 @@ def parse_row(given: Mapping[str, Any]) -> TypePolicy:
             errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
     if errors:
         raise InvalidPolicy(errors)
+    if "output_token_budget" not in given and "token_budget" in found:
+        # A table that was saved before there was a budget for outputs keeps judging them by the one that it names.
+        found["output_token_budget"] = found["token_budget"]
     found["layers_off"] = found.pop("layers", frozenset())
     return TypePolicy(**found)
 

@@ -13,12 +13,15 @@ from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.flaws import InvalidDemand
 
 MOST_ROWS = 200
-FIELDS = ("handoff_type", "schema", "claim_fields")
+FIELDS = ("handoff_type", "schema", "assert_formats", "claim_fields")
 
 
 @dataclass(frozen=True, slots=True)
 class TypeSchema:
-    """One row: None where the type has no schema, or where every text and number at the top of its data is a claim."""
+    """One row: None where the type has no schema, or where every text and number at the top of its data is a claim.
+
+    The schema says itself whether `format` is checked (`assert_formats`).
+    """
 
     handoff_type: str
     schema: DataSchema | None = None
@@ -30,6 +33,7 @@ def to_plain(row: TypeSchema) -> dict[str, Any]:
     return {
         "handoff_type": row.handoff_type,
         "schema": row.schema.source if row.schema else None,
+        "assert_formats": row.schema is not None and row.schema.assert_formats,
         "claim_fields": None if row.claim_fields is None else list(row.claim_fields),
     }
 
@@ -41,7 +45,7 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
     found: dict[str, Any] = {}
     for field, read in _READ.items():
         try:
-            found[field] = read(given.get(field))
+            found[field] = read(given)
         except Wrong as wrong:
             errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
         except InvalidDemand as invalid:
@@ -79,24 +83,33 @@ def _inside(field: str, place: str) -> str:
     return f"{field}{place}" if place.startswith("[") else f"{field}.{place}"
 
 
-def _type(value: Any) -> str:
+def _type(given: Mapping[str, Any]) -> str:
+    value = given.get("handoff_type")
     if value == ANY_OTHER_TYPE:
         raise Wrong("A schema is for one type.", "Write a row for each type that has one.")
     return values.handoff_type(value)
 
 
-def _schema(value: Any) -> DataSchema | None:
+def _schema(given: Mapping[str, Any]) -> DataSchema | None:
+    value, formats = given.get("schema"), given.get("assert_formats", False)
+    if not isinstance(formats, bool):
+        remedy = "Write true for assert_formats to have format checked, else false."
+        raise Wrong(f"assert_formats is {brief(formats)}, not true or false.", remedy)
+    if value is None and formats:
+        raise Wrong("There is no schema whose formats could be checked.", "Write a schema, or take assert_formats out.")
     if value is None:
         return None
-    if not isinstance(value, dict):
-        raise Wrong(f"{brief(value)} is not an object.", 'Write a JSON Schema, e.g. {"type": "object"}, or null.')
+    if not isinstance(value, dict | bool):
+        remedy = 'Write a JSON Schema, e.g. {"type": "object"}, true or false, or null.'
+        raise Wrong(f"{brief(value)} is not an object, nor true or false.", remedy)
     values.can_be_kept(value)
-    DataSchema.of(value)
+    DataSchema.of(value, assert_formats=formats)
     # With its keys in the order that they were written in.
-    return DataSchema(value)
+    return DataSchema(value, formats)
 
 
-def _claim_fields(value: Any) -> tuple[str, ...] | None:
+def _claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
+    value = given.get("claim_fields")
     if value is None:
         return None
     try:

@@ -98,6 +98,12 @@ class Versions(Generic[R]):
             raise NoSuchVersion(number)
         return self._table(version)
 
+    def at_time(self, tenant_id: int, at: datetime) -> Table[R]:
+        """Return the table that was in force at that time."""
+        versions = PolicyVersion.objects.filter(tenant=tenant_id, kind=self.kind, changed_at__lte=at)
+        newest = versions.order_by("-number").first()
+        return self._table(newest) if newest else self.as_shipped
+
     def tables(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Iterator[Table[R]]:
         """Newest first, down to the one as shipped; `before`: only older ones than that number."""
         versions = self._versions(tenant)

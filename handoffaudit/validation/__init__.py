@@ -16,7 +16,6 @@ if TYPE_CHECKING:
         build_cmt_rules,
         build_signal_rules,
     )
-    from handoffaudit.validation.claims import ClaimType
     from handoffaudit.validation.errors import (
         BusinessRuleValidationError,
         CritiqueValidationError,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from handoffaudit.validation.library.evidence import EvidenceValidator
     from handoffaudit.validation.library.models import (
         ClaimAnnotation,
+        ClaimType,
         CritiqueResult,
         ValidationIssue,
         ValidationLayer,
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
         StrictnessConfig,
         ValidationStrictness,
     )
-    from handoffaudit.validation.remediation import RemediationAction, RemediationState
-    from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
+    from handoffaudit.validation.remediation import RemediationState
+    from handoffaudit.validation.remediation_models import RemediationAction, RemediationPolicy, RemediationRecord
 
 __all__ = [
     "BusinessRule",
@@ -103,7 +103,6 @@ __all__ = [
 
 _NAMES_OF = {
     "business_rules": ("BusinessRule BusinessRuleSet BusinessRuleType Operator build_cmt_rules build_signal_rules"),
-    "claims": "ClaimType",
     "errors": (
         "BusinessRuleValidationError CritiqueValidationError EvidenceValidationError HandoffAuditError "
         "HandoffValidationError RemediationExhaustedError SchemaValidationError"
@@ -114,7 +113,7 @@ _NAMES_OF = {
     "library.envelopes": "EvidenceItem LLMEnvelope LLMResult",
     "library.evidence": "EvidenceValidator",
     "library.models": (
-        "ClaimAnnotation CritiqueResult ValidationIssue ValidationLayer ValidationResult ValidationSeverity"
+        "ClaimAnnotation ClaimType CritiqueResult ValidationIssue ValidationLayer ValidationResult ValidationSeverity"
     ),
     "library.pipeline": "ValidationPipeline",
     "library.remediation": "RemediationEngine",
@@ -124,8 +123,8 @@ _NAMES_OF = {
     "protocol": (
         "HandoffPayload HandoffProtocol HandoffRejectedError HandoffResult StrictnessConfig ValidationStrictness"
     ),
-    "remediation": "RemediationAction RemediationState",
-    "remediation_models": "RemediationPolicy RemediationRecord",
+    "remediation": "RemediationState",
+    "remediation_models": "RemediationAction RemediationPolicy RemediationRecord",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

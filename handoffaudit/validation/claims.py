@@ -1,11 +1,12 @@
 """A claim: a field of the data that states something, what it rests on, and the values in it that were looked up."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from handoffaudit.validation.effort import MOST_STEPS, Effort, TooMuchError
 from handoffaudit.validation.flaws import InvalidDemand, flaw
 from handoffaudit.validation.paths import Location, dotted, pointer
 from handoffaudit.validation.selecting import MISSING, PathError, parse_path, select
@@ -34,13 +35,22 @@ SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
 
 _MOST_IDS = 20
 _LONGEST_INTEGER = 190
+# to look up what a statement cites takes longer than to pass a value
+_STEPS_PER_STATEMENT = 2
 
 
-class ClaimType(StrEnum):
+class ClaimKind(StrEnum):
+    """What a claim rests on, as `claim_type` says. `CITES_UNKNOWN`: on sources none of which was supplied, so that it
+    counts as uncited. The library's `ClaimType` has all of them but this one."""
+
     CITED = "cited"
+    CITES_UNKNOWN = "cites_unknown"
     ASSUMPTION = "assumption"
     UNCITED = "uncited"
     DERIVED = "derived"
+
+
+WITHOUT_SOURCE: Final = frozenset({ClaimKind.UNCITED, ClaimKind.CITES_UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +63,7 @@ class Claim:
     location: Location
     place: Location
     text: str
-    claim_type: ClaimType
+    claim_type: ClaimKind
     evidence_ids: tuple[str, ...] = ()
     confidence: float = 1.0
     validator_confidence: float = 0.0
@@ -62,18 +72,20 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What the data says of its own sources: ids by path, and the paths of assumptions. What has not the right type
-    is left out."""
+    """What the data says of its own sources: ids by path, the paths with at least one supplied source, and the paths of
+    assumptions. What has not the right type is left out."""
 
     sources: Mapping[str, tuple[str, ...]]
+    supported: frozenset[str]
     assumptions: frozenset[str]
 
     @classmethod
-    def of(cls, stating: Mapping[str, Any]) -> "Citations":
+    def of(cls, stating: Mapping[str, Any], supplied: Container[str]) -> "Citations":
         refs, assumed = stating.get("evidence_refs"), stating.get("assumptions")
         named = {path: _ids(value) for path, value in refs.items()} if isinstance(refs, dict) else {}
         paths = [path for path in assumed if isinstance(path, str)] if isinstance(assumed, list) else []
-        return cls(named, frozenset(paths))
+        supported = frozenset(path for path, ids in named.items() if any(one in supplied for one in ids))
+        return cls(named, supported, frozenset(paths))
 
 
 def _ids(value: object) -> tuple[str, ...]:
@@ -83,31 +95,43 @@ def _ids(value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The claims of one handoff, at most 500; `total` and `uncited` count all that there are."""
+    """The claims of one handoff, at most 500.
+
+    `total` counts all claims that were read, `uncited` those of them without a supplied source. `unread` are the claim
+    fields that point at too many values to be read.
+    """
 
     claims: tuple[Claim, ...]
     total: int
     uncited: int
     citations: Citations
+    unread: tuple[str, ...] = ()
 
 
 def extract(
     data: dict[str, Any],
     fields: Sequence[str] | None = None,
     *,
+    supplied: Container[str],
     within: Location = (),
     place_of: Callable[[Location], Location] = lambda location: location,
 ) -> Extraction:
-    """The claims of `data`: those at `fields`, or without them every text and number at the top of the object at
-    `within`, which also holds `evidence_refs` and `assumptions`."""
+    """Extract the claims of `data`.
+
+    They stand at `fields`, or without fields they are every text and number at the top of the object at `within`, which
+    also holds `evidence_refs` and `assumptions`. `supplied` are the names of the sources that can be cited. All fields
+    together may take 300,000 steps; a field that cannot be read within them is unread as a whole, so that the result
+    does not depend on the order of keys.
+    """
     stating: Any = data
     for key in within:
         stating = stating.get(key) if isinstance(stating, dict) else None
     stating = stating if isinstance(stating, dict) else {}
-    citations = Citations.of(stating)
+    citations = Citations.of(stating, supplied)
+    statements, unread = (_at_the_top(stating, within), ()) if fields is None else _at_fields(data, fields)
     found = [
         (location, value, kind, ids)
-        for location, value in _statements(data, stating, fields, within)
+        for location, value in statements
         for kind, ids in [_judged(location, value, citations, within)]
         if kind is not None
     ]
@@ -116,33 +140,41 @@ def extract(
         Claim(f"claim-{number}", location, place_of(location), _text(value), kind, ids)
         for number, (location, value, kind, ids) in enumerate(kept, 1)
     )
-    return Extraction(claims, len(found), sum(one[2] is ClaimType.UNCITED for one in found), citations)
+    return Extraction(claims, len(found), sum(one[2] in WITHOUT_SOURCE for one in found), citations, unread)
 
 
-def _statements(
-    data: dict[str, Any], stating: dict[str, Any], fields: Sequence[str] | None, within: Location
-) -> Iterator[tuple[Location, Any]]:
-    """Every text and number that is looked at, each place once."""
-    if fields is None:
-        for key, value in stating.items():
-            if key not in ABOUT_CLAIMS and _states(value):
-                yield (*within, key), value
-        return
-    seen: set[Location] = set()
-    for path in fields:
-        for location, value in select(data, parse_path(path)):
-            for place, one in _items(location, value):
-                if place not in seen:
-                    seen.add(place)
-                    yield place, one
+_Statement = tuple[Location, Any]
 
 
-def _items(location: Location, value: Any) -> Iterator[tuple[Location, Any]]:
-    """A text or number, or those in a list."""
+def _at_the_top(stating: dict[str, Any], within: Location) -> list[_Statement]:
+    return [((*within, key), value) for key, value in stating.items() if key not in ABOUT_CLAIMS and _states(value)]
+
+
+def _at_fields(data: dict[str, Any], fields: Sequence[str]) -> tuple[list[_Statement], tuple[str, ...]]:
+    """Return the texts and numbers at `fields`, each place once, and the fields that could not be read."""
+    found: dict[Location, Any] = {}
+    effort = Effort(MOST_STEPS)
+    for number, path in enumerate(fields):
+        try:
+            found |= {
+                place: one
+                for location, value in select(data, parse_path(path), effort=effort)
+                for place, one in _items(location, value, effort)
+                if place not in found
+            }
+        except TooMuchError:
+            return list(found.items()), tuple(fields[number:])
+    return list(found.items()), ()
+
+
+def _items(location: Location, value: Any, effort: Effort) -> Iterator[_Statement]:
+    """Yield a text or number, or those in a list."""
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _items((*location, index), item)
+            effort.spend()
+            yield from _items((*location, index), item, effort)
     elif value is not MISSING and _states(value):
+        effort.spend(_STEPS_PER_STATEMENT)
         yield location, value
 
 
@@ -152,18 +184,19 @@ def _states(value: object) -> bool:
 
 def _judged(
     location: Location, value: Any, citations: Citations, within: Location
-) -> tuple[ClaimType | None, tuple[str, ...]]:
+) -> tuple[ClaimKind | None, tuple[str, ...]]:
     paths = _paths(location, within)
-    ids = next((found for path in paths if (found := citations.sources.get(path))), ())
-    if ids:
-        return ClaimType.CITED, tuple(clean(one) for one in islice(ids, _MOST_IDS))
+    citing = next((path for path in paths if citations.sources.get(path)), None)
+    if citing is not None:
+        kind = ClaimKind.CITED if citing in citations.supported else ClaimKind.CITES_UNKNOWN
+        return kind, tuple(clean(one) for one in islice(citations.sources[citing], _MOST_IDS))
     if any(path in citations.assumptions for path in paths):
-        return ClaimType.ASSUMPTION, ()
+        return ClaimKind.ASSUMPTION, ()
     if not isinstance(value, str):
-        return ClaimType.DERIVED, ()
+        return ClaimKind.DERIVED, ()
     if "assumption" in value.lower():
-        return ClaimType.ASSUMPTION, ()
-    return (ClaimType.UNCITED if len(value) > SHORTEST_STATEMENT else None), ()
+        return ClaimKind.ASSUMPTION, ()
+    return (ClaimKind.UNCITED if len(value) > SHORTEST_STATEMENT else None), ()
 
 
 def _paths(location: Location, within: Location) -> list[str]:

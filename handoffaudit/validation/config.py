@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from handoffaudit.validation.asking.prompting import Prompt
 from handoffaudit.validation.asking.question import Role, Use
@@ -25,6 +25,8 @@ OPTIONAL_LAYERS = (
     "critique",
 )
 ANY_OTHER_TYPE = "*"
+OUTPUT: Final = "output"
+"""The name of the format of agents' outputs, which has a token budget and a critique of its own."""
 
 
 class Strictness(StrEnum):
@@ -82,15 +84,16 @@ class CritiquePolicy(StrEnum):
 class TypePolicy:
     """One row of the strictness table.
 
-    `token_budget` in tokens; `approval_length` and `recommended_length` in agents: a longer chain is held, or warned
-    of; `max_uncited_ratio` and `confidence_floor` from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is
-    overdue. `repair`: what is rejected is repaired without being asked. `max_retries` and `max_re_retrievals`: how
-    often a sender is asked to try again before a person is. `four_eyes`: a decision takes effect once a second person
-    has made the same one.
+    `token_budget` and `output_token_budget`, the budget of the format `output`, in tokens; `approval_length` and
+    `recommended_length` in agents: a longer chain is held, or warned of; `max_uncited_ratio` and `confidence_floor`
+    from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is overdue. `repair`: what is rejected is
+    repaired without being asked. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again
+    before a person is. `four_eyes`: a decision takes effect once a second person has made the same one.
 
     `fail_mode`: when the model cannot be asked. `objective_confidence`: an objective met with less confidence counts as
-    not met; 0.0: never. A critique is triggered by `critique_notional_usd` and more at stake (USD), or by a score below
-    `critique_score_floor`; it may cost `critique_max_usd`, and rejects below `critique_threshold`.
+    not met; 0.0: never. `careful_above`: an objective that has more characters together with its deliverable is put to
+    the careful model; 0: none is. A critique is triggered by `critique_notional_usd` and more at stake (USD), or by a
+    score below `critique_score_floor`; it may cost `critique_max_usd`, and rejects below `critique_threshold`.
     """
 
     handoff_type: str
@@ -98,6 +101,7 @@ class TypePolicy:
     mode: Mode = Mode.ENFORCE
     layers_off: frozenset[str] = frozenset()
     token_budget: int = 2000
+    output_token_budget: int = 20_000
     approval_length: int = 5
     recommended_length: int = 10
     circular_policy: CircularPolicy = CircularPolicy.HOLD
@@ -114,6 +118,7 @@ class TypePolicy:
     four_eyes: bool = False
     fail_mode: FailMode = FailMode.OPEN
     objective_confidence: float = 0.0
+    careful_above: int = 0
     critique: CritiquePolicy = CritiquePolicy.OUTPUTS
     critique_notional_usd: float = 50_000.0
     critique_score_floor: float = 0.5
@@ -121,16 +126,22 @@ class TypePolicy:
     critique_max_usd: float = 0.10
     critique_threshold: float = 0.6
 
+    def budget_of(self, format_name: str) -> int:
+        """Return the tokens that a handoff in this format may have."""
+        return self.output_token_budget if format_name == OUTPUT else self.token_budget
+
 
 @dataclass(frozen=True, slots=True)
 class Demands:
     """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
-    every text and number at the top of the data is a claim. `prompts` replace those that are shipped."""
+    every text and number at the top of the data is a claim. `prompts` replace those that are shipped. `strict_files`: a
+    report of a handoff file that was not used is rejected, whatever was read in its place."""
 
     rules: tuple["BusinessRuleSet", ...] = ()
     schema: "DataSchema | None" = None
     claim_fields: tuple[str, ...] | None = None
     prompts: Mapping[Use, Prompt] = field(default_factory=dict)
+    strict_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

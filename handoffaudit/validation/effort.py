@@ -1,5 +1,9 @@
 """How much work one handoff may cause, counted in steps so that it is the same on every machine."""
 
+MOST_STEPS = 300_000
+"""What the rules, and the claim fields, of one handoff may take: a second at most. An honest handoff takes some
+hundreds."""
+
 
 class TooMuchError(Exception):
     """The steps are used up."""

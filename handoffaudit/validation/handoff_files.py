@@ -60,12 +60,12 @@ def write_handoff(
     """
     path = handoff_path(session_path, source, target, at)
     try:
-        return Written(_write(content, _inside(root, path)))
+        return Written(write_new(content, _inside(root, path)))
     except (OSError, ValueError) as error:  # ValueError: a NUL in the session path
         said = error.strerror if isinstance(error, OSError) else None
         reason = said or str(error) or "it could not be written"
     folder = temporary or Path(tempfile.gettempdir())
-    elsewhere = _write(content, folder / path.name)
+    elsewhere = write_new(content, folder / path.name)
     return Written(elsewhere, _fallback(path, elsewhere, reason))
 
 
@@ -86,7 +86,11 @@ def _inside(root: Path | None, path: Path) -> Path:
     return wanted
 
 
-def _write(content: bytes, path: Path) -> Path:
+def write_new(content: bytes, path: Path) -> Path:
+    """Write a file and return its path, which is another one where the name is taken by other content.
+
+    Neither a file nor a link that is there is written through.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, _MOST_OF_A_NAME + 1):
         free = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")

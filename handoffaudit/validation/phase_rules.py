@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
-from handoffaudit.validation.text import closest, either, shown, type_name
+from handoffaudit.validation.text import closest, either, shown, type_name, unknown_field_hint
 
 MOST_RULES = 100
 MOST_RESULTS = 200
@@ -127,8 +127,7 @@ class _Object:
         self.flaws = flaws
         for key in plain:
             if key not in fields:
-                near = closest(key, fields)
-                remedy = f"Rename it to {near}." if near else f"Remove it; there are {either(fields)}."
+                remedy, _ = unknown_field_hint(str(key), fields, plain, f"Remove it; there are {either(fields)}.")
                 self.wrong(str(key), f"{shown(key)} is not a field here.", remedy)
 
     def wrong(self, name: str, message: str, remedy: str) -> None:

@@ -9,7 +9,15 @@ from handoffaudit.validation.canonical import data_hash
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, AskedLater, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.layers import (
+    LAYERS,
+    MODEL_LAYERS,
+    AskedLater,
+    CouldNotRunError,
+    Layer,
+    NotCheckedError,
+    Subject,
+)
 from handoffaudit.validation.layers.plugins import installed_layers
 from handoffaudit.validation.remediation import RemediationLog, facts_of
 from handoffaudit.validation.scoring import score
@@ -123,6 +131,8 @@ def _one_layer(
         found.extend(layer.check(subject))  # keeps what came before an exception
     except AskedLater:
         return LayerResult(layer.name, LayerStatus.SKIPPED, PENDING, (monotonic() - started) * 1000), []
+    except NotCheckedError as not_checked:
+        status, why = LayerStatus.SKIPPED, str(not_checked)
     except CouldNotRunError as error:
         status, why = LayerStatus.ERROR, str(error)
     else:

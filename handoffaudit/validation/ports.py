@@ -8,16 +8,19 @@ from handoffaudit.validation.asking.question import Answer, Question
 class FileView(Protocol):
     """The sender's files, where the validator can see them."""
 
-    def exists(self, path: str) -> bool:
-        """Whether there is such a file. Raises OSError where it could not be looked up."""
+    def exists(self, path: str) -> bool | None:
+        """Return whether there is such a file, None where its place may not be looked at. Raises OSError where it could
+        not be looked up."""
         ...
 
 
 class FileStore(Protocol):
     """A place beside the sender's files that can be written to."""
 
-    def write(self, path: str, content: bytes) -> None:
-        """Writes a file, with its folders. The path is made of what a sender sent.
+    def write(self, path: str, content: bytes) -> str | None:
+        """Write a file, with its folders, and return the path to refer to it by (None: `path`).
+
+        The path is made of what a sender sent.
 
         Raises OSError where it could not be written, or where the path leads out of the folders that may be written to.
         """

@@ -1,14 +1,12 @@
 """Handoffs between agents in code: a payload, how strictly its type is judged, and a gate that lets it through or
 not. The engine's layers do the judging."""
 
-import logging
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, model_validator
 
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Strictness, TypePolicy
@@ -18,6 +16,7 @@ from handoffaudit.validation.formats import read
 from handoffaudit.validation.formats.payload import NAME
 from handoffaudit.validation.layers import History, Layer, Subject, chain, consistency, structure
 from handoffaudit.validation.library.defaults import new_id, utc_now
+from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.library.semantic import FAST, SemanticValidator
 from handoffaudit.validation.pipeline import run
 from handoffaudit.validation.plain import plain
@@ -34,8 +33,6 @@ __all__ = [
     "StrictnessConfig",
     "ValidationStrictness",
 ]
-
-logger = logging.getLogger(__name__)
 
 ValidationStrictness = Strictness
 Name = Annotated[str, Field(min_length=1)]
@@ -58,7 +55,7 @@ class HandoffPayload(BaseModel):
     target_agent_id: Name
     tenant_id: Name
     call_chain: Annotated[list[str], Field(min_length=1)]
-    handoff_type: str
+    handoff_type: Name
     data: dict[str, Any]
     handoff_id: str = Field(default_factory=new_id)
     context_refs: list[str] = Field(default_factory=list)
@@ -78,19 +75,24 @@ class HandoffPayload(BaseModel):
             raise ValueError(f"{'; '.join(verdict.structural_issues)} ({', '.join(broken)})")
         for issue in verdict.issues:
             if issue.code == "confidence.low":
-                logger.warning("Handoff %s: %s", self.handoff_id, issue.message)
+                get_logger(__name__).warning("low_confidence", handoff_id=self.handoff_id, issue=issue.message)
         return self
 
 
-@dataclass
-class HandoffResult:
-    """What became of a payload. Issues read `path: message`; `validator_model` names the model where one was asked."""
+class HandoffResult(BaseModel):
+    """The outcome of one validation of a payload.
 
-    valid: bool
+    Issues read `path: message`. `validator_model` names the LLM where one was asked. A value of another type raises
+    `pydantic.ValidationError`, also when it is assigned later.
+    """
+
+    model_config = ConfigDict(validate_assignment=True)
+
+    valid: StrictBool
     strictness: ValidationStrictness
-    structural_issues: list[str] = field(default_factory=list)
-    semantic_issues: list[str] = field(default_factory=list)
-    validated_at: datetime = field(default_factory=utc_now)
+    structural_issues: list[str] = Field(default_factory=list)
+    semantic_issues: list[str] = Field(default_factory=list)
+    validated_at: datetime = Field(default_factory=utc_now)
     validator_model: str | None = None
 
 
@@ -141,8 +143,11 @@ class HandoffProtocol:
     async def validate(
         self, payload: HandoffPayload, available_context: Mapping[str, Any] | None = None
     ) -> HandoffResult:
-        """Judges the payload as it is now, also one that was made or changed without validation. A handoff that the
-        engine would hold for a person is not valid: here is nobody who could approve it."""
+        """Validate the payload as it is now, also one that was made or changed without validation.
+
+        A handoff that the server would hold for a person is not valid here, since no person can approve it. Each
+        validation is logged as `handoff_validated` with `handoff_id`, `valid` and `issues`.
+        """
         strictness = self._strictness_config.get_strictness(_type_of(payload))
         verdict = _judged(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
         result = HandoffResult(
@@ -156,6 +161,13 @@ class HandoffProtocol:
         if strictness is ValidationStrictness.STRICT and not result.structural_issues:
             supported = await self._ask(payload, available_context, result)
         result.valid = supported and not result.structural_issues and not verdict.semantic_issues
+        log_validation(
+            __name__,
+            "handoff_validated",
+            handoff_id=str(getattr(payload, "handoff_id", "")),
+            valid=result.valid,
+            issues=[*result.structural_issues, *result.semantic_issues],
+        )
         return result
 
     async def validate_or_reject(
@@ -169,10 +181,9 @@ class HandoffProtocol:
 
     async def _ask(self, payload: HandoffPayload, context: Mapping[str, Any] | None, result: HandoffResult) -> bool:
         if self._semantic_validator is None:
-            logger.warning(
-                "Handoff %s is of a strict type, and no semantic validator is configured: only its structure was "
-                "validated",
-                payload.handoff_id,
+            get_logger(__name__).warning(
+                "no semantic validator is configured: only the structure of a strict handoff was validated",
+                handoff_id=payload.handoff_id,
             )
             return True
         supported, issues = await self._semantic_validator.validate(payload, context)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.text import trace_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Record:
 
     `document` is what is judged: the parsed document as it arrived, or what was made of it, and then
     `original_document` is what arrived. `handoff_id` and `tenant_id` are None where the document has none.
-    `expected_schema` is the JSON Schema that the sender wants the data held against.
+    `expected_schema` is the JSON Schema that the sender wants the data held against. `trace_id` is a trace's name: a
+    UUID is in lower case, however the sender wrote it.
     """
 
     format: str
@@ -57,6 +59,11 @@ class Record:
     user_approved: bool = False
     expected_schema: dict[str, Any] | None = None
     original_document: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        name = trace_name(self.trace_id)
+        if name != self.trace_id:
+            object.__setattr__(self, "trace_id", name)
 
     @property
     def arrived(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import nsmallest
 from pathlib import Path, PurePath
 from typing import Final
 
@@ -17,6 +18,7 @@ _FENCE = "---"
 _LONGEST = 64 * 1024
 _MOST_LINES = 500
 _MOST_NEAR = 3
+MOST_LISTED: Final = 10
 _FIELD = re.compile(r"""["']?([A-Za-z_][\w.-]*)["']?\s*:(?:\s+(.*))?""")
 _QUOTED = re.compile(r"""(?:"([^"\\]*)"|'([^']*)')\s*(?:#.*)?""")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
@@ -80,6 +82,13 @@ def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
 def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
     """The known names most like `target`, the likest first."""
     return tuple(nearest(target, sorted(known), _MOST_NEAR))
+
+
+@lru_cache(maxsize=1024)
+def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Return at most `MOST_LISTED` known names: those most like `target`, then the others in their order."""
+    near = closest_agents(target, known)
+    return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
 
 
 def _name(text: str | None) -> str:

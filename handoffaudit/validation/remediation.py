@@ -13,12 +13,15 @@ _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 _EVIDENCE_LAYERS = frozenset({"evidence", "grounding"})
 
 
-class RemediationAction(StrEnum):
+class Action(StrEnum):
+    """What a verdict recommends. The library's `RemediationAction` has all of them but `accept`."""
+
     RETRY = "retry"
     RE_RETRIEVE = "re_retrieve"
     ESCALATE = "escalate"
     INSUFFICIENT_EVIDENCE = "insufficient_evidence"
     ACCEPT_WITH_WARNINGS = "accept_with_warnings"
+    ACCEPT = "accept"
 
 
 class RemediationState(StrEnum):
@@ -64,7 +67,7 @@ class RemediationLog:
 
     @property
     def re_retrievals(self) -> int:
-        return sum(taken.get("action") == RemediationAction.RE_RETRIEVE for taken in self.actions_taken)
+        return sum(taken.get("action") == Action.RE_RETRIEVE for taken in self.actions_taken)
 
     def to_dict(self) -> dict[str, Any]:
         """As the API and files show it: plain JSON values."""
@@ -83,12 +86,14 @@ class RemediationLog:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the decision needs of a verdict. `severities`: those of its issues."""
+    """What the decision needs of a verdict. `severities`: those of its issues. `is_clean`: there is no finding of
+    severity warning or above; the library never sets it."""
 
     validation_id: str
     passed: bool
     severities: frozenset[Severity] = frozenset()
     has_evidence_error: bool = False
+    is_clean: bool = False
 
 
 def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enforced: bool = True) -> Facts:
@@ -97,12 +102,14 @@ def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enf
     An evidence error is an error of the evidence or the grounding layer. A held verdict waits for a person, who decides
     about this attempt and not about the next: there is nothing to decide here until then.
     """
-    counted = () if accepted and not enforced else tuple(issues)
+    found = tuple(issues)
+    counted = () if accepted and not enforced else found
     return Facts(
         validation_id=validation_id,
         passed=accepted,
         severities=frozenset(issue.severity for issue in counted),
         has_evidence_error=any(is_evidence_error(issue.layer, issue.severity) for issue in counted),
+        is_clean=accepted and all(_RANK[issue.severity] < _RANK[Severity.WARNING] for issue in found),
     )
 
 
@@ -117,7 +124,7 @@ def decide(
     policy: Limits,
     now: datetime,
     new_id: Callable[[], str],
-) -> tuple[RemediationAction, RemediationLog]:
+) -> tuple[Action, RemediationLog]:
     """What is due now, and the log with it added; the one given is left as it is.
 
     `log` tells of the attempts before this one, None for the first. The first row of the table that holds counts.
@@ -127,17 +134,18 @@ def decide(
     else:
         before = _under(log, policy)
     if _passes(facts, policy):
-        return _ended(before, RemediationAction.ACCEPT_WITH_WARNINGS, RemediationState.RESOLVED, "passed", now)
+        action = Action.ACCEPT if facts.is_clean else Action.ACCEPT_WITH_WARNINGS
+        return _ended(before, action, RemediationState.RESOLVED, "passed", now)
     if Severity.CRITICAL in facts.severities and policy.auto_escalate_on_critical:
         return _escalated(before, "critical_severity", now)
     if before.retry_count < policy.max_retries:
         attempt = before.retry_count + 1
         state = RemediationState.RETRYING
-        return _taken(before, RemediationAction.RETRY, state, now, {"attempt": attempt}, retry_count=attempt)
+        return _taken(before, Action.RETRY, state, now, {"attempt": attempt}, retry_count=attempt)
     if before.re_retrievals < policy.max_re_retrievals:
-        return _taken(before, RemediationAction.RE_RETRIEVE, RemediationState.RE_RETRIEVING, now, retry_count=0)
+        return _taken(before, Action.RE_RETRIEVE, RemediationState.RE_RETRIEVING, now, retry_count=0)
     if facts.has_evidence_error:
-        action = RemediationAction.INSUFFICIENT_EVIDENCE
+        action = Action.INSUFFICIENT_EVIDENCE
         return _ended(before, action, RemediationState.EXHAUSTED, action.value, now)
     return _escalated(before, "remediation_exhausted", now)
 
@@ -161,26 +169,26 @@ def _passes(facts: Facts, policy: Limits) -> bool:
     return facts.passed or any(_RANK[severity] >= _RANK[Severity.ERROR] for severity in facts.severities)
 
 
-def _escalated(log: RemediationLog, reason: str, now: datetime) -> tuple[RemediationAction, RemediationLog]:
-    return _taken(log, RemediationAction.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
+def _escalated(log: RemediationLog, reason: str, now: datetime) -> tuple[Action, RemediationLog]:
+    return _taken(log, Action.ESCALATE, RemediationState.ESCALATED, now, {"reason": reason})
 
 
 def _ended(
-    log: RemediationLog, action: RemediationAction, state: RemediationState, resolution: str, now: datetime
-) -> tuple[RemediationAction, RemediationLog]:
+    log: RemediationLog, action: Action, state: RemediationState, resolution: str, now: datetime
+) -> tuple[Action, RemediationLog]:
     return _taken(log, action, state, now, resolution=resolution)
 
 
 def _taken(
     log: RemediationLog,
-    action: RemediationAction,
+    action: Action,
     state: RemediationState,
     now: datetime,
     said: Mapping[str, Any] | None = None,
     *,
     retry_count: int | None = None,
     resolution: str | None = None,
-) -> tuple[RemediationAction, RemediationLog]:
+) -> tuple[Action, RemediationLog]:
     """An action taken after the lineage had ended opens it again."""
     entry = {"action": action.value, "timestamp": utc_text(now), **(said or {})}
     return action, RemediationLog(

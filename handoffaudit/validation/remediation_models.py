@@ -1,6 +1,7 @@
 """The policy and the record of remediation, as users have and keep them."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 from uuid import uuid4
 
@@ -8,7 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.remediation import RemediationAction, RemediationLog, RemediationState
+from handoffaudit.validation.remediation import Action, RemediationLog, RemediationState
+
+
+class RemediationAction(StrEnum):
+    """What the library recommends. A pass without any finding is `accept_with_warnings`, too."""
+
+    RETRY = Action.RETRY.value
+    RE_RETRIEVE = Action.RE_RETRIEVE.value
+    ESCALATE = Action.ESCALATE.value
+    INSUFFICIENT_EVIDENCE = Action.INSUFFICIENT_EVIDENCE.value
+    ACCEPT_WITH_WARNINGS = Action.ACCEPT_WITH_WARNINGS.value
 
 
 class RemediationPolicy(BaseModel):

@@ -1,6 +1,6 @@
 """What is wrong with the fields of a submission itself, said as it is of a document's: every one, with its value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -49,7 +49,7 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
         if raw and (issue := _field_issue(name, raw)):
             yield issue
     for name in islice((name for name in fields if name not in FIELDS), _MOST_UNKNOWN):
-        yield _unknown(name)
+        yield _unknown(name, fields)
 
 
 def wrong_type(name: str, value: Any) -> Issue:
@@ -95,10 +95,12 @@ def _unreadable(name: str, raw: bytes) -> Issue:
     return make("structure.json_parse", location=(name,), message=message, hint=hint, part="envelope")
 
 
-def _unknown(name: str) -> Issue:
+def _unknown(name: str, given: Container[str]) -> Issue:
     near = closest(name, FIELDS)
     if name in _IN_THE_DATA:
         hint = f"Put it into the document: data.{name} of a payload, handoff.payload.working.{name} of a universal."
+    elif near in given:
+        hint = f'Remove it: "{near}" is already there.'
     else:
         hint = f'Did you mean "{near}"?' if near else f"Use only {', '.join(FIELDS)}."
     return make(

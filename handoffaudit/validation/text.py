@@ -1,7 +1,8 @@
 """Values of a sender's document, made fit to be read by a person and stored in a database."""
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Container, Iterable
 from difflib import get_close_matches
 from typing import Any
 
@@ -14,6 +15,7 @@ _CLOSE_ENOUGH = 0.5
 _PLACEHOLDER = "\ufffd"
 _LONGEST_INTEGER = 190  # bits; str() refuses integers of thousands of digits
 _WORDS = {None: "null", True: "true", False: "false"}
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def storable(text: str) -> bool:
@@ -37,6 +39,16 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
     """The text of a field that should hold one, empty where it holds anything else."""
     return clean(value, limit) if isinstance(value, str) else ""
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a UUID of 8-4-4-4-12 hexadecimal digits, in either case (RFC 9562)."""
+    return _UUID.fullmatch(text) is not None
+
+
+def trace_name(trace_id: str) -> str:
+    """Return the name that a trace is stored under: a UUID in lower case, any other id as it was sent."""
+    return trace_id.lower() if is_uuid(trace_id) else trace_id
 
 
 def shown(value: object) -> str:
@@ -111,6 +123,31 @@ def nearest(word: object, choices: Iterable[str], most: int) -> list[str]:
     # a hostile word may be megabytes long
     found = get_close_matches(word[:_COMPARED].lower(), by_folded, n=most, cutoff=_CLOSE_ENOUGH)
     return [by_folded[folded] for folded in found]
+
+
+def unknown_field_hint(
+    name: str, known: Iterable[str], taken: Container[str], otherwise: str
+) -> tuple[str, str | None]:
+    """Return the hint for a field that is not known, and the name to rename it to (None: remove it).
+
+    The name is never one of `taken`, the fields that are there already. `otherwise` is the hint where no known name is
+    close.
+    """
+    near = closest(name, known)
+    if near is None:
+        return otherwise, None
+    if near in taken:
+        return f'Remove it: "{near}" is already there.', None
+    return f'Rename it to "{near}".', near
+
+
+def sentences(parts: Iterable[str]) -> str:
+    """Join texts as sentences: each that is not empty ends with a full stop, unless it has an end of its own."""
+    return " ".join(_ended(part) for part in map(str.strip, parts) if part)
+
+
+def _ended(part: str) -> str:
+    return part if part.rstrip("\"')]”»").endswith((".", "!", "?", "…", ":")) else f"{part}."
 
 
 def counted(number: int, singular: str, plural: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from handoffaudit.validation.claims import Claim, claim_to_dict
 from handoffaudit.validation.codes import blocks
-from handoffaudit.validation.config import Mode, Strictness
+from handoffaudit.validation.config import OUTPUT, Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.output_names import error_lines
 from handoffaudit.validation.remediation import RemediationLog
@@ -16,7 +16,7 @@ from handoffaudit.validation.times import utc_text
 
 PIPELINE_VERSION = "3"
 PENDING: Final = "pending: the model is being asked"
-OUTPUT: Final = "output"
+NOT_CHECKED: Final = "semantic_validation_unavailable"
 STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
 
 
@@ -141,8 +141,13 @@ class Verdict:
 
     @property
     def semantic_issues(self) -> list[str]:
-        """The same of the layers that judge the content."""
-        return [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]
+        """Return the same of the layers that judge the content.
+
+        `NOT_CHECKED` is its end where no LLM could be asked: a client that reads this list alone must not take "not
+        checked" for "checked, nothing found".
+        """
+        found = [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]
+        return [*found, NOT_CHECKED] if self.unverified else found
 
     def _in_the_way(self) -> list[Issue]:
         return [issue for issue in self.issues if blocks(issue)]

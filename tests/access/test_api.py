@@ -1,5 +1,6 @@
 """Which key may call what: every operation of the API has its row here."""
 
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -30,6 +31,13 @@ pytestmark = pytest.mark.django_db
 SCOPES = ("ingest", "read", "review", "admin")
 PUBLIC = ""
 PHASE = {"workflow_id": "month-end", "phase_id": "semantic_Agent_session-"}
+STATE = PHASE | {
+    "session_id": "session",
+    "validation_status": "PASSED",
+    "persisted_at": "2026-02-15T00:15:00Z",
+    "summary": {"total_rules_executed": 0, "results_count": 0},
+    "rule_results": [],
+}
 TABLE = {
     ("POST", "/handoffs"): ("ingest", 202),
     ("POST", "/handoffs/batch"): ("ingest", 200),
@@ -142,7 +150,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(kept_tenant: Tenant) -> World:
     tenant = kept_tenant
-    ValidationState.objects.create(tenant=tenant, event=new_id(), status="PASSED", content="{}", **PHASE)
+    ValidationState.objects.create(tenant=tenant, event=new_id(), status="PASSED", content=json.dumps(STATE), **PHASE)
     report = received(tenant, file_report({})).report
     assert report is not None
     theirs = judged(tenant, held(handoff_id="theirs"), trace_id="their-trace")

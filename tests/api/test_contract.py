@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from ninja import Schema
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.app import api as ninja_api
@@ -132,6 +133,11 @@ def test_refusals_are_told_where_they_happen() -> None:
             assert expected <= set(operation["responses"]), (method, path)
 
 
+# What a filter, a cursor or a document may be is not all in its schema, and a document that is no JSON is stored as
+# rejected: neither does a schema say all that is refused, nor is all refused that breaks it.
+ABOUT_INPUT = [positive_data_acceptance, negative_data_rejection]
+
+
 @schema.parametrize()
 @settings(
     max_examples=12,
@@ -139,11 +145,8 @@ def test_refusals_are_told_where_they_happen() -> None:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_no_input_is_answered_with_our_mistake(case: schemathesis.Case, api_key: str) -> None:
-    response = case.call(headers={"Authorization": f"Bearer {api_key}"})
-    assert response.status_code < 500, response.text
-    if response.status_code >= 400:
-        assert response.headers["content-type"][0] == "application/problem+json"
+def test_any_input_is_answered_as_documented(case: schemathesis.Case, api_key: str) -> None:
+    case.call_and_validate(headers={"Authorization": f"Bearer {api_key}"}, excluded_checks=ABOUT_INPUT)
 
 
 @pytest.fixture

@@ -6,12 +6,15 @@ from typing import Any
 import httpx
 import pytest
 
-from handoffaudit.accounts.models import Tenant
+from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.handoffs.models import Handoff, HookEvent, State
 from handoffaudit.validation.config import Mode
+from tests.api.support import client, make_key
 from tests.handoffs.gate.support import (
     FOUND,
+    PHASE,
     PROMPT,
+    SESSION,
     after,
     before,
     event,
@@ -246,12 +249,42 @@ def test_phase_results_that_cannot_be_read_decide_nothing_and_are_told(sent: Any
     assert "phase_results" in answer["reason"]
 
 
-def test_what_else_is_wrong_is_no_failed_objective(gate: httpx.Client, tenant: Tenant) -> None:
+def test_gate_and_handoff_agree_where_something_else_is_wrong(gate: httpx.Client, tenant: Tenant) -> None:
     set_policy(tenant, "delegation", token_budget=20)
     answer = post(gate, after())
+    assert (gist(answer), words(answer)) == (("FAILED", True, 1), {"decision": "block"})
+    assert answer["reason"].startswith("The handoff is rejected.")
+    assert "tokens.over_budget" in answer["reason"]
+    assert gate.get(f"/handoffs/{answer['handoff_id']}").json()["state"] == "rejected"
+    state = gate.get(f"/validation-state/{SESSION}/{PHASE}").json()
+    assert state == answer["validation_state"]
+    assert state["validation_status"] == "FAILED"
+    assert [(one["rule_id"], one["status"]) for one in state["rule_results"]] == [
+        ("semantic_objective_match", "passed"),
+        ("handoff_accepted", "failed"),
+    ]
+
+
+def test_a_held_result_is_not_known_until_a_person_decides(gate: httpx.Client, tenant: Tenant) -> None:
+    post(gate, before())
+    set_policy(tenant, "delegation", approval_length=1)
+    answer = post(gate, after())
+    assert gist(answer) == ("UNKNOWN", False, 0)
+    assert answer["reason"].startswith("The handoff is held for a person to decide.")
+    assert gate.get(f"/handoffs/{answer['handoff_id']}").json()["state"] == "held"
+    reviewer = client(make_key(tenant, Scope.REVIEW))
+    decided = reviewer.post(f"/handoffs/{answer['handoff_id']}/review", json={"decision": "decline", "note": "no"})
+    assert decided.status_code == 200, decided.text
+    assert gate.get(f"/validation-state/{SESSION}/{PHASE}").json()["validation_status"] == "FAILED"
+
+
+def test_an_ordinary_report_of_a_delegated_agent_is_accepted(gate: httpx.Client, model: MessagesServer) -> None:
+    report = "The invoices of March were compared with the ledger, line by line, and two of them are open. " * 110
+    assert 10_000 < len(report) < 10_500
+    answer = post(gate, after(text=report))
     assert gist(answer) == ("PASSED", False, 0)
-    assert "Found besides: tokens.over_budget" in answer["reason"]
-    assert Handoff.objects.get().state == State.REJECTED
+    shown = gate.get(f"/handoffs/{answer['handoff_id']}").json()
+    assert (shown["state"], shown["verdict"]["token_counts"]["total"] > 2000) == ("accepted", True)
 
 
 def test_shadow_mode_reports_and_blocks_nothing(gate: httpx.Client, tenant: Tenant, model: MessagesServer) -> None:

@@ -86,7 +86,8 @@ def test_an_event_as_large_as_is_taken(gate: httpx.Client) -> None:
     whole = json.dumps(after(text="x" * (1024 * 1024 - len(sent) + 1))).encode()
     assert len(whole) == 1024 * 1024
     answer = post(gate, whole, timeout=60)
-    assert answer["status"] in ("PASSED", "UNKNOWN")
+    # It is taken, and is over the token budget of a delegation.
+    assert answer["status"] in ("FAILED", "UNKNOWN")
     assert Handoff.objects.count() == 1
 
 

@@ -69,6 +69,18 @@ def test_repair_answers_the_candidate_its_changes_and_its_verdict_and_keeps_noth
     assert Handoff.objects.count() == 0
 
 
+def test_repair_answers_the_session_that_did_not_fit(api: httpx.Client) -> None:
+    session = {"state": {"log": "The supplier was called. " * 600}}
+    handoff = UNIVERSAL["handoff"]
+    sent = {"handoff": handoff | {"payload": handoff["payload"] | {"session": session}}}
+    answer = api.post("/repair", json={"document": sent}).json()
+    path = f"{handoff['source']['session_path']}/handoffs/session-context.json"
+    assert answer["session_context"] == {"path": path, "content": session}
+    candidate = answer["document"]["handoff"]["payload"]
+    assert "session" not in candidate
+    assert path in [entry["path"] for entry in candidate["references"]["files"]]
+
+
 @pytest.mark.parametrize(
     ("sent", "status"), [(payload(), "not_needed"), (circular(), "escalated"), ({"a": 1}, "not_possible")]
 )

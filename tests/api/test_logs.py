@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.logs import intake, queue, reading, unpacking
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
 
@@ -115,6 +115,35 @@ def test_nobody_else_sees_them(api: httpx.Client, other: httpx.Client) -> None:
 )
 def test_a_filter_that_can_not_be_read_is_refused(api: httpx.Client, asked: dict[str, str], field: str) -> None:
     assert problem(api.get("/logs", params=asked), 400)["field"] == field
+
+
+def test_a_large_log_is_taken_in_and_stored_by_a_worker(api: httpx.Client, tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(intake, "INLINE_LINES", 100)
+    data = gate_lines(1, 500)
+    sent = api.post("/logs", params={"source": "a.log"}, content=data)
+    assert sent.status_code == 202
+    taken = sent.json()
+    assert (taken["size"], taken["stored"], taken["lines"]) == (len(data), 0, 0)
+    link = f"/logs/imports/{taken['id']}"
+    before = api.get(link).json()
+    assert (before["stored"], before["finished_at"]) == (0, None)
+    assert before["received_at"]
+    queue.drain()
+    stored = api.get(link).json()
+    assert (stored["stored"], stored["lines"], stored["read"]) == (len(data), 500, 0)
+    reading.drain()
+    assert api.get(link).json()["finished_at"]
+    assert counted(tenant) == {"gate": 500}
+
+
+def test_a_body_that_unpacks_to_far_more_is_refused(api: httpx.Client, monkeypatch) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(intake, "INLINE_LINES", 100)
+    said = problem(api.post("/logs", params={"source": "a"}, content=gzip.compress(b"x\n" * 200_000)), 413)
+    assert said["limit"] == 100
+    assert "unpacks to more than 100 times its size" in said["detail"]
+    assert "HANDOFFAUDIT_MAX_LOG_RATIO" in said["detail"]
+    assert api.get("/logs/imports").json()["items"] == []
 
 
 def test_what_can_not_be_taken_is_refused(api: httpx.Client, settings) -> None:

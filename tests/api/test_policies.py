@@ -55,7 +55,12 @@ def test_rules_are_saved_counted_and_in_force(api: httpx.Client) -> None:
 
 def test_schemas_are_saved_in_their_own_order_and_in_force(api: httpx.Client) -> None:
     schema = {"type": "object", "properties": {"zeta": {}, "amount": {"maximum": 50}}, "required": ["amount"]}
-    row = {"handoff_type": "deal_data", "schema": schema, "claim_fields": ["layers.*.key_findings"]}
+    row = {
+        "handoff_type": "deal_data",
+        "schema": schema,
+        "assert_formats": False,
+        "claim_fields": ["layers.*.key_findings"],
+    }
     saved = put(api, "schemas", 0, [row])
     assert saved.status_code == 200, saved.text
     (shown,) = api.get("/schemas").json()["rows"]
@@ -64,6 +69,30 @@ def test_schemas_are_saved_in_their_own_order_and_in_force(api: httpx.Client) ->
     verdict = api.get(f"/handoffs/{submitted(api, document)}").json()["verdict"]
     assert "schema.maximum" in [issue["code"] for issue in verdict["issues"]]
     assert verdict["policy_versions"]["schemas"] == 1
+
+
+def test_formats_are_checked_where_the_row_asks_for_it(api: httpx.Client) -> None:
+    row = {"handoff_type": "deal_data", "schema": {"properties": {"mail": {"format": "email"}}}}
+    document = payload(handoff_type="deal_data", data={"mail": "ada", "note": "x"})
+    assert put(api, "schemas", 0, [row]).json()["rows"][0]["assert_formats"] is False
+    assert api.post("/validate", json=document).json()["outcome"] == "accepted"
+    assert put(api, "schemas", 1, [row | {"assert_formats": True}]).json()["rows"][0]["assert_formats"] is True
+    issues = api.post("/validate", json=document).json()["issues"]
+    assert ("schema.format", "data.mail") in [(issue["code"], issue["field_path"]) for issue in issues]
+
+
+@pytest.mark.parametrize(("schema", "outcome"), [(True, "accepted"), (False, "rejected")])
+def test_a_schema_may_be_true_or_false(api: httpx.Client, *, schema: bool, outcome: str) -> None:
+    saved = put(api, "schemas", 0, [{"handoff_type": "deal_data", "schema": schema}])
+    assert saved.json()["rows"][0]["schema"] is schema
+    document = payload(handoff_type="deal_data")
+    assert api.post("/validate", json=document).json()["outcome"] == outcome
+
+
+@pytest.mark.parametrize("row", [{"schema": {}, "assert_formats": "yes"}, {"schema": None, "assert_formats": True}])
+def test_a_switch_without_a_schema_or_a_value_is_refused(api: httpx.Client, row: dict[str, Any]) -> None:
+    refused = problem(put(api, "schemas", 0, [{"handoff_type": "deal_data", "claim_fields": [], **row}]), 422)
+    assert "formats" in json.dumps(refused["errors"])
 
 
 def test_prompts_are_saved_and_shown_in_their_order(api: httpx.Client) -> None:

@@ -12,6 +12,7 @@ from tests.handoffs.reviewing.support import colleague
 from tests.handoffs.support import circular, held, set_policy
 
 pytestmark = pytest.mark.django_db
+UNREADABLE = ("resend", "handled")
 SENDER = {"kind": "key", "name": "sender"}
 
 
@@ -92,6 +93,19 @@ def test_a_first_decision_of_two_awaits_a_second(api: httpx.Client, tenant: Tena
     assert (decided["state"], decided["awaits_second"], decided["proposal"]) == ("approved", False, None)
 
 
+def test_what_could_not_be_read_is_not_approved_and_its_sender_is_told_to_send_again(api: httpx.Client) -> None:
+    pk = api.post("/handoffs", content=b"{").json()["id"]
+    refused = problem(review(api, pk, "approve"), 409)
+    assert "Decline it, ask for a resend, or mark it as handled." in refused["detail"]
+    assert review(api, pk, "handled").json()["passed_on"]["note"] == "Marked as handled: seen"
+    declined = review(api, pk, "resend").json()
+    assert declined["state"] == "declined"
+    told = api.get(f"/handoffs/{pk}").json()
+    assert told["verdict"]["recommended_action"] == "retry"
+    last = api.get(f"/handoffs/{pk}/events").json()["items"][-1]
+    assert last["reason"] == "Please send it again: what arrived could not be read. seen"
+
+
 def test_lists_say_nothing_of_it(api: httpx.Client) -> None:
     submitted(api, held())
     (listed,) = api.get("/handoffs").json()["items"]
@@ -101,7 +115,7 @@ def test_lists_say_nothing_of_it(api: httpx.Client) -> None:
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_the_documented_examples_are_taken(api: httpx.Client, tenant: Tenant, name: str) -> None:
     colleague(tenant, "ada")
-    pk = submitted(api, held())
+    pk = api.post("/handoffs", content=b"{").json()["id"] if name in UNREADABLE else submitted(api, held())
     if name == "reopen":
         review(api, pk, "approve")
     answered = api.post(f"/handoffs/{pk}/review", json=EXAMPLES[name]["value"])

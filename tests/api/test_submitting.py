@@ -202,8 +202,30 @@ def test_a_body_over_the_limit_is_413_and_says_the_limit(api: httpx.Client, sett
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Length": "0"}])
-def test_no_body_is_told(api: httpx.Client, headers: dict[str, str]) -> None:
-    assert "body" in problem(api.post("/handoffs", headers=headers), 400)["detail"]
+@pytest.mark.parametrize("query", ["", "?format=payload"])
+def test_an_empty_body_is_kept_as_a_finding(api: httpx.Client, headers: dict[str, str], query: str) -> None:
+    refused = problem(api.post(f"/handoffs{query}", headers=headers), 422)
+    assert "it is empty" in refused["detail"]
+    assert [issue["code"] for issue in refused["issues"]] == ["structure.json_parse"]
+    stored = Handoff.objects.get(pk=refused["id"])
+    assert (stored.state, stored.size_bytes) == ("rejected", 0)
+    assert api.get(f"/handoffs/{stored.pk}").json()["verdict"]["issues"][0]["code"] == "structure.json_parse"
+
+
+def test_chunks_without_a_length_do_not_pass_as_an_empty_document(api: httpx.Client) -> None:
+    told = problem(api.post("/handoffs", content=iter([b'{"a": 1}'])), 400)
+    assert told["title"] == "No body"
+    assert "Content-Length" in told["detail"]
+    assert not Handoff.objects.exists()
+
+
+def test_an_empty_body_is_judged_as_rejected(api: httpx.Client) -> None:
+    verdict = api.post("/validate").json()
+    assert (verdict["outcome"], verdict["issues"][0]["code"]) == ("rejected", "structure.json_parse")
+
+
+def test_a_batch_without_a_body_is_refused(api: httpx.Client) -> None:
+    assert "body" in problem(api.post("/handoffs/batch"), 400)["detail"]
 
 
 def test_a_length_that_is_no_number_is_told(api: httpx.Client) -> None:

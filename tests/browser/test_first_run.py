@@ -45,7 +45,7 @@ def command_on(page: Page, name: str) -> str:
 
 
 def secret_in(command: str) -> str:
-    return command.partition("Bearer ")[2].partition('"')[0]
+    return command.partition("Bearer ")[2].partition("'")[0]
 
 
 def test_the_command_works_as_pasted_and_its_handoff_is_seen_without_reloading(newcomer: Page) -> None:

@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from handoffaudit.cli import backup
 from handoffaudit.cli.options import DATABASE_FILE
+from handoffaudit.cli.stop import Stop
 
 ROWS = 2000
 
@@ -74,3 +75,19 @@ def test_broken_off_it_leaves_nothing(folder, monkeypatch):
     done = CliRunner().invoke(backup.command, [str(folder / "kept")])
     assert done.exit_code == 1
     assert not [path.name for path in folder.iterdir() if path.name.startswith("kept")]
+
+
+def _damage(path):
+    """Overwrites pages in the middle."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2 // 4096 * 4096)
+        file.write(b"\xa5" * 3 * 4096)
+
+
+def test_a_damaged_copy_is_an_error_and_is_not_left_behind(folder):
+    _damage(folder / DATABASE_FILE)
+    done = CliRunner().invoke(backup.command, [str(folder / "kept")], standalone_mode=False)
+    assert isinstance(done.exception, Stop)
+    assert done.exception.message.startswith(f"No backup was written, because the database {folder / DATABASE_FILE} is")
+    assert "restore a backup" in done.exception.message
+    assert not [path for path in folder.iterdir() if path.name.startswith("kept")]

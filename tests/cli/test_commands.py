@@ -23,9 +23,21 @@ WITH_DATA = [
 ]
 
 
-@pytest.fixture(scope="module")
+# One can't be read, the other can.
+TWO_HANDOFFS = 'not json\n{"a": 1}'
+
+
+@pytest.fixture
 def folder(tmp_path_factory):
+    """One for each test: tests of one file may run in several processes, each without what the others left."""
     return prepared(tmp_path_factory.mktemp("data") / "made")
+
+
+@pytest.fixture
+def filled(folder):
+    """The folder, with two handoffs."""
+    assert run("import", "-", folder=folder, text=TWO_HANDOFFS).returncode == 0
+    return folder
 
 
 @pytest.mark.parametrize("arguments", WITH_DATA, ids=" ".join)
@@ -56,6 +68,7 @@ def test_a_key_is_printed_alone(folder):
 def test_a_key_is_revoked_by_its_beginning_or_its_number(folder):
     first = json.loads(run("key", "create", "one", "--json", folder=folder).stdout)
     second = json.loads(run("key", "create", "two", "--json", folder=folder).stdout)
+    assert run("key", "create", "kept", folder=folder).returncode == 0
     assert run("key", "revoke", first["prefix"], folder=folder).returncode == 0
     assert run("key", "revoke", str(second["id"]), folder=folder).returncode == 0
     listed = json.loads(run("key", "list", "--json", folder=folder).stdout)["items"]
@@ -86,28 +99,28 @@ def test_what_is_refused_is_one_line(folder, arguments, said):
     assert done.stderr.count("\n") == 1
 
 
-def test_recount_finds_and_mends_a_wrong_count(folder):
-    lines = "\n".join(["not json", '{"a": 1}'])
-    assert run("import", "-", folder=folder, text=lines).returncode == 0
-    assert run("recount", "--check", folder=folder).returncode == 0
-    with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
+def test_recount_finds_and_mends_a_wrong_count(filled):
+    assert run("recount", "--check", folder=filled).returncode == 0
+    with sqlite3.connect(filled / "handoffaudit.sqlite3") as database:
         database.execute("UPDATE handoffs_hourlytotal SET number = number + 1")
-    found = run("recount", "--check", "--json", folder=folder)
+    found = run("recount", "--check", "--json", folder=filled)
     assert found.returncode == 1
     assert json.loads(found.stdout)["wrong"] > 0
-    assert "they are right now" in run("recount", folder=folder).stdout
-    assert run("recount", "--check", folder=folder).returncode == 0
+    assert "they are right now" in run("recount", folder=filled).stdout
+    assert run("recount", "--check", folder=filled).returncode == 0
 
 
-def test_recount_works_out_anew_who_caused_each_finding(folder):
-    asked = json.loads(run("recount", "--agents", "--json", folder=folder).stdout)
+def test_recount_works_out_anew_who_caused_each_finding(filled):
+    asked = json.loads(run("recount", "--agents", "--json", folder=filled).stdout)
     assert asked == {"rows": asked["rows"], "wrong": 0, "repaired": False, "gone_over": 2}
-    assert "The findings of 2 handoffs were gone over." in run("recount", "--agents", folder=folder).stdout
-    refused = run("recount", "--agents", "--check", folder=folder)
+    assert "The findings of 2 handoffs were gone over." in run("recount", "--agents", folder=filled).stdout
+    refused = run("recount", "--agents", "--check", folder=filled)
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
 def test_verify_log_finds_a_changed_entry(folder):
+    for name in ("one", "two"):
+        assert run("key", "create", name, folder=folder).returncode == 0
     whole = run("verify-log", "--json", folder=folder)
     assert whole.returncode == 0
     assert json.loads(whole.stdout)["items"][0]["intact"] is True
@@ -128,8 +141,8 @@ def test_manage_passes_everything_on(folder):
     assert (late.returncode, told in late.stderr) == (2, True)
 
 
-def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(folder, tmp_path):
-    exported = run("export", folder=folder)
+def test_what_is_exported_can_be_imported_elsewhere_and_is_the_same_there(filled, tmp_path):
+    exported = run("export", folder=filled)
     assert exported.returncode == 0, exported.stderr
     assert json.loads(exported.stdout)["document"] == {"a": 1}
     assert exported.stderr == "1 handoff written. 1 that are no JSON were left out.\n"
@@ -146,15 +159,15 @@ def test_an_export_of_a_code_that_there_is_not_says_so(folder):
     assert run("export", "--code", "chain.circular", folder=folder).returncode == 0
 
 
-def test_a_backup_is_the_whole_database_and_nobody_elses(folder, tmp_path):
+def test_a_backup_is_the_whole_database_and_nobody_elses(filled, tmp_path):
     target = tmp_path / "kept.sqlite3"
-    assert run("backup", str(target), folder=folder).returncode == 0
+    assert run("backup", str(target), folder=filled).returncode == 0
     assert target.stat().st_mode & 0o077 == 0
     assert [path.name for path in tmp_path.iterdir()] == ["kept.sqlite3"]
     restored = prepared(tmp_path / "restored")
     shutil.copy(target, restored / "handoffaudit.sqlite3")
-    assert run("export", folder=restored).stdout == run("export", folder=folder).stdout
-    again = run("backup", str(target), folder=folder)
+    assert run("export", folder=restored).stdout == run("export", folder=filled).stdout
+    again = run("backup", str(target), folder=filled)
     assert (again.returncode, "is there already" in again.stderr) == (2, True)
 
 

@@ -10,9 +10,10 @@ from click.testing import CliRunner, Result
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli import bootstrap
 from handoffaudit.cli.import_log import command
-from handoffaudit.cli.importing import logs
+from handoffaudit.cli.importing import files, logs
 from handoffaudit.cli.stop import Stop
-from handoffaudit.diagnostics.logs import reading, searching
+from handoffaudit.diagnostics.logs import reading, searching, unpacking
+from handoffaudit.diagnostics.logs.cutting import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
 from tests.api.support import make_key
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
@@ -111,3 +112,17 @@ def test_a_server_gets_a_log_in_parts(
     assert counted(tenant) == {"gate": 30_000, "bad": 1}
     last_import = LogImport.objects.get(bad=1)
     assert [line.number for line in searching.bad_lines(last_import).items] == [30_001]
+
+
+def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(b"x" * (files.FREE_BYTES * 2)))
+    with pytest.raises(Stop, match="more than 100 times its size"):
+        run(str(path))
+    plain = tmp_path / "plain.log"
+    plain.write_bytes(b"x" * (files.FREE_BYTES * 2))
+    assert run(str(plain)).exit_code == 0
+
+
+def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:
+    assert logs.PART_BYTES + LONGEST_BLOCK <= unpacking.FREE_BYTES

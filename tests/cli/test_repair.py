@@ -33,6 +33,16 @@ def test_what_cannot_be_repaired_exits_with_1():
         assert done.stderr.split(" ")[0] in ("not", "escalated")
 
 
+def test_a_compression_that_falls_short_says_what_each_step_saved():
+    rows = [f"row {number}" for number in range(2000)]
+    large = universal(expires_at="2027-01-01T00:00:00Z", payload={"working": {"rows": rows}})
+    done = fed(json.dumps(large), "repair", "-")
+    assert done.returncode == 1
+    told = " ".join(done.stderr.split())
+    assert "compression: Saved tokens: dropped handoff.expires_at (about" in told
+    assert "over the budget of 2,000" in told
+
+
 def test_json_says_all_of_it(tmp_path):
     path = tmp_path / "long.json"
     path.write_text(json.dumps(LONG))

@@ -120,6 +120,15 @@ def test_a_submission_brings_what_stands_beside_the_document():
     assert "source_agent_id" in bare.stdout
 
 
+def test_a_count_of_the_indented_file_is_no_drift(tmp_path):
+    path, document = tmp_path / "indented.json", universal()
+    document["handoff"]["meta"]["token_count"] = len(json.dumps(document, indent=4)) // 4
+    path.write_text(json.dumps(document, indent=4))
+    assert "count_drift" not in run("validate", str(path)).stdout
+    path.write_text(json.dumps(document))
+    assert "tokens.count_drift" in run("validate", str(path)).stdout
+
+
 def test_files_are_looked_up_beside_the_document(tmp_path):
     (tmp_path / "there.md").write_text("x")
     paths = ["there.md", "gone.md", "x" * 5000]

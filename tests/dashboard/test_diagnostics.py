@@ -183,7 +183,7 @@ def test_a_code_leads_from_its_handoff_to_how_often_and_whose_it_is(
     assert f'href="{address}"' in client_of_viewer.get(f"/t/acme/handoffs/{handoff.pk}/").text
     page = client_of_viewer.get(address)
     assert page.context["found"].sources == [("planner", 1)]
-    assert "1/1 (100.0 %) of all" in page.text
+    assert "1/1 (100.0 %) of final attempts" in page.text
     assert f'href="/t/acme/handoffs/{handoff.pk}/"' in page.text
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit import bodies
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics import import_rows, log_imports, receiving
-from handoffaudit.diagnostics.logs import reading
+from handoffaudit.diagnostics.logs import intake, queue, reading, unpacking
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
 
@@ -172,6 +172,32 @@ def test_while_it_is_read_the_page_asks_again_and_then_no_more(sign_in: SignIn, 
     assert "hx-trigger" not in page
     assert "All read: 11 new lines, 1 bad." in page
     assert "every 2s" not in client.get(ADDRESS).text
+
+
+def test_while_a_large_log_is_stored_the_page_says_how_far_it_is(
+    sign_in: SignIn, reviewer: Person, monkeypatch
+) -> None:
+    monkeypatch.setattr(intake, "INLINE_LINES", 3)
+    client = sign_in(reviewer)
+    address = send(client, file(LOG))["Location"]
+    page = client.get(address).text
+    assert "being stored" in page
+    assert f"0 bytes of {len(LOG)} bytes stored (0 %)".replace(" bytes", "\xa0bytes") in page
+    assert 'hx-trigger="every 1s"' in page
+    assert "being stored" in client.get(ADDRESS).text
+    queue.drain()
+    reading.drain()
+    page = client.get(address).text
+    assert "hx-trigger" not in page
+    assert (LogImport.objects.get().lines, LogImport.objects.get().bad) == (5, 1)
+
+
+def test_a_packed_log_that_becomes_far_larger_is_refused(sign_in: SignIn, reviewer: Person, monkeypatch) -> None:
+    monkeypatch.setattr(unpacking, "FREE_BYTES", 100_000)
+    answer = send(sign_in(reviewer), file(gzip.compress(b"x\n" * 200_000), "small.gz"))
+    assert answer.status_code == 413
+    assert "small.gz unpacks to more than 100 times its size" in answer.text
+    assert "HANDOFFAUDIT_MAX_LOG_RATIO" in answer.text
 
 
 def test_where_no_worker_reads_it_the_page_says_so(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:

@@ -55,6 +55,40 @@ def test_lines_are_shown_newest_first_with_what_they_say(sign_in: SignIn, viewer
 
 
 @pytest.mark.parametrize(
+    ("said", "event", "icon"),
+    [
+        ("source=handoff_json", "handoff_json", "passed"),
+        ("source=text_fallback reason=text_fallback_ok", "text_fallback_ok", "warning"),
+        ("source=text_fallback reason=file_missing fallback=text_fallback_ok", "file_missing", "warning"),
+        ("source=text_fallback reason=text_fallback_fail", "text_fallback_fail", "error"),
+        ("source=text_fallback reason=file_missing fallback=text_fallback_fail", "file_missing", "error"),
+        ("source=text_fallback reason=schema_invalid", "schema_invalid", "error"),
+        ("source=text_fallback", "text_fallback", "error"),
+    ],
+)
+def test_a_health_line_is_coloured_by_the_outcome(
+    sign_in: SignIn, viewer: Person, tenant: Tenant, said: str, event: str, icon: str
+) -> None:
+    take(tenant, f"agent=planner phase=plan {said} timestamp={utc_text(moment())}")
+    [row] = sign_in(viewer).get(ADDRESS).context["rows"]
+    assert (row.glance.event, row.glance.icon) == (event, icon)
+
+
+def test_reasons_take_a_fallback_as_given(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
+    at = utc_text(moment())
+    take(
+        tenant,
+        *(
+            f"agent=planner phase={phase} source=text_fallback reason=text_fallback_fail timestamp={at}"
+            for phase in "ab"
+        ),
+    )
+    page = sign_in(viewer).get("/t/acme/diagnostics/")
+    assert [card.found.reason for card in page.context["cards"]] == ["text_fallback_fail"]
+    assert "No reason given" not in page.text
+
+
+@pytest.mark.parametrize(
     ("asked", "kinds"),
     [
         ({"q": "HANDOFF_json"}, ["older"]),

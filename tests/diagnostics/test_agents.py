@@ -10,8 +10,8 @@ from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics import edges as edges_module
 from handoffaudit.diagnostics.agents import Agents, agents
 from handoffaudit.diagnostics.edges import Edge, Source, busiest, edges, folded
-from handoffaudit.diagnostics.tallies import Judged
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.rates import Judged
 from handoffaudit.policy import kinds
 from handoffaudit.policy.declared_edges import parse_text
 from tests.handoffs.support import NOT_JSON, circular, judged, payload, to_itself

@@ -35,7 +35,37 @@ def test_what_logs_of_others_say_is_counted_where_it_belongs(tenant: Tenant):
     counted(tenant, "a", 4, "text_fallback_ok")
     counted(tenant, "a", 1, fallback="text_fallback_fail")
     tally = file_counts.overall(tenant, DAY.since, DAY.until)
-    assert (tally.used, tally.other, tally.fallback_ok, tally.fallback_failed) == (0, 5, 4, 1)
+    assert (tally.used, tally.fallback_ok, tally.fallback_failed) == (0, 4, 1)
+
+
+def test_a_line_with_only_a_fallback_as_its_reason_counts_under_that_reason(tenant: Tenant):
+    counted(tenant, "a", 4, "text_fallback_ok")
+    counted(tenant, "a", 3, fallback="text_fallback_fail")
+    counted(tenant, "a", 2, "other")
+    counted(tenant, "a", 1, "file_missing", fallback="text_fallback_ok")
+    counted(tenant, "a", 1)
+    tally = file_counts.overall(tenant, DAY.since, DAY.until)
+    given = {reason: number for reason, number in tally.reasons.items() if number}
+    assert given == {"file_missing": 1, "text_fallback_ok": 4, "text_fallback_fail": 3, "other": 2}
+    assert (tally.total, tally.unused, tally.main_reason) == (11, 10, "text_fallback_ok")
+    # Tables with fixed columns add up, too.
+    assert tally.file_reasons == {"file_missing": 1, "json_parse_error": 0, "schema_invalid": 0, "other": 9}
+    assert [pair.tally for pair in file_counts.pairs(tenant, DAY.since, DAY.until)] == [tally]
+
+
+def test_a_line_that_tells_of_a_fallback_is_not_used_whatever_source_it_names(tenant: Tenant):
+    for fallback, number in (("", 1), ("text_fallback_fail", 2)):
+        HealthCount.objects.create(
+            tenant=tenant,
+            hour=NOW - HOUR,
+            agent="a",
+            phase="plan",
+            source="handoff_json",
+            fallback=fallback,
+            number=number,
+        )
+    tally = file_counts.overall(tenant, DAY.since, DAY.until)
+    assert (tally.used, tally.text_fallback_fail, tally.total) == (1, 2, 3)
 
 
 def test_hours_outside_and_other_tenants_do_not_count(tenant: Tenant, other_tenant: Tenant):

@@ -7,8 +7,8 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import noise as module
 from handoffaudit.diagnostics.noise import Decided, noise, of_code, with_examples
-from handoffaudit.diagnostics.tallies import Share
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.reviewing import Decision
 from tests.diagnostics.support import decided, today
 from tests.handoffs.reviewing.support import reopen

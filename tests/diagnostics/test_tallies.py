@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.tallies import Change, FileTally, Share
+from handoffaudit.diagnostics.tallies import Change, FileTally
+from handoffaudit.handoffs.rates import Share
+from tests.scale import examples
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ def test_a_share_says_its_numbers_and_its_percentage(part: int, total: int, told
     assert str(Share(part, total)) == told
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(0, 10**9), st.integers(1, 10**9))
 def test_only_all_is_a_hundred_and_only_none_is_nothing(part: int, more: int):
     share = Share(part, part + more)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import alerting, workers
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import sweeping, waking
+from handoffaudit.handoffs import local_tasks, waking
 from handoffaudit.handoffs.models import Alert, Handoff, State, Subscriber
 from handoffaudit.handoffs.webhooks import registering
 from tests.handoffs.support import payload, submit, take
@@ -24,7 +24,7 @@ def beaten(monkeypatch):
     """This process is a worker of these queues, and leaves a sign of life."""
 
     def beaten(*queues: str) -> None:
-        monkeypatch.setattr(sweeping, "_queues", list(queues))
+        monkeypatch.setattr(local_tasks, "_queues", list(queues))
         monkeypatch.setattr(workers, "_last_beat", -math.inf)
         workers.beat()
 

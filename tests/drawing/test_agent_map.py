@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
 from handoffaudit.drawing.agent_map.layout import NODE_HEIGHT, Layout, Place, lay_out
 from handoffaudit.drawing.agent_map.lines import Ways
+from tests.scale import examples
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = [f"agent-{number:02}" for number in range(16)]
@@ -50,7 +51,7 @@ PAIRS = st.dictionaries(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(PAIRS, st.booleans())
 def test_no_box_stands_on_another_or_outside(weights: dict[tuple[str, str], int], across: bool) -> None:
     names = sorted({name for pair in weights for name in pair})
@@ -60,7 +61,7 @@ def test_no_box_stands_on_another_or_outside(weights: dict[tuple[str, str], int]
     assert all(place.height >= NODE_HEIGHT for place in layout.places.values())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(PAIRS, st.booleans())
 def test_no_line_runs_through_a_box_or_outside(weights: dict[tuple[str, str], int], across: bool) -> None:
     layout = lay_out(
@@ -164,3 +165,15 @@ def test_names_are_escaped_and_cut() -> None:
     drawing = agent_map([MapAgent(name, 1), MapAgent("b", 1)], [MapEdge(name, "b", 1, 1.0)])
     assert "<script>" not in drawing.svg
     assert ElementTree.fromstring(drawing.svg) is not None  # noqa: S314 -- our own
+
+
+def test_handoffs_among_the_others_are_told_and_not_drawn_as_a_loop() -> None:
+    agents = [MapAgent("a", 4), MapAgent("2 others", 3, folded=True)]
+    edges = [MapEdge("a", "2 others", 2, 1.0), MapEdge("2 others", "2 others", 1, 0.0), MapEdge("a", "a", 2, 1.0)]
+    drawing = agent_map(agents, edges)
+    lines = ElementTree.fromstring(drawing.svg).findall(f".//{SVG}path[@class='map-line']")  # noqa: S314 -- our own
+    # To the others, and the one of the agent that hands to itself.
+    assert len(lines) == 2
+    assert "cross" not in drawing.text[0]
+    assert "Not drawn: 1 handoff among the others." in drawing.text[0]
+    assert len(drawing.rows) == 3

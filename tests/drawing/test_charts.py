@@ -140,6 +140,14 @@ def test_what_is_over_its_target_is_hatched_and_the_target_marked() -> None:
     assert len(with_class(root, "section-target")) == 3
 
 
+def test_all_bars_have_one_scale() -> None:
+    root = parsed(token_sections(SECTIONS, total=660, budget=2000))
+    # The total, then the sections: lengths for 660, 200 within of 250, 400 and 10 tokens.
+    lengths = [number(bar, "width") for bar in with_class(root, "section-within")]
+    room = number(with_class(root, "section-room")[0], "width")
+    assert lengths == pytest.approx([room * tokens / 2000 for tokens in (660, 200, 400, 10)], abs=0.1)
+
+
 def test_the_budget_stands_beside_each_section_in_the_table() -> None:
     drawing = token_sections(SECTIONS, total=660, budget=2000)
     assert drawing.columns == ("Section", "Tokens", "Target", "Difference")

@@ -43,6 +43,29 @@ def items_of(line, beside=lambda name: None):
     return list(kind.items(line, beside))
 
 
+def test_earlier_turns_keep_their_tool_calls():
+    calls = RUN["turns"][1]["tool_calls"]
+    last = items_of(RUN)[-1]
+    assert last.envelope.context["earlier"] == [
+        {"agent": "user", "text": "Cancel it."},
+        {"agent": "assistant", "text": "", "tool_calls": calls},
+        {"agent": "cancel", "text": "done"},
+    ]
+
+
+def test_a_value_of_an_agents_own_call_is_grounded():
+    turns = [dict(turn) for turn in RUN["turns"]]
+    turns[3]["content"] = "The order 4711 is cancelled."
+    figures = measured({**RUN, "turns": turns}, layers=("grounding",)).figures()
+    assert figures["flagged"] == 0
+
+
+def test_a_work_order_declares_its_token_count():
+    (item,) = items_of(TASK)
+    assert item.document["handoff"]["meta"]["token_count"] > 50
+    assert measured(TASK, layers=("structure", "tokens")).figures()["flagged"] == 0
+
+
 def test_neighbouring_turns_are_one_block_and_each_border_a_handoff():
     line = chat(
         ("asker", "Look."), ("asker", "Well?"), ("solver", "240."), ("checker", "Right."), ("solver", "Done."),

@@ -127,7 +127,7 @@ def checked(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -
 
 def due(handoff: Handoff) -> checks.Due:
     """Its check, taken by a worker; it must be the one that is next."""
-    taken = checks.take()
+    taken = checks.take() or checks.take_left_behind()
     assert taken is not None
     assert taken.handoff.pk == handoff.pk
     return taken

@@ -109,6 +109,23 @@ def test_another_try_judges_it_anew_and_asks_the_model_again(
     assert_counts_are_right()
 
 
+def test_a_crash_with_several_checks_in_hand_counts_against_none(
+    tenant: Tenant, model: MessagesServer, settings
+) -> None:
+    settings.CLAIM_TRIES = 1
+    handoffs = [judged(tenant, payload()) for _ in range(3)]
+    assert all(checks.take() for _ in handoffs)
+    checks_run_out()
+    assert checks.park_exhausted() == 0
+    assert checks.take() is None
+    poison = checks.take_left_behind()
+    assert poison is not None
+    checks_run_out()
+    assert checks.park_exhausted() == 1
+    assert semantics.drain() == 2
+    assert [one.pk for one in Handoff.objects.filter(parked=True)] == [poison.handoff.pk]
+
+
 def test_one_that_ends_after_all_is_not_parked(tenant: Tenant, model: MessagesServer) -> None:
     """A sweep found it spent; before the sweep parks it, its slow worker stores the verdict."""
     handoff = judged(tenant, payload())

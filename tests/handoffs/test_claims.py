@@ -1,6 +1,7 @@
 """Who judges what, and what becomes of claims that nobody ends."""
 
 from datetime import timedelta
+from uuid import UUID
 
 import orjson
 import pytest
@@ -110,7 +111,7 @@ def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None
 def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], settings) -> None:
     settings.CLAIM_TRIES = 2
     Handoff.objects.exclude(pk=five[0]).delete()
-    for _ in range(2):
+    for _ in range(3):
         assert claims.park_exhausted() == 0
         assert ids(take(5)) == five[:1]
         let_claims_run_out()
@@ -122,6 +123,35 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
     assert (event.actor_kind, event.reason) == ("system", "parked: 2 tries to judge it failed")
     assert claims.park_exhausted() == 0
     assert not claims.anything_waits()
+
+
+def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
+    """The worker dies with all five, and then each time that it judges the third."""
+    settings.CLAIM_TRIES = 1
+    assert ids(take(5)) == five
+    let_claims_run_out()
+    assert claims.park_exhausted() == 0
+    judged_alone = []
+    while claim := claims.left_behind():
+        [handoff] = claim.handoffs
+        judged_alone.append(str(handoff.pk))
+        if handoff.pk != UUID(five[2]):
+            Handoff.objects.filter(pk=handoff.pk).update(state=State.ACCEPTED, claim=None, claim_expires_at=None)
+        let_claims_run_out()
+        claims.park_exhausted()
+    assert judged_alone == five
+    assert [str(pk) for pk in Handoff.objects.filter(parked=True).values_list("pk", flat=True)] == [five[2]]
+
+
+def test_failures_of_its_own_count_from_the_first(five: list[str], settings) -> None:
+    settings.CLAIM_TRIES = 2
+    for taken in (lambda: take(5), claims.left_behind):
+        claim = taken()
+        assert claim is not None
+        claims.release(claim, claim.handoffs[0])
+        let_claims_run_out()
+        Handoff.objects.exclude(pk=five[0]).delete()
+    assert claims.park_exhausted() == 1
 
 
 def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> None:

@@ -21,7 +21,7 @@ from handoffaudit.handoffs.models import (
     ModelCheck,
     State,
 )
-from handoffaudit.handoffs.reviewing import Decision, ReviewError
+from handoffaudit.handoffs.reviewing import Decision, Readable, ReviewError, Unreadable
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
@@ -93,6 +93,12 @@ class World:
                     actor=SENDER,
                     seen_version=handoff.version,
                 )
+            except Unreadable:
+                assert decision is Decision.APPROVE
+                assert handoff.is_unreadable
+            except Readable:
+                assert decision in (Decision.RESEND, Decision.HANDLED)
+                assert not handoff.is_unreadable
             except ReviewError:
                 assert not handoff.approvable
 

@@ -26,6 +26,7 @@ from tests.handoffs.support import (
     take,
     to_itself,
 )
+from tests.validation.support import universal
 
 pytestmark = pytest.mark.django_db
 
@@ -83,7 +84,7 @@ def test_one_that_breaks_the_pipeline_takes_no_other_along(tenant: Tenant, monke
     Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
     sweeping.sweep()
     parked = Handoff.objects.get(handoff_id="h3")
-    assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 3)
+    assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 4)
     assert queries.waiting(tenant).parked == 1
 
 
@@ -182,3 +183,11 @@ def test_a_held_one_is_due_after_the_limit_of_its_type(tenant: Tenant) -> None:
     handoff = judged(tenant, held())
     assert handoff.review_due_at - handoff.judged_at == timedelta(hours=24)
     assert judged(tenant, circular()).review_due_at is None
+
+
+def test_the_declared_count_may_be_that_of_the_bytes_as_sent(tenant: Tenant) -> None:
+    document = universal()
+    document["handoff"]["meta"]["token_count"] = len(orjson.dumps(document, option=orjson.OPT_INDENT_2)) // 4
+    indented = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    assert "tokens.count_drift" not in judged(tenant, indented).codes
+    assert "tokens.count_drift" in judged(tenant, orjson.dumps(document)).codes

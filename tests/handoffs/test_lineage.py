@@ -1,8 +1,10 @@
 """The chain that the server knows, through parents, and repetitions without progress."""
 
 import pytest
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import judging, lineage, queries
@@ -73,6 +75,56 @@ def test_an_ancestry_is_followed_only_so_far(tenant: Tenant, monkeypatch) -> Non
         last = hop(tenant, f"a{number}>a{number + 1}", str(number), str(number - 1) if number else None)
     known = history(last)
     assert (known.derived_complete, known.derived) == (False, ("a2", "a3", "a4", "a5"))
+
+
+def generations(tenant: Tenant, number: int) -> list[Handoff]:
+    rows = [stored(tenant, str(at), str(at - 1) if at else "") for at in range(number)]
+    Handoff.objects.bulk_create(rows)
+    return rows
+
+
+def stored(tenant: Tenant, name: str, parent: str = "") -> Handoff:
+    return Handoff(
+        tenant=tenant,
+        handoff_id=name,
+        parent_handoff_id=parent,
+        source_agent_id=f"a{name}",
+        target_agent_id=f"t{name}",
+        state=State.ACCEPTED,
+        received_at=timezone.now(),
+        size_bytes=1,
+    )
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5, 199, 200, 250])
+def test_ancestors_however_many_are_read_in_one_query(
+    tenant: Tenant, depth: int, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    last = generations(tenant, depth + 1)[-1]
+    with django_assert_num_queries(1):
+        known = history(last)
+    assert known.derived_full is not None
+    assert known.derived_complete is (depth <= 200)
+    assert known.derived_full[-1] == f"a{depth}"
+    assert known.derived_full[0] == f"a{max(depth - 200, 0)}"
+
+
+def test_the_ancestors_of_many_are_read_in_one_query(
+    tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    rows = generations(tenant, 300)
+    some = [rows[1], rows[40], rows[299], rows[120]]
+    with django_assert_num_queries(1):
+        known = lineage.histories(some)
+    assert known == {row.pk: history(row) for row in some}
+
+
+def test_a_circle_far_up_ends_in_one_query(tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+    Handoff.objects.bulk_create([stored(tenant, "x", "y"), stored(tenant, "y", "z"), stored(tenant, "z", "x")])
+    last = hop(tenant, "tx>b", "last", "x")
+    with django_assert_num_queries(1):
+        known = history(last)
+    assert known.derived_complete is False
 
 
 def test_a_gap_between_target_and_next_source_keeps_both(tenant: Tenant) -> None:

@@ -19,7 +19,7 @@ ADA = Actor(ActorKind.PERSON, "ada")
 def parked(tenant: Tenant) -> Handoff:
     receipt = submit(tenant, payload(handoff_id="h"))
     take(1)
-    Handoff.objects.update(tries=3, claim_expires_at=timezone.now() - timedelta(seconds=1))
+    Handoff.objects.update(tries=4, claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert claims.park_exhausted() == 1
     return queries.get(tenant, receipt.id)
 

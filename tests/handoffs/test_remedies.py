@@ -7,7 +7,8 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import claims, judging, queries, remedies
 from handoffaudit.handoffs.models import Remediation
-from tests.handoffs.support import circular, judged, payload, submit
+from handoffaudit.validation.config import Mode, Strictness
+from tests.handoffs.support import circular, judged, payload, set_policy, submit
 
 pytestmark = pytest.mark.django_db
 
@@ -44,6 +45,27 @@ def test_a_lineage_that_passes_is_resolved(tenant: Tenant) -> None:
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
     assert [action["action"] for action in record.actions_taken] == ["retry", "accept_with_warnings"]
+
+
+@pytest.mark.parametrize(
+    ("handoff_type", "confidence", "action"),
+    [("status_update", 0.9, "accept"), ("status_update", 0.3, "accept_with_warnings")],
+)
+def test_only_a_pass_without_findings_is_told_accept(
+    tenant: Tenant, handoff_type: str, confidence: float, action: str
+) -> None:
+    document = payload(handoff_type=handoff_type, confidence=confidence)
+    verdict = queries.current_verdict(judged(tenant, document))
+    assert verdict is not None
+    assert verdict["recommended_action"] == action
+    assert verdict["remediation"]["actions_taken"][-1]["action"] == action
+
+
+def test_in_shadow_a_finding_keeps_a_pass_from_being_clean(tenant: Tenant) -> None:
+    set_policy(tenant, "status_update", mode=Mode.SHADOW, strictness=Strictness.LENIENT)
+    verdict = queries.current_verdict(judged(tenant, circular(handoff_type="status_update")))
+    assert verdict is not None
+    assert (verdict["outcome"], verdict["recommended_action"]) == ("accepted", "accept_with_warnings")
 
 
 def test_what_passes_at_once_needs_no_record(tenant: Tenant) -> None:

@@ -4,7 +4,18 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import checks, claims, judging, queries, remedies, semantics, sweeping, waking
+from handoffaudit.handoffs import (
+    checks,
+    claims,
+    judging,
+    local_tasks,
+    queries,
+    remedies,
+    semantics,
+    sweeping,
+    tasks,
+    waking,
+)
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
 from handoffaudit.handoffs.semantics import check
 from handoffaudit.validation.asking.question import Use
@@ -87,12 +98,19 @@ def test_while_it_waits_nobody_judges_it_again(tenant: Tenant, model: MessagesSe
     assert not claims.anything_waits()
     sweeping.sweep()
     sweeping.sweep_checks()
-    assert woken == [waking.CHECKS] * 4
+    started: list[int] = []
+    monkeypatch.setattr(local_tasks, "start", lambda task, number, at_once: started.append(number))
+    monkeypatch.setattr(local_tasks, "consumes", lambda task: task == waking.CHECKS)
+    sweeping.look()
+    assert started == [2]
     checks.take()
-    sweeping.sweep_checks()
     checks.take()
-    sweeping.sweep_checks()
-    assert woken == [waking.CHECKS] * 5
+    sweeping.look()
+    assert started == [2, 1]
+    # All that may be asked about are asked about: it costs no query.
+    monkeypatch.setattr(tasks.checkers, "taken", 2)
+    sweeping.look()
+    assert (started, woken) == ([2, 1], [waking.CHECKS] * 2)
     assert Handoff.objects.filter(state=State.VALIDATING, parked=False, claim=None).count() == 3
     assert ModelCheck.objects.count() == 3
 

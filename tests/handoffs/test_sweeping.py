@@ -1,6 +1,7 @@
 """The sweep, and the task that it wakes."""
 
 import threading
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
@@ -10,17 +11,19 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, semantics, sweeping, tasks, waking
+from handoffaudit.handoffs import asking, judging, local_tasks, semantics, sweeping, tasks, waking
 from handoffaudit.handoffs.models import Handoff, ModelCheck, State
 from tests.handoffs.support import NOT_ASKED, judged, payload, submit, take
 from tests.messages_api.server import MessagesServer
 
 
 @pytest.fixture
-def sent(monkeypatch) -> list[bool]:
-    wake_ups: list[bool] = []
-    monkeypatch.setattr(waking, "send", lambda: wake_ups.append(True) or True)
-    return wake_ups
+def started(monkeypatch) -> list[str]:
+    """The tasks that a worker of the default queue starts in its own threads."""
+    tasks_started: list[str] = []
+    monkeypatch.setattr(local_tasks, "_queues", ["structural"])
+    monkeypatch.setattr(local_tasks, "start", tasks_started.append)
+    return tasks_started
 
 
 def ended() -> None:
@@ -31,28 +34,63 @@ def ended() -> None:
 
 
 @pytest.mark.django_db
-def test_it_wakes_for_what_was_left_behind_and_for_nothing_else(tenant: Tenant, sent: list[bool]) -> None:
+def test_an_idle_worker_judges_what_was_left_behind_and_nothing_else(tenant: Tenant, started: list[str]) -> None:
     judged(tenant, payload())
-    sweeping.sweep()
-    assert sent == []
+    sweeping.look()
+    assert started == []
     submit(tenant, payload())
-    sweeping.sweep()
-    assert sent == [True]
+    sweeping.look()
+    assert started == [waking.TASK]
     take(1)
-    sweeping.sweep()
-    assert sent == [True]
+    sweeping.look()
+    assert started == [waking.TASK]
     Handoff.objects.filter(state=State.VALIDATING).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
-    assert sent == [True, True]
+    sweeping.look()
+    assert started == [waking.TASK] * 2
 
 
 @pytest.mark.django_db
-def test_what_is_parked_wakes_nobody(tenant: Tenant, sent: list[bool]) -> None:
+def test_looking_costs_one_query_and_none_while_the_worker_is_busy(
+    tenant: Tenant, started: list[str], monkeypatch, django_assert_num_queries
+) -> None:
+    submit(tenant, payload())
+    with django_assert_num_queries(1):
+        sweeping.look()
+    monkeypatch.setattr(tasks.drains, "taken", 1)
+    with django_assert_num_queries(0):
+        sweeping.look()
+    assert started == [waking.TASK]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_verdicts_come_without_any_message(tenant: Tenant, monkeypatch) -> None:
+    monkeypatch.setattr(waking, "send", lambda *_: False)
+    monkeypatch.setattr(sweeping, "LOOK_SECONDS", 0.02)
+    worker = celery.Celery()
+    worker.amqp.queues.select(["structural"])
+    submit(tenant, payload())
+    sweeping.start(instance=SimpleNamespace(app=worker))
+    try:
+        end = time.monotonic() + 60
+        while Handoff.objects.get().state != State.ACCEPTED:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+    finally:
+        ended()
+        monkeypatch.setattr(local_tasks, "_queues", [])
+        for thread in threading.enumerate():
+            if thread.name in ("sweep", "look", "judge_waiting"):
+                thread.join(60)
+
+
+@pytest.mark.django_db
+def test_what_is_parked_wakes_nobody(tenant: Tenant, started: list[str]) -> None:
     submit(tenant, payload())
     take(1)
     Handoff.objects.update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
     sweeping.sweep()
-    assert sent == []
+    sweeping.look()
+    assert started == []
     assert Handoff.objects.get().parked
 
 
@@ -99,15 +137,28 @@ def test_only_who_makes_checks_looks_for_them(monkeypatch, queues: list[str], sw
     passes: list[str] = []
     monkeypatch.setattr(sweeping, "sweep", lambda: passes.append("sweep"))
     monkeypatch.setattr(sweeping, "sweep_checks", lambda: passes.append("checks"))
-    monkeypatch.setattr(sweeping, "close_old_connections", found.set)
+    prepared = threading.Event()
+    monkeypatch.setattr(asking, "prepare", prepared.set)
+    monkeypatch.setattr(sweeping, "look", lambda: None)
+    monkeypatch.setattr(local_tasks, "_queues", [])
+    monkeypatch.setattr(sweeping, "_more", [])
+
+    def close() -> None:
+        # After all its passes. The thread that looks for work closes, too, and may be sooner.
+        if threading.current_thread().name == "sweep":
+            found.set()
+
+    monkeypatch.setattr(sweeping, "close_old_connections", close)
     worker = celery.Celery()
     worker.amqp.queues.select(queues)
-    sweeping.start(sender=SimpleNamespace(app=worker))
+    sweeping.start(instance=SimpleNamespace(app=worker))
     try:
         assert found.wait(60)
     finally:
         ended()
     assert passes == ["sweep", "checks"][: 1 + swept]
+    # The SDK is loaded where the LLM is asked, before the first question.
+    assert prepared.wait(60 if swept else 0) is bool(swept)
 
 
 @pytest.mark.django_db

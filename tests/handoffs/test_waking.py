@@ -2,14 +2,16 @@
 
 import threading
 import time
+import uuid
 
 import orjson
 import pytest
 from celery import Celery
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, ingest, judging, waking
+from handoffaudit.handoffs import claims, ingest, judging, listening, waking
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.redis_client import Breaker
 from tests.handoffs.support import NOT_JSON, SENDER, payload, submit
 
 NOBODY_THERE = "redis://127.0.0.1:1/0"
@@ -29,6 +31,7 @@ class Broker:
 def broker(monkeypatch) -> Broker:
     counting = Broker()
     monkeypatch.setattr(waking, "current_app", counting)
+    monkeypatch.setattr(waking, "_broker", Breaker())
     monkeypatch.setattr(waking, "_waker", waking._Waker())
     return counting
 
@@ -68,15 +71,36 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
         "control_folder": str(tmp_path),
     }
     monkeypatch.setattr(waking, "current_app", away)
+    monkeypatch.setattr(waking, "_broker", Breaker(3600))
     assert waking.send() is False
     (tmp_path / "gone").mkdir()
+    # For a moment nobody else tries.
+    assert waking.send() is False
+    monkeypatch.setattr(waking, "_broker", Breaker(0))
     assert waking.send() is True
     assert len(list((tmp_path / "gone").iterdir())) == 1
+
+
+@pytest.mark.django_db
+def test_redis_that_is_away_costs_a_sender_next_to_nothing(monkeypatch, settings) -> None:
+    away = Celery(broker=NOBODY_THERE)
+    away.conf.broker_transport_options = {"socket_connect_timeout": 1, "max_retries": 0}
+    monkeypatch.setattr(waking, "current_app", away)
+    monkeypatch.setattr(waking, "_broker", Breaker())
+    monkeypatch.setattr(listening, "_publisher", None)
+    monkeypatch.setattr(listening, "_publishing", Breaker())
+    settings.REDIS_URL = NOBODY_THERE
+    started = time.monotonic()
+    for _ in range(50):
+        assert waking.send() is False
+        listening.announce([uuid.uuid4()])
+    assert time.monotonic() - started < 4
 
 
 @pytest.mark.django_db(transaction=True)
 def test_without_a_broker_a_submission_is_neither_delayed_nor_lost(tenant: Tenant, monkeypatch) -> None:
     monkeypatch.setattr(waking, "current_app", Celery(broker=NOBODY_THERE))
+    monkeypatch.setattr(waking, "_broker", Breaker(0))
     monkeypatch.setattr(waking, "_waker", waking._Waker())
     gives_up, send = threading.Event(), waking.send
 

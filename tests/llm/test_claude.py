@@ -11,7 +11,7 @@ from handoffaudit.llm.calling import Caller
 from handoffaudit.llm.claude import ClaudeClient
 from handoffaudit.validation.asking import critique, objective, repair
 from handoffaudit.validation.asking.pricing import ROOM_FOR_THINKING
-from handoffaudit.validation.asking.question import Reason, Role, Use
+from handoffaudit.validation.asking.question import Reason, Role, Unavailable, Use
 from tests.llm.asked import VALID, question
 from tests.llm.conftest import KEY, MODELS
 from tests.messages_api.scripted import Scripted, cuts, fails, says
@@ -38,6 +38,15 @@ def test_the_request_has_what_current_models_take_and_no_more(api, caller_of):
         "messages": [{"role": "user", "content": question().content}],
         "output_config": {"format": {"type": "json_schema", "schema": question().schema}, "effort": "low"},
     }
+
+
+def test_what_was_prepared_is_not_made_again(api, monkeypatch):
+    client = ClaudeClient("anthropic", KEY, api.url)
+    client.prepare()
+    monkeypatch.setattr(client, "_client", lambda: pytest.fail("the client is made again"))
+    assert Caller(client, {Role.FAST: "claude-haiku-5-5"}).call(question()).error is None
+    with pytest.raises(Unavailable):
+        ClaudeClient("anthropic", "not a key").prepare()
 
 
 def test_half_a_character_does_no_harm(api, caller_of):

@@ -13,6 +13,7 @@ from handoffaudit.policy.declared_edges import (
     to_text,
 )
 from handoffaudit.policy.errors import InvalidPolicy
+from tests.scale import examples
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40)
 SPACED = st.lists(NAMES, min_size=1, max_size=4).map(" ".join)
@@ -39,7 +40,7 @@ def test_a_name_with_a_comma_or_an_arrow_is_quoted() -> None:
     assert parse_text(to_text(rows)) == rows
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(SPACED, SPACED), max_size=8))
 def test_what_is_written_reads_back(edges: list[tuple[str, str]]) -> None:
     rows = rows_of(edges)

@@ -1,7 +1,8 @@
 """The table as shipped, by the specification's words."""
 
 from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
-from handoffaudit.policy.parsing import to_plain
+from handoffaudit.policy.parsing import parse_rows, to_plain
+from handoffaudit.validation.config import TypePolicy
 
 REST = {
     "mode": "enforce",
@@ -9,6 +10,7 @@ REST = {
         ("tokens", "chain", "references", "consistency", "evidence", "grounding", "rules", "semantic", "critique"), True
     ),
     "token_budget": 2000,
+    "output_token_budget": 20_000,
     "approval_length": 5,
     "recommended_length": 10,
     "circular_policy": "hold",
@@ -25,6 +27,7 @@ REST = {
     "four_eyes": False,
     "fail_mode": "open",
     "objective_confidence": 0.0,
+    "careful_above": 0,
     "critique": "outputs",
     "critique_notional_usd": 50_000.0,
     "critique_score_floor": 0.5,
@@ -35,14 +38,28 @@ REST = {
 STRICTNESS = {
     "customer_info": "strict",
     "deal_data": "strict",
+    "delegation": "strict",
+    "handoff": "strict",
+    "message": "strict",
     "notification": "lenient",
     "research_result": "strict",
     "status_update": "lenient",
     "*": "strict",
 }
 
+OWN = {name: {"token_budget": 20_000} for name in ("delegation", "handoff", "message")}
+
 
 def test_the_table_as_shipped() -> None:
     assert [to_plain(row) for row in ROWS_AS_SHIPPED] == [
-        {"handoff_type": name, "strictness": strictness, **REST} for name, strictness in STRICTNESS.items()
+        {"handoff_type": name, "strictness": strictness, **REST, **OWN.get(name, {})}
+        for name, strictness in STRICTNESS.items()
     ]
+
+
+def test_a_saved_table_keeps_its_budget_for_outputs() -> None:
+    saved = {field: value for field, value in to_plain(TypePolicy("*")).items() if field != "output_token_budget"}
+    (row,) = parse_rows([saved])
+    assert (row.token_budget, row.output_token_budget) == (2000, 2000)
+    (fresh,) = parse_rows([{"handoff_type": "*"}])
+    assert (fresh.token_budget, fresh.output_token_budget) == (2000, 20_000)

@@ -11,6 +11,7 @@ from handoffaudit.policy.kinds import rules, schemas
 from handoffaudit.policy.rule_sets import examples
 from handoffaudit.policy.values import MOST_BYTES, MOST_ERRORS
 from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet
+from tests import scale
 from tests.policy.test_parsing import JSON
 
 RULE = st.dictionaries(st.sampled_from(sorted(BusinessRule.model_fields)), JSON)
@@ -26,7 +27,7 @@ SCHEMA = st.recursive(
     max_leaves=6,
 )
 ROW = st.dictionaries(st.sampled_from(["handoff_type", "schema", "claim_fields", "x"]), JSON | SCHEMA)
-QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=scale.examples(60), suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK

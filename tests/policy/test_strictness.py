@@ -32,6 +32,9 @@ def test_a_new_tenant_has_the_table_as_shipped(tenant: Tenant) -> None:
     assert {row.handoff_type: row.strictness.value for row in table.rows} == {
         "customer_info": "strict",
         "deal_data": "strict",
+        "delegation": "strict",
+        "handoff": "strict",
+        "message": "strict",
         "research_result": "strict",
         "notification": "lenient",
         "status_update": "lenient",

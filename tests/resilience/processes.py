@@ -22,7 +22,7 @@ import sys
 from granian.constants import HTTPModes, Interfaces
 from granian.server import Server
 Server("handoffaudit.wsgi:application", address="127.0.0.1", port=int(sys.argv[1]), interface=Interfaces.WSGI,
-       workers=1, blocking_threads=16, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
+       workers=1, blocking_threads=32, http=HTTPModes.http1, websockets=False, workers_kill_timeout=2).serve()
 """
 WORKER = [
     *(sys.executable, "-m", "celery", "-A", "handoffaudit.celery", "worker", "-P", "threads"),
@@ -61,8 +61,10 @@ def eventually(condition: Callable[[], Any], seconds: float = 120, what: str = "
 class Installation:
     """A database, a broker and processes; all end with it."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], code: Path | None = None) -> None:
         self.folder = folder
+        # The checkout whose code the processes run; None: this one.
+        self.code: Path | None = code
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(NOT_FOR_TESTS)},
             "DJANGO_SETTINGS_MODULE": "handoffaudit.settings",
@@ -92,6 +94,7 @@ class Installation:
         program = f"import django; django.setup()\n{code}"
         done = subprocess.run(
             [sys.executable, "-c", program],
+            cwd=self.code,
             env=self.environment,
             capture_output=True,
             text=True,
@@ -119,7 +122,9 @@ class Installation:
 
     def start(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / "processes.log").open("ab") as log:
-            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                command, cwd=self.code, env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
         self.processes.append(process)
         return process
 

@@ -53,7 +53,7 @@ def test_lost_and_doubled_messages_change_nothing(
 
 
 @pytest.mark.services
-def test_a_broker_that_is_restarted_delays_and_loses_nothing(with_own_redis: Installation, own_redis: OwnRedis) -> None:
+def test_verdicts_keep_coming_while_redis_is_away(with_own_redis: Installation, own_redis: OwnRedis) -> None:
     installation = with_own_redis
     installation.web()
     installation.worker()
@@ -65,11 +65,20 @@ def test_a_broker_that_is_restarted_delays_and_loses_nothing(with_own_redis: Ins
             answer = client.post("/handoffs", json=payload(handoff_id=f"alone{at}"))
             assert answer.status_code == 202
             assert answer.elapsed.total_seconds() < 20
+        answer = client.post("/handoffs", json=payload(handoff_id="waited"), headers={"Prefer": "wait=30"})
+        assert (answer.status_code, answer.json()["state"]) == (200, "accepted")
         send(client, 50, "while")
+        eventually(lambda: installation.waiting() == 0, what=installation.log())
         assert httpx.get(f"{installation.url}/readyz").status_code == 503
+        # A worker that starts meanwhile judges, too.
+        for process in installation.processes[1:]:
+            kill(process)
+        installation.worker()
+        send(client, 50, "later")
+        eventually(lambda: installation.waiting() == 0, what=installation.log())
         own_redis.start()
         send(client, 50, "after")
-        assert_all_are_judged_once(installation, 160)
+        assert_all_are_judged_once(installation, 211)
         assert httpx.get(f"{installation.url}/readyz").status_code == 200
 
 

@@ -147,6 +147,16 @@ def test_a_damaged_database_is_refused(tmp_path):
     assert "file is not a database" in refused(tmp_path)
 
 
+def test_a_database_with_damaged_pages_is_refused_with_the_remedy(folder):
+    path = folder / "handoffaudit.sqlite3"
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2 // 4096 * 4096)
+        file.write(b"\xa5" * 5 * 4096)
+    line = refused(folder)
+    assert f"The database {path} is damaged (" in line
+    assert "restore a backup" in line
+
+
 def test_an_address_that_is_not_this_machines_is_refused(tmp_path):
     assert "give an address of this machine with --host" in refused(tmp_path, "--host", "192.0.2.1")
 

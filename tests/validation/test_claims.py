@@ -8,9 +8,11 @@ from handoffaudit.validation.claims import SHIPPED_FIELDS, claim_to_dict, extrac
 from handoffaudit.validation.flaws import InvalidDemand
 from handoffaudit.validation.paths import dotted
 
+SUPPLIED = frozenset({"a", "b", "chart-1", "chart-2"})
+
 
 def kinds(data: dict[str, Any], *fields: str, **given: Any) -> dict[str, str]:
-    found = extract(data, fields or None, **given)
+    found = extract(data, fields or None, **{"supplied": SUPPLIED, **given})
     return {dotted(claim.location): claim.claim_type.value for claim in found.claims}
 
 
@@ -37,7 +39,19 @@ def test_the_first_of_the_four_that_holds_counts() -> None:
         "number": "derived",
         "text": "uncited",
     }
-    assert [claim.evidence_ids for claim in extract(data).claims][:2] == [("a",), ("a", "b")]
+    assert [claim.evidence_ids for claim in extract(data, supplied=SUPPLIED).claims][:2] == [("a",), ("a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"), [("a", "cited"), (["x", "a"], "cited"), ("x", "cites_unknown"), (["x", "y"], "cites_unknown")]
+)
+@pytest.mark.parametrize("statement", ["Longer than ten characters.", "Short", 3, "This is an assumption."])
+def test_a_claim_is_cited_where_one_of_its_sources_was_supplied(statement: Any, ids: Any, kind: str) -> None:
+    data = {"text": statement, "evidence_refs": {"text": ids}, "assumptions": ["text"]}
+    found = extract(data, supplied=SUPPLIED)
+    assert [claim.claim_type for claim in found.claims] == [kind]
+    assert found.uncited == (kind == "cites_unknown")
+    assert [claim.claim_type for claim in extract(data, supplied=()).claims] == ["cites_unknown"]
 
 
 def test_configured_fields_reach_into_lists_and_objects() -> None:
@@ -75,13 +89,13 @@ def test_references_of_a_wrong_type_cite_nothing(wrong: Any) -> None:
 
 
 def test_a_great_many_claims_are_counted_and_not_all_kept() -> None:
-    found = extract({f"key{number:04}": "Longer than ten." for number in reversed(range(2000))})
+    found = extract({f"key{number:04}": "Longer than ten." for number in reversed(range(2000))}, supplied=())
     assert (len(found.claims), found.total, found.uncited) == (500, 2000, 2000)
     assert found.claims[0].location == ("key0000",)
 
 
 def test_a_claim_can_be_stored() -> None:
-    (claim,) = extract({"a\0b": "NUL \0 and \ud800 " * 100}).claims
+    (claim,) = extract({"a\0b": "NUL \0 and \ud800 " * 100}, supplied=()).claims
     shown = claim_to_dict(claim)
     assert len(shown["claim_text"]) == 500
     assert "\0" not in str(shown)
@@ -93,3 +107,40 @@ def test_flawed_claim_fields_are_all_told() -> None:
     with pytest.raises(InvalidDemand) as told:
         parse_fields(["", "a..b", 3, "a[", "fine"])
     assert [flaw.place for flaw in told.value.flaws] == ["[0]", "[1]", "[2]", "[3]"]
+
+
+def rows(number: int, size: int = 4) -> dict[str, Any]:
+    return {"rows": [{f"k{key}": "Nobody has looked this up." for key in range(size)} for _ in range(number)]}
+
+
+def test_claim_fields_take_a_bounded_number_of_steps() -> None:
+    data = rows(2_000)
+    fields = ["rows.*.k0", *(f"rows.*.*{'.*' * more}" for more in range(99))]
+    found = extract(data, fields, supplied=())
+    assert found.unread
+    assert set(found.unread) < set(fields)
+    assert found.total >= 2_000
+    assert found.uncited == found.total
+
+
+def test_a_field_that_cannot_be_read_is_unread_as_a_whole() -> None:
+    data = rows(30_000)
+    backwards = {"rows": [dict(reversed(row.items())) for row in data["rows"]]}
+    for document in (data, backwards):
+        found = extract(document, ["rows[0].k0", "rows.*.*", "rows[0].k1"], supplied=())
+        assert (found.total, found.unread) == (1, ("rows.*.*", "rows[0].k1"))
+    within = extract(rows(100), ["rows.*.*"], supplied=())
+    assert (within.total, within.unread) == (400, ())
+
+
+def test_long_lists_take_steps_too() -> None:
+    data = {"texts": ["No"] * 60_000}
+    assert extract(data, ["texts"], supplied=()).unread == ()
+    assert extract(data, ["texts", "texts.*"], supplied=()).unread == ("texts.*",)
+
+
+def test_one_long_list_of_sources_is_read_once() -> None:
+    ids = [f"unknown-{number}" for number in range(20_000)]
+    data = {"texts": ["Nobody has looked this up."] * 20_000, "evidence_refs": {"texts": ids}}
+    found = extract(data, ["texts"], supplied={"known"})
+    assert (found.total, found.uncited) == (20_000, 20_000)

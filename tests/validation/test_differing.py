@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from handoffaudit.validation.differing import Difference, difference
 from handoffaudit.validation.repair.editing import placed, renamed, without
 from tests.elapsed import grows_linearly
+from tests.scale import examples
 
 from .support import PAYLOAD, payload
 from .test_properties import OBJECTS
@@ -54,7 +55,7 @@ def test_names_that_cannot_be_stored_are_cleaned() -> None:
     assert change.to_dict()["kind"] == "added"
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(before=OBJECTS, after=OBJECTS)
 def test_any_two_documents(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert difference(before, before).changes == ()

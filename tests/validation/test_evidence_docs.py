@@ -20,7 +20,7 @@ def example(name: str) -> Any:
 
 
 def test_claims() -> None:
-    found = extract(example(" claims"))
+    found = extract(example(" claims"), supplied={"survey-7"})
     assert [claim.claim_type.value for claim in found.claims] == ["cited", "uncited", "assumption", "derived"]
     assert (found.uncited, found.total) == (1, 4)
     assert parse_fields(example("")) == ("thesis", "trade_plan.targets", "layers.*.key_findings")

@@ -85,6 +85,7 @@ def demanded(given: dict[str, Any]) -> Demands:
         rules=parse_sets(given.get("rules", [])),
         schema=DataSchema.of(given["schema"]) if "schema" in given else None,
         claim_fields=tuple(fields) if fields is not None else None,
+        strict_files=given.get("strict_files", False),
     )
 
 

@@ -160,7 +160,7 @@ def test_the_verdict_as_json() -> None:
     ]
     assert shown["validated_at"] == "2026-02-01T08:01:00Z"
     assert shown["structural_issues"] == [
-        'target_agent_id: The target "planner" has had this work before: [planner] → researcher → [planner]. '
+        'target_agent_id: The target "planner" must NOT appear in call_chain: [planner] → researcher → [planner]. '
         "No reason is given."
     ]
     assert shown["semantic_issues"] == []

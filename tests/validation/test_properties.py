@@ -13,6 +13,7 @@ from handoffaudit.validation.layers import History
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict
+from tests.scale import examples
 
 from .support import PAYLOAD, UNIVERSAL, codes, judge, payload, universal
 
@@ -57,7 +58,7 @@ def shuffled(value: Any, source: random.Random) -> Any:
     return [shuffled(item, source) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(document=OBJECTS | BROKEN, form=st.sampled_from(sorted(BY_NAME)), repeats=st.integers(0, 4))
 def test_any_object_comes_to_a_verdict(document: dict[str, Any], form: str, repeats: int) -> None:
     history = History(derived=("a", "b"), derived_full=("a", "b", "a", "b"), repeats=repeats)
@@ -70,7 +71,7 @@ def test_any_object_comes_to_a_verdict(document: dict[str, Any], form: str, repe
     assert orjson.loads(text)["valid"] is verdict.valid
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(document=OBJECTS | BROKEN, form=st.sampled_from(sorted(BY_NAME)), seed=st.integers(0, 99))
 def test_the_order_of_keys_does_not_matter(document: dict[str, Any], form: str, seed: int) -> None:
     first = judge(document, form)
@@ -81,7 +82,7 @@ def test_the_order_of_keys_does_not_matter(document: dict[str, Any], form: str, 
     assert first.output_hash == second.output_hash
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(document=OBJECTS | BROKEN)
 def test_record_texts_can_be_stored(document: dict[str, Any]) -> None:
     for form in BY_NAME:
@@ -95,7 +96,7 @@ def test_record_texts_can_be_stored(document: dict[str, Any]) -> None:
             text.encode()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(raw=st.binary(max_size=200) | VALUES.map(lambda value: repr(value).encode("utf-8", "replace")))
 def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     value, issues = parse_json(raw)

@@ -12,6 +12,7 @@ from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 from handoffaudit.validation.config import Demands, EvidencePolicy
 from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.verdict import verdict_to_dict
+from tests.scale import examples
 
 from .support import judge, payload
 from .test_properties import shuffled
@@ -79,7 +80,7 @@ def verdicts(data: dict[str, Any], context: dict[str, Any], evidence: list[Any],
     )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(data=OBJECTS, context=OBJECTS, evidence=EVIDENCE, with_schema=st.booleans())
 def test_any_data_comes_to_a_verdict(data: Any, context: Any, evidence: Any, with_schema: bool) -> None:
     demands = DEMANDS if with_schema else Demands(rules=DEMANDS.rules)
@@ -89,7 +90,7 @@ def test_any_data_comes_to_a_verdict(data: Any, context: Any, evidence: Any, wit
     assert {layer.status for layer in verdict.layers} <= {"passed", "failed", "skipped"}
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=OBJECTS, context=OBJECTS, evidence=EVIDENCE, seed=st.integers(0, 99), with_schema=st.booleans())
 def test_the_order_of_keys_changes_nothing(
     data: Any, context: Any, evidence: Any, seed: int, with_schema: bool

@@ -4,12 +4,15 @@ import asyncio
 import json
 import logging
 import pickle
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from handoffaudit.validation import (
     HandoffPayload,
@@ -86,9 +89,12 @@ def test_names_have_a_character(name: str) -> None:
     ("changes", "said"),
     [
         ({"call_chain": []}, "at least 1 item"),
-        ({"call_chain": ["planner"]}, r'source_agent_id "researcher" is not in call_chain.*source_not_in_chain'),
-        ({"target_agent_id": "planner"}, r'target "planner" has had this work before.*chain\.circular'),
-        ({"target_agent_id": "researcher"}, r"hands over to itself.*chain\.self_handoff"),
+        ({"call_chain": ["planner"]}, r'source_agent_id "researcher" must appear in call_chain.*source_not_in_chain'),
+        ({"target_agent_id": "planner"}, r'target "planner" must NOT appear in call_chain.*chain\.circular'),
+        (
+            {"target_agent_id": "researcher"},
+            r"to itself.*must NOT appear in call_chain.*chain\.self_handoff",
+        ),
         ({"confidence": 1.1}, "less than or equal to 1"),
         ({"confidence": -0.1}, "greater than or equal to 0"),
         ({"data": "text"}, "valid dictionary"),
@@ -146,9 +152,54 @@ def test_strictness() -> None:
 
 
 def test_a_result_has_defaults() -> None:
-    result = HandoffResult(True, ValidationStrictness.LENIENT)
+    result = HandoffResult(valid=True, strictness=ValidationStrictness.LENIENT)
     assert (result.structural_issues, result.semantic_issues, result.validator_model) == ([], [], None)
     assert datetime.now(UTC) - result.validated_at < timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("wrong", [{"valid": "no"}, {"strictness": "wat"}, {"structural_issues": "call_chain"}])
+def test_a_result_of_other_types_is_refused(wrong: dict[str, Any]) -> None:
+    right = {"valid": False, "strictness": "strict"}
+    assert HandoffResult(**right).model_dump()["strictness"] is ValidationStrictness.STRICT
+    with pytest.raises(ValidationError):
+        HandoffResult(**{**right, **wrong})
+
+
+def test_every_validation_is_logged() -> None:
+    broken = unchecked(call_chain=[], handoff_id="h-1")
+    with capture_logs() as logs:
+        validate(payload(), Model('{"valid": false, "issues": ["x"]}'))
+        validate(broken)
+    told = [entry for entry in logs if entry["log_level"] == "info"]
+    assert [(entry["event"], entry["valid"]) for entry in told] == [
+        ("semantic_validated", False),
+        ("handoff_validated", False),
+        ("handoff_validated", False),
+    ]
+    assert [entry["issues"] for entry in told] == [["x"], ["x"], ["call_chain: call_chain has no entries."]]
+    assert told[2]["handoff_id"] == "h-1"
+
+
+UNCONFIGURED = """
+import asyncio, logging, sys
+from handoffaudit.validation import HandoffPayload, HandoffProtocol, StrictnessConfig
+if sys.argv[1:]:
+    logging.basicConfig(level=logging.DEBUG)
+made = HandoffPayload(source_agent_id="a", target_agent_id="b", tenant_id="t", call_chain=["a"],
+                      handoff_type="notification", data={"text": "Done."}, handoff_id="h-1", confidence=0.4)
+asyncio.run(HandoffProtocol(StrictnessConfig()).validate(made))
+"""
+
+
+def test_logs_of_an_application_without_structlog_go_through_logging() -> None:
+    """Nothing is printed on standard output, which belongs to the application."""
+    for arguments, shown in (((), False), (("log",), True)):
+        done = subprocess.run(
+            [sys.executable, "-c", UNCONFIGURED, *arguments], capture_output=True, text=True, check=True, timeout=300
+        )
+        assert done.stdout == ""
+        assert ("event='handoff_validated' handoff_id='h-1' valid=True issues=[]" in done.stderr) is shown
+        assert "low_confidence" in done.stderr
 
 
 def test_a_payload_made_without_validation_is_caught() -> None:
@@ -169,7 +220,7 @@ def test_a_payload_that_was_changed_is_judged_as_it_is() -> None:
     assert validate(made).valid
     made.target_agent_id = "planner"
     (issue,) = validate(made).structural_issues
-    assert issue.startswith('target_agent_id: The target "planner" has had this work before')
+    assert issue.startswith('target_agent_id: The target "planner" must NOT appear in call_chain')
 
 
 def test_the_engines_other_layers_judge_too() -> None:
@@ -225,12 +276,11 @@ def test_an_outage_lets_it_pass_and_says_so() -> None:
 
 def test_strict_without_a_validator_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert validate(payload()).valid
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
+    (record,) = (one for one in caplog.records if one.levelno == logging.WARNING)
     assert "no semantic validator" in record.getMessage()
     caplog.clear()
     assert validate(payload(handoff_type="notification")).valid
-    assert caplog.records == []
+    assert [one.levelno for one in caplog.records] == [logging.INFO]
 
 
 def test_a_valid_payload_is_handed_on() -> None:

@@ -11,6 +11,7 @@ import yaml
 
 from handoffaudit.validation.layers import History
 from handoffaudit.validation.registry import SKILL_FILE, closest_agents, discover, skill_files
+from handoffaudit.validation.text import shown
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 from tests.elapsed import grows_linearly
 
@@ -103,15 +104,30 @@ def test_an_unknown_target_is_told_the_closest_names() -> None:
         "target_agent_id",
     )
     assert issue.message == 'The target "writter" is not in the registry of known agents.'
-    assert issue.hint.startswith('Did you mean "writer" or "writer-editor"?')
+    assert issue.hint.startswith('Did you mean "writer" or "writer-editor"? Known agents: "writer", "writer-editor", ')
     assert issue.metadata["closest"] == ["writer", "writer-editor"]
     assert verdict.outcome.value == "accepted"
 
 
 def test_one_that_resembles_none_is_told_what_to_do() -> None:
     (issue,) = target_verdict("qqqqqqqq").issues
-    assert issue.hint == "Name a known agent, or add the target's skill to the registry."
+    assert issue.hint == (
+        f"Known agents: {', '.join(map(shown, sorted(KNOWN)))}. "
+        "If none of them is meant, add the target's skill to the registry."
+    )
     assert issue.metadata["closest"] == []
+
+
+def test_of_many_known_agents_the_closest_are_listed_first() -> None:
+    known = frozenset({f"agent-{number:02}" for number in range(30)} | {"writer"})
+    (issue,) = target_verdict("writter", known=known).issues
+    assert issue.metadata["known_agents"] == ["writer", *(f"agent-{number:02}" for number in range(9))]
+    assert '"agent-08" (+21 more).' in issue.hint
+
+
+def test_an_empty_registry_lists_none() -> None:
+    (issue,) = target_verdict("writer", known=frozenset()).issues
+    assert issue.hint == "Name a known agent, or add the target's skill to the registry."
 
 
 @pytest.mark.parametrize("target", ["writer", "orchestrator", "end"])

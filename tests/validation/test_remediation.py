@@ -13,8 +13,8 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.remediation import (
+    Action,
     Facts,
-    RemediationAction,
     RemediationLog,
     RemediationState,
     decide,
@@ -24,6 +24,7 @@ from handoffaudit.validation.remediation_models import RemediationPolicy, Remedi
 
 START = datetime(2026, 2, 1, 8, 0, tzinfo=UTC)
 PASSED = Facts("v", passed=True)
+CLEAN = Facts("v", passed=True, is_clean=True)
 WARNED = Facts("v", passed=True, severities=frozenset({Severity.WARNING}))
 FAILED = Facts("v", passed=False, severities=frozenset({Severity.ERROR}))
 CRITICAL = Facts("v", passed=False, severities=frozenset({Severity.ERROR, Severity.CRITICAL}))
@@ -55,6 +56,7 @@ SPENT = RemediationLog(
 )
 ROWS = [
     (PASSED, None, "accept_with_warnings", "resolved"),
+    (CLEAN, None, "accept", "resolved"),
     (WARNED, None, "accept_with_warnings", "resolved"),
     (PASSED, SPENT, "accept_with_warnings", "resolved"),
     (CRITICAL, None, "escalate", "escalated"),
@@ -122,7 +124,7 @@ def test_a_failure_after_the_end_opens_the_record_again() -> None:
 def test_a_critical_issue_goes_to_a_person_unless_the_policy_says_otherwise() -> None:
     _, record = decided(CRITICAL)
     assert record.actions_taken[-1]["reason"] == "critical_severity"
-    assert decided(CRITICAL, auto_escalate_on_critical=False)[0] is RemediationAction.RETRY
+    assert decided(CRITICAL, auto_escalate_on_critical=False)[0] is Action.RETRY
 
 
 @pytest.mark.parametrize(
@@ -141,8 +143,8 @@ def test_the_least_severity(least: str, severity: str, passed: bool, expected: s
 
 
 def test_a_failure_without_an_issue_has_not_passed() -> None:
-    assert decided(Facts("v", passed=False))[0] is RemediationAction.RETRY
-    assert decided(Facts("v", passed=False, severities=frozenset({Severity.WARNING})))[0] is RemediationAction.RETRY
+    assert decided(Facts("v", passed=False))[0] is Action.RETRY
+    assert decided(Facts("v", passed=False, severities=frozenset({Severity.WARNING})))[0] is Action.RETRY
 
 
 def test_without_retries_and_re_retrievals_a_person_is_asked_at_once() -> None:
@@ -162,12 +164,14 @@ def test_facts_of_a_verdicts_issues() -> None:
     assert facts_of("v", [number], accepted=False).has_evidence_error
     assert not facts_of("v", [wrong, warned], accepted=False).has_evidence_error
     assert facts_of("v", [wrong], accepted=True, enforced=False) == PASSED
+    assert facts_of("v", [make("tokens.estimated", message="m")], accepted=True).is_clean
+    assert not facts_of("v", [warned], accepted=True).is_clean
 
 
 def test_the_policy_of_a_type_is_asked() -> None:
     policy = TypePolicy("deal_data", max_retries=0, min_severity_to_remediate=Severity.WARNING)
     action, record = decide(WARNED, None, policy=policy, now=START, new_id=lambda: "r")
-    assert (action, record.max_retries) == (RemediationAction.RE_RETRIEVE, 0)
+    assert (action, record.max_retries) == (Action.RE_RETRIEVE, 0)
 
 
 def test_a_record_is_shown_as_its_lineage_is() -> None:

@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.text import brief, clean, closest, counted, either, shown, storable, type_name
+from handoffaudit.validation.text import (
+    brief,
+    clean,
+    closest,
+    counted,
+    either,
+    sentences,
+    shown,
+    storable,
+    type_name,
+    unknown_field_hint,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +62,24 @@ def test_words() -> None:
     assert either(["a", "b", "c"]) == "a, b or c"
     assert either(["a"]) == "a"
     assert [type_name(value) for value in (1, True, None)] == ["a number", "a boolean", "null"]
+
+
+def test_sentences_have_one_end_each() -> None:
+    assert sentences(["No prompt", "", 'It says "Stop."', "See:", "Why?"]) == 'No prompt. It says "Stop." See: Why?'
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "hint"),
+    [
+        ("trace_idd", {"trace_id"}, ('Remove it: "trace_id" is already there.', None)),
+        ("trace_idd", set(), ('Rename it to "trace_id".', "trace_id")),
+        ("zzz", set(), ("Leave it out.", None)),
+    ],
+)
+def test_a_misspelt_field_is_renamed_only_where_the_name_is_free(
+    name: str, taken: set[str], hint: tuple[str, str | None]
+) -> None:
+    assert unknown_field_hint(name, ["trace_id", "tracing"], taken, "Leave it out.") == hint
 
 
 def test_brief_describes_what_is_deep_or_wide() -> None:

@@ -122,10 +122,10 @@ class FilePolicyIn(policies.PolicyIn):
 
 @router.post(
     "/handoff-files",
-    auth=KeyWith(Scope.INGEST),
+    auth=KeyWith(Scope.INGEST, stores=True),
     operation_id="report_handoff_file",
     summary="Report what was found where a handoff file was expected",
-    response={201: ReportOut, 200: ReportOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut},
+    response={201: ReportOut, 200: ReportOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut | ProblemOut},
     openapi_extra=BODY,
 )
 def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpResponse:

@@ -1,6 +1,8 @@
 """Diagnostics by API: logs sent in, and their lines found again."""
 
+from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
@@ -14,12 +16,12 @@ from handoffaudit.api import shapes
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.parameters import LIMIT, NEXT, PHASE, UNTIL, ImportId
 from handoffaudit.api.problems import Problem
-from handoffaudit.api.reading_requests import body_of, check_names
+from handoffaudit.api.reading_requests import check_length, check_names, pieces_of
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.logs import searching, storing, unpacking
+from handoffaudit.diagnostics.logs import intake, queue, searching, storing, unpacking
+from handoffaudit.diagnostics.logs.page import FoundLine
 from handoffaudit.diagnostics.logs.queries import Query
-from handoffaudit.diagnostics.logs.searching import FoundLine
-from handoffaudit.diagnostics.logs.unpacking import BadGzip, unpacked
+from handoffaudit.diagnostics.logs.unpacking import BadGzip, TooLarge, bounded
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.handoffs.filters import BadFilter, Filters
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
@@ -27,7 +29,6 @@ from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind
 router = Router()
 
 READ = KeyWith(Scope.READ)
-PIECE = 256 * 1024
 EXAMPLE = (
     "agent=planner phase=plan source=text_fallback reason=schema_invalid timestamp=2026-02-15T00:15:00Z\n"
     "[2026-02-15T00:15:01Z] [VALIDATION] [plan_gate] the plan names no owner\n"
@@ -51,6 +52,7 @@ class TakenOut(Schema):
     size: int = Field(description="In bytes, as they came, unpacked.")
     lines: int = Field(description="How many lines came.")
     known: int = Field(description="Lines that were sent before under this name; they are not counted again.")
+    stored: int = Field(description="How many of these bytes are stored as lines so far; `lines` counts those.")
     links: dict[str, str] = Field(description="Where to ask how far it is read.")
 
 
@@ -119,45 +121,42 @@ class PageQuery(Schema):
 
 @router.post(
     "/logs",
-    auth=KeyWith(Scope.INGEST),
+    auth=KeyWith(Scope.INGEST, stores=True),
     operation_id="send_log",
     summary="Send a log in",
     response={202: TakenOut, 400: ProblemOut, 413: ProblemOut, 415: ProblemOut},
     openapi_extra=BODY,
 )
 def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:
-    """Lines of any of the forms, as text; gzip is unpacked, with `Content-Encoding` or without. Stored before it is
-    answered, read soon after. A line that was sent before under this name is not counted again: a log that grew can
+    """Lines of any of the forms, as text; gzip is unpacked, with `Content-Encoding` or without. Durable before it is
+    answered, read soon after. The lines of a large body (9 MiB or 250,000 lines) are counted later, too: ask the link
+    until `stored` is `size`. A line that was sent before under this name is not counted again: a log that grew can
     be sent whole, and a request can be repeated."""
     who = caller(request)
-    sent = body_of(request, settings.MAX_BATCH_BYTES)
+    check_length(request, settings.MAX_BATCH_BYTES)
     if not source.strip() or not source.isprintable():
         raise BadFilter("source", source[:40], "name the log in printable characters, the same each time it is sent.")
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise Problem(415, "An encoding that is not known", f"Content-Encoding is {encoding[:40]!r}: use gzip or none.")
-    if encoding == "gzip" or sent.startswith(unpacking.MAGIC):
-        sent = _unpacked(sent, settings.MAX_BATCH_BYTES)
-    stream = (sent[at : at + PIECE] for at in range(0, len(sent), PIECE))
-    made = storing.take(who.tenant, source.strip(), who.actor.name, stream, first_line=first_line)
-    shown = _taken(made)
-    return shapes.answer(shown, 202, Location=shown["links"]["self"])
-
-
-def _unpacked(sent: bytes, most: int) -> bytes:
-    """Bounded: a small body may unpack to any size."""
-    parts: list[bytes] = []
-    left = most
+    pieces = bounded(
+        pieces_of(request, settings.MAX_BATCH_BYTES, unpacking.PIECE),
+        settings.MAX_BATCH_BYTES,
+        settings.MAX_LOG_RATIO,
+        "HANDOFFAUDIT_MAX_BATCH_BYTES",
+        is_packed=True if encoding == "gzip" else None,
+    )
     try:
-        for part in unpacked(sent[at : at + unpacking.PIECE] for at in range(0, len(sent), unpacking.PIECE)):
-            left -= len(part)
-            if left < 0:
-                detail = f"The body unpacks to more than {most:,} bytes, which are the most: send the log in parts."
-                raise Problem(413, "Body too large", detail, limit=most)
-            parts.append(part)
+        made = intake.receive(
+            who.tenant, source.strip(), who.actor.name, pieces, first_line=first_line, keep_broken=False
+        )
+    except TooLarge as error:
+        detail = f"The body {error}: send the log in smaller parts."
+        raise Problem(413, "Body too large", detail, limit=error.limit) from error
     except BadGzip as error:
         raise Problem(400, "Damaged gzip", f"The body can't be unpacked ({error}): send it whole.") from error
-    return b"".join(parts)
+    shown = _taken(made, queue.unstored_bytes([made]))
+    return shapes.answer(shown, 202, Location=shown["links"]["self"])
 
 
 @router.get(
@@ -190,7 +189,8 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
 def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
     check_names(request, PageQuery)
     found, following = searching.imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
-    return shapes.answer({"items": [_import(one) for one in found], "next": following})
+    unstored = queue.unstored_bytes(found)
+    return shapes.answer({"items": [_import(one, unstored) for one in found], "next": following})
 
 
 @router.get(
@@ -207,22 +207,23 @@ def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[Pag
         raise Http404(f"There is no import {import_id}.")
     page = searching.bad_lines(found, cursor=query.cursor, limit=query.limit)
     bad = [{"number": one.number, "why": one.why, "text": one.text} for one in page.items]
-    return shapes.answer(_import(found) | {"bad_lines": bad, "next": page.next})
+    return shapes.answer(_import(found, queue.unstored_bytes([found])) | {"bad_lines": bad, "next": page.next})
 
 
-def _taken(made: LogImport) -> dict[str, Any]:
+def _taken(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
     return {
         "id": str(made.pk),
         "source": made.source,
         "size": made.size,
         "lines": made.lines,
         "known": made.known,
+        "stored": made.size - unstored.get(made.pk, 0),
         "links": {"self": f"/api/v1/logs/imports/{made.pk}"},
     }
 
 
-def _import(made: LogImport) -> dict[str, Any]:
-    return _taken(made) | {
+def _import(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
+    return _taken(made, unstored) | {
         "sent_by": made.sent_by,
         "started_at": shapes.moment(made.started_at),
         "received_at": shapes.moment(made.received_at),

@@ -1,7 +1,7 @@
 """Diagnostics by API: compliance, the reasons of handoff files, and noise."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -23,8 +23,11 @@ from handoffaudit.diagnostics.reasons import Matrix, Reasons, reasons
 from handoffaudit.diagnostics.tallies import Change
 from handoffaudit.diagnostics.windows import Window, window_of, written
 from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 
 router = Router()
+# How the report is sent where it is not asked for as JSON.
+TEXTS: Final = ("text/csv", "text/plain")
 
 
 class Form(StrEnum):
@@ -85,11 +88,11 @@ class FilesOut(Schema):
 
 class DecidedOut(Schema):
     accepted: int = Field(description="Without a person.")
-    total: int = Field(description="Of how many.")
-    percent: float | None = Field(description="Accepted, in percent of all; null of nothing.")
+    total: int = Field(description="Final attempts that are settled: accepted, approved and blocked ones.")
+    percent: float | None = Field(description=f"The acceptance rate. {ACCEPTANCE_RATE} Null of nothing.")
     told: str = Field(description="The same in words.")
     approved: int = Field(description="By a person.")
-    stopped: int = Field(description="Rejected, held or declined.")
+    stopped: int = Field(description="Blocked: rejected, held or declined.")
 
 
 class JudgedLineOut(DecidedOut):
@@ -187,6 +190,7 @@ class DiagnosticsOut(WindowOut):
     operation_id="get_compliance",
     summary="Handoff files used, and handoffs accepted without a person, in any period",
     response={200: ComplianceOut, 400: ProblemOut},
+    openapi_extra={"responses": {200: {"content": {kind: {"schema": {"type": "string"}} for kind in TEXTS}}}},
 )
 def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpResponse:
     check_names(request, ComplianceQuery)

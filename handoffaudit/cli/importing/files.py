@@ -20,6 +20,8 @@ LONGEST = 64 * 1024 * 1024
 STANDARD_INPUT = "-"
 GZIP_MAGIC = b"\x1f\x8b"
 CHUNK = 1024 * 1024
+# Below this it does not matter how much smaller a file is.
+FREE_BYTES = 8 * 1024 * 1024
 Read = TypeVar("Read")
 
 
@@ -46,7 +48,7 @@ class Source:
                 self.size = Path(path).stat().st_size
             self._counted = _Counted(self._bottom)
             plain = io.BufferedReader(self._counted)
-            packed = plain.peek(2)[:2] == GZIP_MAGIC
+            self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
             raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
         unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
@@ -60,10 +62,20 @@ class Source:
     def pieces(self) -> Iterator[Piece]:
         yield from self._told(self._pieces())
 
-    def chunks(self) -> Iterator[bytes]:
-        """The content, unpacked, as it comes."""
+    def chunks(self, most_ratio: int | None = None) -> Iterator[bytes]:
+        """Give the content, unpacked, as it comes. Raise `Stop` where gzip makes it more than `most_ratio` times as
+        large as the file."""
+        size = 0
         try:
-            yield from self._told(iter(partial(self._stream.read, CHUNK), b""))
+            for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
+                size += len(chunk)
+                if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
+                    raise Stop(
+                        f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
+                        " (HANDOFFAUDIT_MAX_LOG_RATIO). What came before is stored. If the file is what you expect,"
+                        " unpack it first."
+                    )
+                yield chunk
         finally:
             if self.path != STANDARD_INPUT:
                 self._bottom.close()

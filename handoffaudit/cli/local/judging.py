@@ -23,12 +23,13 @@ from handoffaudit.validation.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """`files` are the caller's, for the files that a document refers to."""
+    """`files` are the caller's, for the files that a document refers to; `root` is their folder."""
 
     config: ValidationConfig
     files: FileView | None = None
     declared_format: str | None = None
     counter: Counter = field(default_factory=default_counter)
+    root: Path = Path()
 
     def judge(self, sent: bytes) -> tuple[Reading, Verdict]:
         return self.judge_given(take_apart(sent, self.declared_format), sent)
@@ -37,14 +38,14 @@ class Judge:
         reading = given.read()
         if reading.record is None:
             return reading, self._unread(sent, reading)
-        return reading, self.verdict_on(reading.record)
+        return reading, self.verdict_on(reading.record, given.sent)
 
-    def verdict_on(self, record: Record) -> Verdict:
+    def verdict_on(self, record: Record, sent: bytes | None = None) -> Verdict:
         return pipeline.run(
-            self.subject_of(record), validation_id=str(uuid.uuid4()), now=_now, monotonic=time.perf_counter
+            self.subject_of(record, sent), validation_id=str(uuid.uuid4()), now=_now, monotonic=time.perf_counter
         )
 
-    def subject_of(self, record: Record) -> Subject:
+    def subject_of(self, record: Record, sent: bytes | None = None) -> Subject:
         return Subject(
             record=record,
             policy=self.config.policy_for(record.handoff_type),
@@ -55,6 +56,7 @@ class Judge:
             policy_version=self.config.version,
             demands=self.config.demands_for(record.handoff_type),
             known_agents=self.config.known_agents,
+            sent=sent,
         )
 
     def _unread(self, sent: bytes, reading: Reading) -> Verdict:
@@ -77,7 +79,8 @@ def judge_for(
     beside = Path() if path == STANDARD_INPUT else Path(path).parent
     budget = min(row.token_budget for row in (config.other, *config.types.values()))
     counter = default_counter() if counts else quick_counter(budget)
-    return Judge(config, LocalFiles(Path(root) if root else beside), form, counter)
+    folder = Path(root) if root else beside
+    return Judge(config, LocalFiles(folder), form, counter, folder)
 
 
 def _now() -> datetime:

@@ -19,6 +19,9 @@ def lines(name: str, result: Repair, before: Verdict) -> Iterator[str]:
     colour = "green" if result.status is RepairStatus.NOT_NEEDED else "red"
     status = click.style(result.status.value.replace("_", " "), fg=colour, bold=True)
     yield f"{status}  {name} · {result.why}"
+    for attempt in result.attempts:
+        if attempt.note:
+            yield wrapped(f"{attempt.name}: {attempt.note}", indent="  ")
     yield from issues(result.attempts[-1].verdict if result.attempts else before)
 
 

@@ -11,12 +11,14 @@ from handoffaudit.validation.submission import read_submission
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was sent, taken apart; `issues` say why it can't be, and then there is no `document`."""
+    """What was sent, taken apart; `issues` say why it can't be, and then there is no `document`. `sent` is the document
+    as it was written."""
 
     document: object = None
     format: str | None = None
     envelope: Envelope = field(default_factory=Envelope)
     issues: tuple[Issue, ...] = ()
+    sent: bytes | None = None
 
     def read(self) -> Reading:
         if self.issues:
@@ -37,4 +39,4 @@ def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
         # How an export writes a document that is not JSON.
         form = value.get("format")
         return take_apart(raw.encode("utf-8", "surrogatepass"), form if isinstance(form, str) else "")
-    return Given(value, given.format or None, given.envelope)
+    return Given(value, given.format or None, given.envelope, sent=given.document)

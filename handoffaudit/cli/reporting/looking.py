@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from handoffaudit.cli.reporting.folder_access import (
+    LEAVES,
+    LeavesFolder,
+    NoRegularFile,
+    found_below,
+    read_below,
+    read_in,
+)
+
 LONGEST_FILE = 512 * 1024
 MOST_ENTRIES = 20_000
 MOST_DEPTH = 12
@@ -24,31 +33,55 @@ class Looked:
     changed_ns: int | None = None
 
 
-def look(path: Path) -> Looked:
-    """Reads the file as it is; what can't be read is said in words and never raised."""
+def look(path: Path, folder: Path | None = None) -> Looked:
+    """Read the file as it is; what can't be read is said in words and never raised.
+
+    No link out of `folder` is followed, by default the one that the file is in; nor are pipes and devices opened.
+    """
+    folder, below = _below(path, folder)
     try:
-        found = path.stat()
+        with found_below(folder, below) as (parent, name, found):
+            return _found(parent, name, found)
+    except LeavesFolder as error:
+        return Looked(_unread(LEAVES), error.changed_ns)
     except FileNotFoundError:
         return _absent(f"it is a symbolic link to {path.readlink()}, which is not there" if path.is_symlink() else "")
     except OSError as error:
         return _absent(f"it can't be looked up: {_told(error)}")
-    if stat.S_ISDIR(found.st_mode):
-        return _absent("it is a folder")
-    if not stat.S_ISREG(found.st_mode):
-        return _absent("it is no regular file")
-    return Looked(_read(path, found.st_size), found.st_mtime_ns)
+
+
+def read_bytes(path: Path, folder: Path | None, most: int) -> bytes:
+    """Read at most so many bytes of a regular file; no link out of the folder is followed. Raise `OSError`."""
+    folder, below = _below(path, folder)
+    return read_below(folder, below, most)
+
+
+def _below(path: Path, folder: Path | None) -> tuple[Path, str]:
+    """The folder that must not be left, and the path below it: where it is not below that one, the file's own."""
+    whole = path.absolute()
+    if folder is not None and ".." not in whole.parts and whole.is_relative_to(folder.absolute()):
+        return folder, str(whole.relative_to(folder.absolute()))
+    return whole.parent, whole.name
+
+
+def _found(parent: int, name: str, found: os.stat_result) -> Looked:
+    try:
+        return Looked(_read(parent, name, found), found.st_mtime_ns)
+    except NoRegularFile as error:
+        return Looked(_absent(str(error.strerror)).file, None if stat.S_ISDIR(found.st_mode) else found.st_mtime_ns)
 
 
 def _absent(why: str) -> Looked:
     return Looked({"exists": False} | ({"error": why} if why else {}))
 
 
-def _read(path: Path, size: int) -> dict[str, Any]:
-    if size > LONGEST_FILE:
-        return _unread(f"it has {size:,} bytes, and {LONGEST_FILE:,} are the most")
+def _read(parent: int, name: str, found: os.stat_result) -> dict[str, Any]:
+    if stat.S_ISREG(found.st_mode) and found.st_size > LONGEST_FILE:
+        return _unread(f"it has {found.st_size:,} bytes, and {LONGEST_FILE:,} are the most")
     try:
-        with path.open("rb") as file:
-            raw = file.read(LONGEST_FILE + 1)
+        raw = read_in(parent, name, found, LONGEST_FILE + 1)
+    except NoRegularFile:
+        raise
     except OSError as error:
         return _unread(_told(error))
     if len(raw) > LONGEST_FILE:

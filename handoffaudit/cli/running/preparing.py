@@ -31,6 +31,7 @@ def prepare() -> Prepared:
 
     warnings = check_settings()
     with migrating.database_errors():
+        migrating.refuse_damaged()
         migrating.refuse_newer()
         migrating.migrate()
         link = first_administrator()

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from handoffaudit.cli.reporting.documents import About, document
-from handoffaudit.cli.reporting.looking import look
+from handoffaudit.cli.reporting.looking import look, read_bytes
 from handoffaudit.cli.reporting.receivers import Here, Kept, Receiver, Refused
 from handoffaudit.cli.reporting.telling import told
 from handoffaudit.cli.watching import scanning
@@ -85,7 +85,7 @@ class Watching:
     def _document(self, due: Due) -> dict[str, Any] | None:
         """None where the file went away, or was changed again, meanwhile."""
         path = self.follower.root / due.path
-        looked = look(path)
+        looked = look(path, self.follower.root)
         if not due.missing and looked.changed_ns is None:
             return None
         names = whose(due.path, due.names, self.follower.root.absolute().name)
@@ -105,8 +105,7 @@ class Watching:
         if not self.response:
             return None
         try:
-            with (path.parent / self.response).open("rb") as file:
-                return file.read(MOST_RESPONSE).decode(errors="replace")
+            return read_bytes(path.parent / self.response, self.follower.root, MOST_RESPONSE).decode(errors="replace")
         except OSError:
             return None
 

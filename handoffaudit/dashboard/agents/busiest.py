@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.diagnostics.edges import busiest
-from handoffaudit.diagnostics.tallies import Share
+from handoffaudit.handoffs.rates import Share
 
 MOST: Final = 8
 _LONGEST: Final = 60

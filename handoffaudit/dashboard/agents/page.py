@@ -21,7 +21,7 @@ from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
 from handoffaudit.diagnostics.edges import MOST_TRACED, Edge
-from handoffaudit.diagnostics.tallies import Judged
+from handoffaudit.handoffs.rates import Judged
 
 TEMPLATE: Final = "dashboard/agents/page.html"
 MOST_AGENTS: Final = 50

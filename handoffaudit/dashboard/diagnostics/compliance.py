@@ -23,16 +23,17 @@ from handoffaudit.diagnostics.compliance.as_text import as_text
 from handoffaudit.diagnostics.compliance.reading import compliance, expected_pairs
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
 from handoffaudit.diagnostics.file_counts import Pair
-from handoffaudit.diagnostics.tallies import Change, FileTally, Judged
+from handoffaudit.diagnostics.tallies import Change, FileTally
 from handoffaudit.diagnostics.windows import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.rates import Judged
 
 # The files have all that are kept; a page of more would be read by nobody.
 MOST_PAIRS = 200
 MOST_LINES = 15
-_PARTS = {"accepted": "accepted", "approved": "decided", "stopped": "stopped"}
+_PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,7 @@ def _chart(links: Links, report: Compliance, *, width: int, prefix: str) -> Draw
         )
         for one in report.validation.over_time
     ]
-    title = "Handoffs over time: accepted without a person, approved by one, stopped"
+    title = "Handoffs over time: accepted without a person, approved by one, blocked"
     return stacked_bars(bars, order=tuple(_PARTS), width=width, height=210, title=title, prefix=prefix)
 
 

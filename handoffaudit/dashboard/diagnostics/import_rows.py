@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
 from handoffaudit.dashboard.readable import cut, readable
-from handoffaudit.diagnostics.logs.searching import FoundLine
+from handoffaudit.diagnostics.logs.page import FoundLine
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.validation.loglines import Kind
 from handoffaudit.validation.text import counted
@@ -37,7 +37,10 @@ class KindFigure:
 
 @dataclass(frozen=True, slots=True)
 class ShownImport:
+    """`unstored`: how many of its bytes wait for a worker that stores their lines."""
+
     row: LogImport
+    unstored: int = 0
 
     @property
     def name(self) -> str:
@@ -57,11 +60,17 @@ class ShownImport:
 
     @property
     def under_way(self) -> bool:
-        return not self.row.finished_at and not self.broke_off
+        return bool(self.unstored) or (not self.row.finished_at and not self.broke_off)
+
+    @property
+    def stored(self) -> int:
+        return self.row.size - self.unstored
 
     @property
     def percent(self) -> int:
-        """Of its new lines; 100 only when all are read."""
+        """Of its bytes while lines are stored, then of its new lines; 100 only when all are read."""
+        if self.unstored:
+            return 100 * self.stored // self.row.size
         return min(99, 100 * self.done // self.new) if self.new else 0
 
     @property
@@ -76,6 +85,8 @@ class ShownImport:
 
     @property
     def state(self) -> str:
+        if self.unstored:
+            return "being stored"
         if self.broke_off:
             return "broken off"
         if self.row.finished_at:

@@ -17,7 +17,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.import_rows import BadRow, ShownImport
 from handoffaudit.dashboard.diagnostics.receiving import NotReceived, most_bytes, receiving, sent_logs
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.diagnostics.logs import searching, storing
+from handoffaudit.diagnostics.logs import intake, queue, searching
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.handoffs.filters import BadFilter
 
@@ -41,7 +41,8 @@ def _page(request: HttpRequest, who: Who, refused: NotReceived | None = None) ->
         rows, following = searching.imports(who.tenant, cursor, IMPORTS)
     except BadFilter as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
-    shown = [ShownImport(row) for row in rows]
+    unstored = queue.unstored_bytes(rows)
+    shown = [ShownImport(row, unstored.get(row.pk, 0)) for row in rows]
     context: dict[str, Any] = {
         "imports": shown,
         "under_way": any(one.under_way for one in shown),
@@ -77,7 +78,10 @@ def send(request: HttpRequest, who: Who) -> HttpResponse:
 
 @csrf_protect
 def _take(request: HttpRequest, who: Who) -> HttpResponse:
-    stored = [storing.take(who.tenant, log.source, who.person.username, log.pieces) for log in sent_logs(request)]
+    stored = [
+        intake.receive(who.tenant, log.source, who.person.username, log.pieces, keep_broken=True)
+        for log in sent_logs(request)
+    ]
     name, more = ("log_imported", [stored[0].pk]) if len(stored) == 1 else ("log_import", [])
     address = reverse(f"dashboard:{name}", args=[who.tenant.slug, *more])
     return HttpResponseClientRedirect(address) if is_htmx(request) else redirect(address)
@@ -90,7 +94,7 @@ def imported(request: HttpRequest, who: Who, log_import: UUID) -> HttpResponse:
     row = LogImport.objects.filter(tenant=who.tenant, pk=log_import).first()
     if row is None:
         raise Http404("There is no such import.")
-    one = ShownImport(row)
+    one = ShownImport(row, queue.unstored_bytes([row]).get(row.pk, 0))
     context: dict[str, Any] = {
         "one": one,
         "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),

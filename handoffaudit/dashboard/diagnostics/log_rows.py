@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.readable import cut, readable
-from handoffaudit.diagnostics.logs.searching import FoundLine
-from handoffaudit.validation.formats.file_report import Fallback
+from handoffaudit.diagnostics.logs.page import FoundLine
+from handoffaudit.validation.formats.file_report import Fallback, Source
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
 from handoffaudit.validation.loglines.aspects import agents_of, level_of
 from handoffaudit.validation.times import utc_text
@@ -110,13 +110,21 @@ def facts_of(line: Line) -> list[Fact]:
 
 @glance.register
 def _(line: HealthLine) -> Glance:
-    said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": line.fallback or ""}
+    # Logs of other tools give the end of the fallback as their only reason.
+    event = line.reason or line.fallback or line.source
+    fallback = line.fallback if line.fallback and event is not line.fallback else ""
+    said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": fallback}
     told = " ".join(f"{name}={value}" for name, value in said.items() if value)
-    if line.reason is None:
-        return Glance(line.agent, line.phase, line.source.value, "good", told)
-    # The phase went on where the text could be used.
-    tone = "wait" if line.fallback is Fallback.OK else "bad"
-    return Glance(line.agent, line.phase, line.reason.value, tone, told)
+    if event is Source.TEXT_FALLBACK:
+        told = f"{told} (no reason and no result given)".strip()
+    return Glance(line.agent, line.phase, event.value, _tone(line), told)
+
+
+def _tone(line: HealthLine) -> str:
+    """Return the tone of an outcome: the phase went on where the file, or the text in its place, could be used."""
+    if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
+        return "good"
+    return "wait" if line.fallback is Fallback.OK else "bad"
 
 
 @glance.register

@@ -13,7 +13,7 @@ from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.diagnostics.mending import Mend, mend
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.diagnostics.noise import FEWEST, MOST_DECISIONS, Decided, noise, with_examples
-from handoffaudit.diagnostics.tallies import Share
+from handoffaudit.handoffs.rates import Share
 
 MOST_CARDS = 20
 MOST_TYPES = 5

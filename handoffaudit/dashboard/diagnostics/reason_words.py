@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from handoffaudit.diagnostics.tallies import OTHER
+from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, OTHER
 from handoffaudit.validation.formats.file_report import Reason
 
 
@@ -31,6 +31,19 @@ REASON_WORDS = {
         "The file is JSON, and lacks a field of the contract or has it in another type.",
         "Have the agent write status (a string), artifacts (a list), next (any value, null too) and summary (a "
         "string).",
+    ),
+    FALLBACK_OK: Words(
+        "Recovered from text",
+        "The log line gives reason=text_fallback_ok and nothing else: the handoff was read from the text block of the "
+        "response, and why the file was not used is not said.",
+        "Have the agent write its handoff file as well. Send reports instead of lines to learn why a file is not used.",
+    ),
+    FALLBACK_FAILED: Words(
+        "Unrecoverable",
+        "The log line gives reason=text_fallback_fail: neither the file nor the text block of the response could be "
+        "used, so the phase failed.",
+        "Have the agent write its handoff file, and end its response with the text block. Send reports instead of "
+        "lines to learn what each of them lacks.",
     ),
     OTHER: Words(
         "No reason given",

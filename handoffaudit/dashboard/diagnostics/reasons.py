@@ -155,7 +155,7 @@ def _chart(links: Links, found: Reasons, *, width: int, prefix: str) -> Drawing:
         Bar(
             label=links.window.short(one.since),
             title=f"{one.since:%Y-%m-%d %H:%M} to {one.until:%Y-%m-%d %H:%M} UTC, {told(one.tally.share)} used",
-            parts={"used": one.tally.used, **one.tally.reasons},
+            parts={"used": one.tally.used, **one.tally.file_reasons},
             href=links.between("file_reports", one.since, one.until),
         )
         for one in found.over_time

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 
 from handoffaudit.diagnostics.logs import unpacking
-from handoffaudit.diagnostics.logs.unpacking import BadGzip, unpacked
+from handoffaudit.diagnostics.logs.unpacking import BadGzip, TooLarge, bounded
 from handoffaudit.validation.text import clean
 
 # Of 32 threads of the embedded way: who sends slowly must leave room for all others.
@@ -112,18 +112,13 @@ def _source(origin: str, name: str) -> str:
 
 
 def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
-    is_packed = file.read(len(unpacking.MAGIC)) == unpacking.MAGIC
-    file.seek(0)
-    # What comes out is bounded: a small file can hold anything.
-    left: int = settings.MAX_LOG_BYTES
-    packed = iter(partial(file.read, unpacking.PIECE), b"")
-    plain = unpacked(packed) if is_packed else iter(partial(file.read, ToDataFolder.chunk_size), b"")
+    stream = iter(partial(file.read, unpacking.PIECE), b"")
     try:
-        for piece in plain:
-            left -= len(piece)
-            if left < 0:
-                raise too_large()
-            yield piece
+        yield from bounded(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
+    except TooLarge as error:
+        said = f"{clean(file.name or 'The log', MOST_NAME)} {error}."
+        by_command = error.limit == settings.MAX_LOG_BYTES
+        raise NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=by_command) from error
     except (OSError, BadGzip) as error:
         said = f"What is in the packed file can't be read to its end ({error}). What was read of it is kept."
         raise NotReceived(HTTPStatus.BAD_REQUEST, said) from error

@@ -48,9 +48,9 @@ def _body(tenant_slug: str, chain: list[str]) -> dict[str, Any]:
 
 def _curl(server: str, secret: str, body: dict[str, Any]) -> str:
     return (
-        f"curl {server}/api/v1/handoffs \\\n"
-        f'  -H "Authorization: Bearer {secret}" \\\n'
-        f'  -H "Content-Type: application/json" -H "Prefer: wait=10" \\\n'
+        f"curl '{server}/api/v1/handoffs' \\\n"
+        f"  -H 'Authorization: Bearer {secret}' \\\n"
+        f"  -H 'Content-Type: application/json' -H 'Prefer: wait=10' \\\n"
         f"  -d '{json.dumps(body, indent=2)}'"
     )
 

@@ -29,7 +29,8 @@ ACTIONS = {
     "re_retrieve": "Fetch the sources again, then send it again",
     "escalate": "A person must look",
     "insufficient_evidence": "There is not enough evidence: nothing more is asked of the sender",
-    "accept_with_warnings": "Nothing: it passed",
+    "accept": "Accepted without a finding: nothing to do",
+    "accept_with_warnings": "Accepted with warnings: nothing to mend",
 }
 REASONS = {
     "critical_severity": "a critical issue",
@@ -100,7 +101,7 @@ def lineage_context(request: HttpRequest, who: Who, shown: Handoff, verdict: dic
     lineage = comparing.attempts(shown)
     asked = asked_of(remedies.of(shown))
     advice = advice_of(shown, verdict)
-    can_repair = shown.state == State.REJECTED and who.may(Role.REVIEWER)
+    can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
     return {
         "lineage": lineage,
         "compared": _compared(request, lineage),

@@ -21,10 +21,12 @@ MOST_WHERE = 3
 MOST_NAMED = 1000
 TYPES = {
     "cited": "cited",
+    "cites_unknown": "cites an unknown source",
     "assumption": "assumption",
     "uncited": "no source named",
     "derived": "a number",
 }
+_DOUBTFUL = frozenset({"uncited", "cites_unknown"})
 STATUSES = ("ungrounded", "derived", "grounded")
 WORDS = {"ungrounded": "in no source", "derived": "follows from sources", "grounded": "in a source"}
 
@@ -87,9 +89,13 @@ class Shown:
     cited: tuple[Cited, ...]
 
     @property
+    def is_doubtful(self) -> bool:
+        return self.claim_type in _DOUBTFUL
+
+    @property
     def is_open(self) -> bool:
-        """Whether somebody should look: a value is in no source, or no source is named."""
-        return self.claim_type == "uncited" or any(value.status == "ungrounded" for value in self.values)
+        """Whether somebody should look: a value is in no source, or no supplied source is named."""
+        return self.is_doubtful or any(value.status == "ungrounded" for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,17 @@ from handoffaudit.validation.text import clean
 
 # what these expect is a type or a form, and no value
 _IN_WORDS = frozenset({"structure.bad_format", "structure.empty", "structure.wrong_type", "schema.type"})
+# What these expect is a limit, and not the value itself.
+_LIMITS = {
+    "chain.needs_approval": "at most",
+    "chain.over_recommended": "at most",
+    "tokens.over_budget": "at most",
+    "structure.too_long": "at most",
+    "evidence.uncited_threshold_exceeded": "at most",
+    "confidence.low": "at least",
+    "critique.low_score": "at least",
+    "semantic.objective_not_met": "at least",
+}
 _VALUE = 160
 _SENTENCE = 400
 _MOST = 30
@@ -78,18 +89,24 @@ def _found(issue: Mapping[str, Any]) -> Found:
         hint=cut(issue["hint"] or "", _SENTENCE),
         field_path=cut(issue["field_path"], _VALUE),
         pointer=issue["json_pointer"],
-        expected=_expected(issue["expected"], in_words=code in _IN_WORDS),
+        expected=_expected(issue["expected"], code),
         actual="" if issue["actual"] is None else cut(as_json(issue["actual"]), _VALUE),
         metadata=issue["metadata"],
         place=issue["field_path"],
     )
 
 
-def _expected(value: Any, *, in_words: bool) -> str:
-    """What is expected in a line, with texts in quotes unless they are words of ours; empty where nothing is."""
+def _expected(value: Any, code: str) -> str:
+    """Return what is expected in a line; empty where nothing is.
+
+    Texts stand in quotes unless they are words of ours, and a limit is called one.
+    """
+    in_words = code in _IN_WORDS
     match value:
         case None:
             return ""
+        case int() | float() if code in _LIMITS:
+            return f"{_LIMITS[code]} {as_json(value)}"
         case [*options] if options and all(isinstance(option, str) for option in options):
             return cut(", ".join(options if in_words else map(as_json, options)), _VALUE)
         case dict() if value and not any(isinstance(part, dict | list) for part in value.values()):

@@ -66,13 +66,13 @@ class Operation:
                 path = path.replace("{" + field.name + "}", field.name.upper())
         needed = [field.name for field in self.parameters if field.place == "query" and field.required]
         query = "&".join(f"{name}={name.upper()}" for name in needed)
-        address = f"'{server}{path}?{query}'" if query else f"{server}{path}"
+        address = f"'{server}{path}?{query}'" if query else f"'{server}{path}'"
         parts = [f"curl {address}" if self.method == "GET" else f"curl -X {self.method} {address}"]
         if self.keyed:
-            parts.append('-H "Authorization: Bearer YOUR_KEY"')
+            parts.append("-H 'Authorization: Bearer YOUR_KEY'")
         if self.examples:
             body = self.examples[0].text.replace(_EXAMPLE_TENANT, f'"tenant_id": "{tenant_slug}"')
-            parts += [f'-H "Content-Type: {self.content_type}"', f"-d '{_quoted(body)}'"]
+            parts += [f"-H 'Content-Type: {self.content_type}'", f"-d '{_quoted(body)}'"]
         return " \\\n  ".join(parts)
 
 

@@ -56,10 +56,5 @@ def shown_or_none(value: Any) -> str | None:
     return None if value is None else shown(value)
 
 
-def share_of(number: int, total: int) -> str:
-    """`3.5 %`; empty where there is nothing to have a share of."""
-    return f"{100 * number / total:.1f} %" if total else ""
-
-
 def place(text: str) -> str:
     return cut(text, LONGEST_PLACE)

@@ -58,6 +58,6 @@ def box_of(who: Who, handoff: Handoff) -> Box:
         needs_two=needs_two,
         proposes_approve=needs_two and agrees != Decision.APPROVE,
         proposes_decline=needs_two and agrees != Decision.DECLINE,
-        needs_note=handoff.state == State.REJECTED and handoff.approvable and not is_explained,
+        needs_note=handoff.state == State.REJECTED and handoff.may_be_approved and not is_explained,
         people=[person for person in people if person.pk != who.person.pk],
     )

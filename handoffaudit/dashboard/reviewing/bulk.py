@@ -29,6 +29,12 @@ CONFIRM = "dashboard/review/confirm.html"
 RESULT = "dashboard/review/result.html"
 MOST_SELECTED = reviewing.MOST_PER_REQUEST
 MOST_REASONS = 20
+_DONE = {
+    Decision.APPROVE: "approved",
+    Decision.DECLINE: "declined",
+    Decision.RESEND: "declined, with a request to send again",
+    Decision.HANDLED: "marked as handled",
+}
 # Before it no moment can have been seen, and some are none in UTC.
 FIRST_YEAR = 2000
 
@@ -133,7 +139,7 @@ def several_run(request: HttpRequest, who: Who) -> HttpResponse:
         "section": "review",
         "told": told,
         "decision": decision,
-        "state": reviewing.STATES[decision],
+        "state": _DONE[decision],
         "chosen": chosen,
         "place": chosen.place,
         "note": request.POST.get("note", ""),
@@ -170,7 +176,7 @@ def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> 
     results = reviewing.decide_many(
         tenant=who.tenant, references=chosen.selected, decision=decision, note=note, actor=actor
     )
-    return reviewing.told(results)
+    return reviewing.told(results, decision=decision)
 
 
 def _lacks_note(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> str:

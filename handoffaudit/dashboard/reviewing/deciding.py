@@ -18,7 +18,7 @@ from handoffaudit.dashboard.handoff.along import kept
 from handoffaudit.dashboard.partials import render_page, target_of
 from handoffaudit.dashboard.reviewing.page import item_page, with_done
 from handoffaudit.dashboard.reviewing.place import Place
-from handoffaudit.dashboard.reviewing.queue import progress_of
+from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, progress_of
 from handoffaudit.dashboard.reviewing.told import Told, told
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.handoffs import queries, reviewing
@@ -149,7 +149,14 @@ def _do(request: HttpRequest, who: Who, pk: uuid.UUID, act: Action, *, stays: bo
 
 def told_context(request: HttpRequest, who: Who, done: Told) -> dict[str, Any]:
     """The line, and the figures that it changed."""
-    return {"told": done, "progress": progress_of(who), "is_alone": True, "place": Place.or_all(request)}
+    progress = progress_of(who)
+    return {
+        "told": done,
+        "progress": progress,
+        "waiting_told": progress.waiting.up_to(MOST_WAITING),
+        "is_alone": True,
+        "place": Place.or_all(request),
+    }
 
 
 def _incomplete(request: HttpRequest, who: Who, pk: uuid.UUID, remedy: str) -> HttpResponse:
@@ -200,7 +207,7 @@ def _person(who: Who, name: str) -> Person | None:
 
 def decision_of(request: HttpRequest) -> Decision | None:
     given = request.POST.get("decision", "")
-    return Decision(given) if given in (Decision.APPROVE, Decision.DECLINE) else None
+    return Decision(given) if given in set(Decision) else None
 
 
 def is_version(text: str) -> bool:

@@ -12,16 +12,21 @@ from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.states import REVIEWABLE
 from handoffaudit.policy.load import load
 
+# What a handoff is asked for, to know whether it can be approved.
+_TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
+
 
 @dataclass(slots=True)
 class Forecast:
-    """Of those chosen: how many are `held` and `rejected`; of these, how many nobody can approve (`unapprovable`) and
-    how many need a second person; and how many wait no more (`gone`). `is_more`: more than `most` are chosen."""
+    """Of those chosen: how many are `held` and `rejected`, and how many wait no more (`gone`). Of those that wait: how
+    many nobody can approve, because an agent hands to itself (`to_itself`) or nothing could be read (`unreadable`), and
+    how many need a second person. `is_more`: more than `most` are chosen."""
 
     number: int = 0
     held: int = 0
     rejected: int = 0
-    unapprovable: int = 0
+    to_itself: int = 0
+    unreadable: int = 0
     four_eyes: int = 0
     gone: int = 0
     is_more: bool = False
@@ -33,14 +38,14 @@ class Forecast:
 
     @property
     def approvable(self) -> int:
-        return self.declinable - self.unapprovable
+        return self.declinable - self.to_itself - self.unreadable
 
 
 def needing_a_note(who: Who, ids: list[UUID]) -> int:
     """How many of them can't be approved without a note: what was rejected, unless somebody else proposed it with
     one."""
     rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
-    rows = list(rejected.only("state", "version"))
+    rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
     proposals, actor = reviewing.proposals(rows), Actor.person(who.person)
     explained = [
         one
@@ -61,7 +66,9 @@ def forecast(who: Who, ids: list[UUID], *, is_more: bool, most: int) -> Forecast
     ):
         found.held += number if state == State.HELD else 0
         found.rejected += number if state == State.REJECTED else 0
-        found.unapprovable += 0 if approvable else number
+        found.to_itself += 0 if approvable else number
         found.four_eyes += number if policies.policy_for(kind).four_eyes else 0
+    nameless = rows.filter(handoff_type="", source_agent_id="", target_agent_id="")
+    found.unreadable = sum(one.is_unreadable for one in nameless.only(*_TELLING))
     found.gone = found.number - found.declinable
     return found

@@ -30,6 +30,8 @@ KEYS = (
     Key("previous", ("k", "ArrowUp"), "previous", Role.VIEWER),
     Key("approve", ("a",), "approve, and open the next one that nobody else has open; a rejected one asks for a note"),
     Key("decline", ("d",), "decline, and open the next one"),
+    Key("resend", ("r",), "decline what could not be read, and ask its sender for a resend"),
+    Key("handled", ("h",), "mark what could not be read as handled"),
     Key("pass", ("p",), "pass on, with a note"),
     Key("undo", ("u",), "undo what you did last; again: what you did before that"),
     Key("reopen", ("o",), "reopen one that is decided, with a note"),

@@ -1,7 +1,7 @@
 """The review page: the queue, one handoff of it with what was found, and the decision."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -25,7 +25,6 @@ from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.states import REVIEWABLE
-from handoffaudit.validation.codes import entry_of
 
 TEMPLATE = "dashboard/review/page.html"
 # Among so many, one is mostly free.
@@ -136,17 +135,11 @@ def shell(request: HttpRequest, who: Who, queue: Queue) -> dict[str, Any]:
         "view": place.view or "all",
         "ages": AGE_NAMES,
         "known": known,
-        "codes": SimpleLazyObject(lambda: _codes(who, known.codes)),
+        "codes": SimpleLazyObject(lambda: known.codes),
         "progress": progress,
         "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
         "keys": keys_for(may_review=who.may(Role.REVIEWER)),
     }
-
-
-def _codes(who: Who, known: Sequence[str]) -> Sequence[str]:
-    """Those that can wait: what can't be approved only does where it was escalated."""
-    approvable = [code for code in known if entry_of(code).approvable]
-    return known if len(approvable) < len(known) and reviewing.has_unapprovable(who.tenant) else approvable
 
 
 def _concerning(who: Who) -> dict[str, str]:

@@ -14,6 +14,7 @@ from handoffaudit.handoffs import queries, reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff
 from handoffaudit.handoffs.states import DECIDED
+from handoffaudit.handoffs.unread import RESEND
 
 PARAMETER = "done"
 MOST_OF_A_NOTE = 200
@@ -62,8 +63,11 @@ def last_event(handoff: Handoff) -> Event | None:
 def _what(who: Who, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
     """In words, and whether it is something that can be undone."""
     if handoff.state in DECIDED:
-        return f"{handoff.state}.", True
+        is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
+        return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
     passed = reviewing.passed_on_of(handoff)
+    if passed and reviewing.is_handled(passed):
+        return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
     if passed:
         to = f" to {passed.to.get_username()}" if passed.to else ""
         return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()

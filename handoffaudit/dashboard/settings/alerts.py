@@ -21,6 +21,7 @@ from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.words import Line, shown, shown_or_none
 from handoffaudit.diagnostics.measures import Measured, measure
 from handoffaudit.handoffs.alert_texts import span
+from handoffaudit.handoffs.rates import REJECTION_RATE
 from handoffaudit.policy.difference import WHOLE_ROW, Change
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import thresholds
@@ -35,7 +36,7 @@ TITLES = {
     Watched.OVERDUE_HOLDS: "Overdue holds",
 }
 WHAT = {
-    Watched.REJECTION_RATE: "The share of rejected and declined ones among the handoffs judged in the window.",
+    Watched.REJECTION_RATE: f"{REJECTION_RATE} Of handoffs received in the window.",
     Watched.QUEUE_AGE: "How long the oldest handoff has waited to be judged.",
     Watched.FAIL_OPEN: "Handoffs of the window that passed without the model's check.",
     Watched.OVERDUE_HOLDS: "Held handoffs that wait for longer than their type allows.",

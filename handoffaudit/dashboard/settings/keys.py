@@ -117,7 +117,8 @@ def _page(
 def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
     """A call that works with this key as it is; empty where its scopes allow none without an id."""
     base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    line = f'curl {base}/api/v1/{{}} \\\n  -H "Authorization: Bearer {secret}"'
+    # Unquoted, the question mark is a pattern to zsh: "no matches found".
+    line = f"curl '{base}/api/v1/{{}}' \\\n  -H 'Authorization: Bearer {secret}'"
     if Scope.INGEST in key.scopes:
         return line.format("handoffs?format=payload") + _body(who)
     return line.format("handoffs?limit=1") if Scope.READ in key.scopes else ""
@@ -125,7 +126,7 @@ def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
 
 def _body(who: Who) -> str:
     return (
-        ' \\\n  -H "Content-Type: application/json" \\\n  -d \'{"source_agent_id": "researcher", '
+        ' \\\n  -H \'Content-Type: application/json\' \\\n  -d \'{"source_agent_id": "researcher", '
         f'"target_agent_id": "writer", "tenant_id": "{who.tenant.slug}", "call_chain": ["researcher"], '
         '"handoff_type": "research_result", "data": {"answer": 42}}\''
     )

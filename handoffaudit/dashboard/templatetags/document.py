@@ -42,6 +42,14 @@ def duration(milliseconds: float) -> str:
 
 
 @register.filter
+def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
+    """How a layer ended, in a word: its status, or `holds` where it holds the handoff and rejects nothing."""
+    found = [issue["severity"] for issue in issues if issue["layer"] == layer["name"]]
+    holds = layer["status"] == "failed" and "error" not in found and "critical" not in found
+    return "holds" if holds else str(layer["status"])
+
+
+@register.filter
 def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
     """What a layer found that decides nothing: `12 warnings`, else `1 note`; empty where there is neither."""
     found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)

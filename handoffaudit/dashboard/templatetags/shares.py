@@ -4,7 +4,8 @@ from django.template import Library
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from handoffaudit.diagnostics.tallies import Change, Share
+from handoffaudit.diagnostics.tallies import Change
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share
 
 register = Library()
 
@@ -33,12 +34,20 @@ def tone(share: Share) -> str:
 
 
 @register.simple_tag
+def rate_definition(name: str) -> str:
+    """Return the definition of the rate `acceptance` or `block`, for the line under its number."""
+    return {"acceptance": ACCEPTANCE_RATE, "block": BLOCK_RATE}[name]
+
+
+@register.simple_tag
 def changed(change: Change, direction: str = "") -> SafeString:
-    """`{% changed row.change %}`: `better by 12.5 points`, with the share before as its title; `direction` where less
-    is better."""
+    """Return the change in words, `better by 12.5 points`, with the share before as its title.
+
+    `direction` is given where less is better. Empty where there is nothing to compare.
+    """
     how, before = direction or change.direction, told(change.before)
     if how == "none":
-        return format_html('<span class="none" title="Nothing to compare: {} before">\u2013</span>', before)
+        return SafeString("")
     points = abs(change.points or 0.0)
     text = "as before" if how == "same" else f"{how} by {points:.1f} {'point' if points == 1 else 'points'}"
     sign = {"better": "▲ ", "worse": "▼ "}.get(how, "")

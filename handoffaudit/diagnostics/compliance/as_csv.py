@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from io import StringIO
 
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
-from handoffaudit.diagnostics.tallies import OTHER, REASONS, FileTally, Judged, Share
+from handoffaudit.diagnostics.tallies import OTHER, REASONS, FileTally
 from handoffaudit.diagnostics.windows import written
+from handoffaudit.handoffs.rates import Judged, Share
 
 COLUMNS = (
     *("report", "by", "name", "second_name", "since", "until", "good", "total", "percent", "told"),
@@ -55,7 +56,7 @@ def _rows(report: Compliance) -> Iterator[list[_Cell]]:
 
 
 def _of_files(by: str, names: tuple[str, ...], bounds: tuple[str, str], tally: FileTally) -> list[_Cell]:
-    numbers = [*tally.reasons.values(), tally.fallback_ok, tally.fallback_failed]
+    numbers = [*tally.file_reasons.values(), tally.fallback_ok, tally.fallback_failed]
     return ["handoff_files", by, *names, *bounds, *_share(tally.share), *numbers, "", ""]
 
 

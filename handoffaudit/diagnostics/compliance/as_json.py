@@ -3,8 +3,9 @@
 from typing import Any
 
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance, Files, Lines, Validation
-from handoffaudit.diagnostics.tallies import FileTally, Judged, Share
+from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window, written
+from handoffaudit.handoffs.rates import Judged, Share
 
 
 def as_json(report: Compliance) -> dict[str, Any]:

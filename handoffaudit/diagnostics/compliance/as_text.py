@@ -1,10 +1,12 @@
 """The compliance report as plain text that fits a terminal of 80 columns."""
 
+import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
 
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
-from handoffaudit.diagnostics.tallies import FileTally, Judged
+from handoffaudit.diagnostics.tallies import FileTally
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, Judged
 
 WIDTH = 80
 _GAP = "  "
@@ -18,11 +20,12 @@ def as_text(report: Compliance) -> str:
         f"{window.span} UTC, in whole hours",
         f"Written {report.made_at:%Y-%m-%d %H:%M:%S} UTC",
         "",
-        "HANDOFF FILES: used/total (percent)",
+        "FILE COMPLIANCE: used/total (percent)",
         "",
         *_files(report),
         "",
-        "VALIDATION: accepted without a person/judged (percent)",
+        "ACCEPTANCE RATE: accepted/final attempts (percent)",
+        *textwrap.wrap(ACCEPTANCE_RATE, WIDTH),
         "",
         *_validation(report),
     ]
@@ -48,12 +51,12 @@ def _files(report: Compliance) -> Iterable[str]:
 
 
 def _of_files(tally: FileTally) -> tuple[str, ...]:
-    shares = [share.percent_told if share.part else "-" for share in tally.reason_shares.values()]
+    shares = [share.percent_told if share.part else "-" for share in tally.file_reason_shares.values()]
     return (str(tally.share), *(shares if tally.total else ["-"] * len(shares)), str(tally.fallback_ok or "-"))
 
 
 def _validation(report: Compliance) -> Iterable[str]:
-    head = ("accepted", "approved", "stopped")
+    head = ("accepted", "approved", "blocked")
     yield from _table([("overall",)], [_of_handoffs(report.validation.overall)], ("",), head)
     for kind, told in KINDS.items():
         lines = report.validation.by[kind]

@@ -19,19 +19,18 @@ from handoffaudit.diagnostics.compliance.report import (
     all_pairs,
     most,
 )
-from handoffaudit.diagnostics.judged_sums import JUDGED_STATES, judged_of
-from handoffaudit.diagnostics.tallies import FileTally, Judged
+from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window
 from handoffaudit.handoffs.filters import BadFilter
 from handoffaudit.handoffs.models import HourlyTotal
 from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.rates import Judged, judged_of
 from handoffaudit.handoffs.time_steps import TimeStep
 
 # Combinations of source and target that are read; what is left of the whole is summed.
 MOST_COMBINATIONS = 20_000
 MOST_LINES = 200
 MOST_EXPECTED = 200
-_NAME_OF_STATE = {str(state): name for name, states in JUDGED_STATES.items() for state in states}
 
 
 def compliance(tenant: Tenant, window: Window, now: datetime, expected: Iterable[tuple[str, str]] = ()) -> Compliance:
@@ -133,8 +132,7 @@ def _over_time(tenant: Tenant, window: Window) -> list[Stretch]:
 
 def _judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, Judged]:
     """By the key of (key, state, number): the database sums by states sooner than by what they come to."""
-    found: defaultdict[Any, dict[str, int]] = defaultdict(lambda: dict.fromkeys(JUDGED_STATES, 0))
+    found: defaultdict[Any, dict[str, int]] = defaultdict(dict)
     for key, state, number in rows:
-        if name := _NAME_OF_STATE.get(state):
-            found[key][name] += number
-    return {key: Judged(**numbers) for key, numbers in found.items()}
+        found[key][state] = number
+    return {key: Judged.of_states(states) for key, states in found.items()}

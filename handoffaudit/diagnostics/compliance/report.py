@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from handoffaudit.diagnostics.file_counts import Pair, Runtime
-from handoffaudit.diagnostics.tallies import FileTally, Judged
+from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window
+from handoffaudit.handoffs.rates import Judged
 
 
 @dataclass(frozen=True, slots=True)

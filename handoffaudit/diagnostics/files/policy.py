@@ -1,14 +1,16 @@
 """Whether only the file counts, and what that would have meant."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Sum
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import HealthCount
+from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.versions import Table
 from handoffaudit.validation.formats.file_report import Fallback, Source
 
 LOOKED_BACK = timedelta(days=7)
@@ -23,7 +25,15 @@ class InForce:
 
 
 def in_force(tenant: Tenant) -> InForce:
-    table = file_policy.current(tenant)
+    return _of(file_policy.current(tenant))
+
+
+def in_force_at(tenant: Tenant, at: datetime) -> InForce:
+    """Return the policy that a report which arrived at that time is judged by, and its handoff with it."""
+    return _of(file_policy.at_time(tenant.pk, at))
+
+
+def _of(table: Table[HandoffFilesPolicy]) -> InForce:
     return InForce(table.rows[0].strict_handoff_files, table.version)
 
 

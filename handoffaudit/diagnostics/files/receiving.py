@@ -110,7 +110,8 @@ def _was_removed(report: FileReport) -> bool:
 def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple[FileReport, HealthLine]:
     finding, at = judge_report(document), _time_of(document)
     line = health_line(document, finding, at)
-    strict = policy.in_force(tenant)
+    arrived = Handoff.objects.values_list("received_at", flat=True).get(tenant=tenant, pk=receipt.id)
+    strict = policy.in_force_at(tenant, arrived)
     report = FileReport(
         # By the time that it is about, so that lists and periods need no other index.
         id=uuid_utils.compat.uuid7(nanoseconds=int(at.timestamp() * 1000) * 1_000_000),

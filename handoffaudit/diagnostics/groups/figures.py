@@ -22,7 +22,7 @@ WEEK: Final = 7
 # Of the held handoffs, and of the rejected ones that wait, so many of the newest are looked at.
 MOST_WAITING: Final = 10_000
 # What the queue has, each from one index.
-_WAITS: Final = ("state = 'held'", "state = 'rejected' AND (approvable OR escalated)")
+_WAITS: Final = ("state = 'held'", "state = 'rejected'")
 _LEAST_GROWTH: Final = 10
 _HANDOFFS: Final = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
 _MEMBERS: Final = GroupedHandoff._meta.db_table  # noqa: SLF001 -- Django's documented API

@@ -5,6 +5,7 @@ from datetime import datetime
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.facets import Facets
 from handoffaudit.diagnostics.logs.packing import lines_of, text_of
+from handoffaudit.diagnostics.logs.page import SEARCH_SECONDS, Deadline
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.validation.loglines import BadLine, read_bytes
@@ -28,8 +29,9 @@ def count_new(tenant: Tenant, query: Query, after: datetime, most: int) -> int:
     if query.since:
         blocks = blocks.filter(last_at__gte=query.since)
     number = looked = 0
-    for block in blocks.iterator(chunk_size=50):
-        if number >= most or looked == MOST_BLOCKS:
+    deadline = Deadline(SEARCH_SECONDS)
+    for block in blocks.iterator(chunk_size=20):
+        if number >= most or looked == MOST_BLOCKS or (looked and deadline.is_over):
             break
         if query.may_match(Facets.loaded(block.facets)):
             looked += 1
@@ -39,7 +41,7 @@ def count_new(tenant: Tenant, query: Query, after: datetime, most: int) -> int:
 
 def _new_lines(block: LogBlock, query: Query) -> int:
     try:
-        lines = list(lines_of(text_of(block.pk)))
+        lines = lines_of(text_of(block.pk))
     except LogText.DoesNotExist:
         return 0
     at, number = block.first_at, 0

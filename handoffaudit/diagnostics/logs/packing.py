@@ -1,5 +1,6 @@
 """The text of a block as it is stored."""
 
+import io
 import zlib
 from collections.abc import Iterator
 from uuid import UUID
@@ -19,6 +20,11 @@ def text_of(block: UUID) -> bytes:
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
+def unpacked(data: bytes | memoryview) -> bytes:
+    return zlib.decompress(data)
+
+
 def lines_of(text: bytes) -> Iterator[bytes]:
-    """The lines of a block's text, without their ends."""
-    return iter(text.removesuffix(b"\n").split(b"\n")) if text else iter(())
+    """Give the lines of a block's text one by one, without their ends: all at once, short ones take twenty times the
+    memory of the text."""
+    return (line.removesuffix(b"\n") for line in io.BytesIO(text))

@@ -7,7 +7,7 @@ from datetime import datetime
 from handoffaudit.diagnostics.logs.facets import LONGEST_VALUE, Facets
 from handoffaudit.validation.loglines import BadLine, Kind, Line
 from handoffaudit.validation.loglines.aspects import agents_of, events_of, level_of, phase_of, trace_of
-from handoffaudit.validation.text import clean
+from handoffaudit.validation.text import clean, is_uuid
 
 # Written in one way only, and short enough to be compared at full length.
 _PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
@@ -39,6 +39,11 @@ class Query:
     def kinds(self) -> frozenset[str]:
         return HEALTH_KINDS if self.kind == Kind.HEALTH else frozenset({self.kind} if self.kind else ())
 
+    @property
+    def trace_spellings(self) -> tuple[str, ...]:
+        """The trace as it is written, and a UUID also in lower and in upper case: log lines keep what was written."""
+        return (self.trace, self.trace.lower(), self.trace.upper()) if is_uuid(self.trace) else (self.trace,)
+
     def may_match(self, facets: Facets) -> bool:
         """Whether a block with these facets may have such a line."""
         return (
@@ -47,7 +52,7 @@ class Query:
             and _may((self.phase,), facets.phases)
             and _may((self.event,), facets.events)
             and _may((self.level,), facets.levels)
-            and _may((self.trace,), facets.traces)
+            and _may(self.trace_spellings, facets.traces)
         )
 
     def may_stand_in(self, text: bytes) -> bool:
@@ -55,8 +60,9 @@ class Query:
         if self.text and self.text.casefold() not in text.decode(errors="replace").casefold():
             return False
         # With escapes a value can be written in other letters than its own.
-        plain = (value for value in (self.agent, self.phase, self.trace) if _PLAIN.fullmatch(value))
-        return b"\\u" in text or all(value.encode() in text for value in plain)
+        asked = ((self.agent,), (self.phase,), self.trace_spellings)
+        plain = (values for values in asked if all(_PLAIN.fullmatch(value) for value in values))
+        return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
 
     def matches(self, line: Line) -> bool:
         """Whether what the line says fits; its text and its time are looked at elsewhere."""
@@ -69,7 +75,7 @@ class Query:
             and (not self.phase or self.phase in _cut((phase_of(line),)))
             and (not self.event or self.event in events_of(line))
             and (not self.level or self.level == level_of(line))
-            and (not self.trace or self.trace in _cut((trace_of(line),)))
+            and (not self.trace or not set(self.trace_spellings).isdisjoint(_cut((trace_of(line),))))
         )
 
 

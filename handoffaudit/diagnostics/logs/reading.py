@@ -21,7 +21,7 @@ from handoffaudit.diagnostics.counting import HealthDeltas, HealthPlace, LogDelt
 from handoffaudit.diagnostics.logs import reported
 from handoffaudit.diagnostics.logs.facets import Facets, bounded
 from handoffaudit.diagnostics.logs.packing import text_of
-from handoffaudit.diagnostics.models import LogBlock, LogImport
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import waking
 from handoffaudit.validation.loglines import Kind
 from handoffaudit.validation.loglines.sums import Counts, Tally
@@ -188,7 +188,10 @@ def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:
 def finish(pk: uuid.UUID) -> None:
     """Notes that an import is done, where it is. After the commit of what may have been its last: of two that end at
     once, the later one sees both."""
-    if not LogBlock.objects.filter(imported=pk, parsed_at=None).exists():
+    waits = (
+        LogPart.objects.filter(imported=pk).exists() or LogBlock.objects.filter(imported=pk, parsed_at=None).exists()
+    )
+    if not waits:
         done = LogImport.objects.filter(pk=pk, finished_at=None).exclude(received_at=None)
         done.update(finished_at=timezone.now())
 

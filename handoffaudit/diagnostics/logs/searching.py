@@ -1,20 +1,19 @@
-"""Searching the lines of logs, newest first; a search that has looked at enough says from where to look further."""
+"""Search the lines of logs, newest first; a search that has looked at enough says from where to look further."""
 
-import heapq
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs.facets import Facets
 from handoffaudit.diagnostics.logs.packing import lines_of, text_of
+from handoffaudit.diagnostics.logs.page import PAGE_BYTES, SEARCH_SECONDS, Deadline, FoundLine, Newest, Page, Place
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.handoffs.filters import BadFilter
-from handoffaudit.validation.loglines import BadLine, Kind, Line, read_bytes
+from handoffaudit.validation.loglines import BadLine, read_bytes
 
 # Blocks that one search looks into: about 10 MB of log.
 MOST_BLOCKS = 80
@@ -22,139 +21,70 @@ MOST_BLOCKS = 80
 MOST_PASSED = 4_000
 # Blocks that hold the same moment. There are as many only where lines have wild times.
 MOST_AT_ONCE = 200
+# All of these have to be looked into before a line is known to be the newest.
+AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 MOST_AROUND = 200
-_LAST = (1 << 128) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class FoundLine:
-    """A line where it stands. `at` is its own time, None for a bad one; `text` is what it was read from, with what is
-    no text replaced."""
-
-    source: str
-    number: int
-    line: Line
-    text: str
-    block: uuid.UUID
-
-    @property
-    def at(self) -> datetime | None:
-        return None if isinstance(self.line, BadLine) else self.line.at
-
-    @property
-    def kind(self) -> Kind:
-        return self.line.kind
-
-    @property
-    def why(self) -> str:
-        """Of a bad line, what is wrong."""
-        return self.line.why if isinstance(self.line, BadLine) else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """`next` is the cursor that goes on from here, None where nothing is left. A page may be short, or empty, and have
-    a next one: then the search has looked at enough, back to `reached`. `crowded`: at some moment there were more
-    blocks than one search looks into, and lines may be missing; a narrower source or time finds them."""
-
-    items: list[FoundLine]
-    next: str | None = None
-    reached: datetime | None = None
-    crowded: bool = False
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Place:
-    """Where a line stands in the order of all: by time, then by block, then within it."""
-
-    at: datetime
-    block: int = _LAST
-    index: int = _LAST
-
-    def __str__(self) -> str:
-        micros = (self.at - _EPOCH) // timedelta(microseconds=1)
-        return f"{micros:x}.{self.block:x}.{self.index:x}"
-
-    @classmethod
-    def read(cls, cursor: str) -> "_Place":
-        try:
-            micros, block, index = (int(part, 16) for part in cursor.split("."))
-            return cls(_EPOCH + timedelta(microseconds=micros), block, index)
-        except (ValueError, OverflowError):
-            remedy = "use the value of `next` from the page before, as it was."
-            raise BadFilter("cursor", cursor[:40], remedy) from None
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(slots=True)
-class _Search:
-    tenant: Tenant
-    query: Query
-    start: _Place | None
-    limit: int
-    found: list[tuple[float, int, int, FoundLine, _Place]] = field(default_factory=list)
-    items: list[FoundLine] = field(default_factory=list)
-    last: _Place | None = None
-
-    def open(self, block: LogBlock) -> None:
-        """Puts its lines that are asked for beside those that are found already."""
-        for place, line in _matching(block, self.query):
-            if self.start is None or place < self.start:
-                heapq.heappush(self.found, (-place.at.timestamp(), -place.block, -place.index, line, place))
-
-    def give(self, later_than: datetime | None) -> bool:
-        """Moves lines into the page, those later than that; True where it is full."""
-        while self.found and (later_than is None or self.found[0][4].at > later_than):
-            if len(self.items) == self.limit:
-                return True
-            *_, line, self.last = heapq.heappop(self.found)
-            self.items.append(line)
-        return False
-
-    def beyond(self, minute: datetime | None) -> Page:
-        """Of a minute that can't be looked into wholly: what was found, and from where to go on below it."""
-        full = self.give(None)
-        stopped = None if full or minute is None else minute - timedelta(minutes=1)
-        return self.page(stopped, more=True, crowded=True)
-
-    def page(self, stopped: datetime | None, *, more: bool, crowded: bool) -> Page:
-        if stopped is not None:
-            return Page(self.items, str(_Place(stopped)), stopped, crowded)
-        return Page(self.items, str(self.last) if more else None, self.last.at if self.last else None, crowded)
+# Rows of blocks that are in memory at once: their facets may have some hundred kilobytes.
+_ROWS = 20
 
 
 def search(tenant: Tenant, query: Query, cursor: str = "", limit: int = 50) -> Page:
-    """Lines of the tenant's logs, newest first. A bad line stands at the time of the line before it, or of the import.
-    Looks at no more than some blocks. Raises `BadFilter` for a cursor that is none."""
-    start = _Place.read(cursor) if cursor else None
+    """Return lines of the tenant's logs, newest first; a bad line stands at the time of the line before it, or of the
+    import.
+
+    Open blocks one at a time, newest first, and keep no more than the lines of the page. Stop where the page is full,
+    or after so many blocks or seconds; the page then says from where to go on. Raise `BadFilter` for a wrong cursor.
+    """
+    start = Place.read(cursor) if cursor else None
     rows = _in_time(tenant, query)
-    made = _Search(tenant, query, start, limit)
-    crowded = False
-    before = rows.order_by("-last_at", "-id")
+    newest = Newest(limit, start)
+    deadline, crowded = Deadline(SEARCH_SECONDS), False
     if start:
-        begun = list(rows.filter(last_at__gt=start.at, first_at__lte=start.at).order_by("last_at")[: MOST_AT_ONCE + 1])
-        crowded = len(begun) > MOST_AT_ONCE
-        for block in _may_have(begun[:MOST_AT_ONCE], query):
-            made.open(block)
-        before = before.filter(last_at__lte=start.at)
-    left = MOST_BLOCKS
-    newest: datetime | None = None
-    for passed, block in enumerate(before[: MOST_PASSED + 1].iterator(chunk_size=200)):
-        if made.give(block.last_at):
-            return made.page(None, more=True, crowded=crowded)
-        newest = newest or block.last_at
-        enough = left <= 0 or passed == MOST_PASSED
-        # Blocks that end in one minute are looked into together: a cursor can't stand between them.
-        if enough and block.last_at != newest:
-            return made.page(block.last_at, more=True, crowded=crowded)
-        if enough and (left <= -MOST_AT_ONCE or passed == MOST_PASSED):
-            return made.beyond(newest)
+        crowded = _open_spanning(rows, start, query, newest)
+        rows = rows.filter(Q(last_at__lt=start.at) | Q(last_at=start.at, id__lte=uuid.UUID(int=start.block)))
+    left, first = MOST_BLOCKS, None
+    for passed, block in enumerate(rows.order_by("-last_at", "-id")[: MOST_PASSED + 1].iterator(chunk_size=_ROWS)):
+        # No line of this block, or of one after it, stands above this.
+        frontier = Place(_end_of(block), block.pk.int)
+        if newest.is_complete_above(frontier):
+            return newest.page(crowded=crowded)
+        first = first or block.last_at
+        # Blocks that end in one minute are looked into together: a cursor between them would open them again.
+        together = block.last_at == first and block.first_at != first and left > -MOST_AT_ONCE
+        if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
+            return newest.page_above(frontier, crowded=crowded)
         if query.may_match(Facets.loaded(block.facets)):
-            made.open(block)
+            _open(block, query, newest)
             left -= 1
-    return made.page(None, more=made.give(None), crowded=crowded)
+    return newest.page(crowded=crowded)
+
+
+def _end_of(block: LogBlock) -> datetime:
+    """Return the time that none of its lines is after; only blocks that have one are searched."""
+    if block.last_at is None:
+        raise ValueError(f"the block {block.pk} has no times")
+    return block.last_at
+
+
+def _open_spanning(rows: "QuerySet[LogBlock]", start: Place, query: Query, newest: Newest) -> bool:
+    """Open the blocks that have lines on both sides of the cursor; True where these were too many."""
+    place = uuid.UUID(int=start.block)
+    begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
+    # Of a block that begins at that very moment, and stands after the cursor in it, every line was shown.
+    begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
+    deadline = Deadline(AT_ONCE_SECONDS)
+    for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=_ROWS)):
+        if number == MOST_AT_ONCE or deadline.is_over:
+            return True
+        if query.may_match(Facets.loaded(block.facets)):
+            _open(block, query, newest)
+    return False
+
+
+def _open(block: LogBlock, query: Query, newest: Newest) -> None:
+    """Keep those lines of a block that are asked for and are among the newest."""
+    for place, raw in _matching(block, query):
+        newest.add(place, raw, block)
 
 
 def _in_time(tenant: Tenant, query: Query) -> "QuerySet[LogBlock]":
@@ -183,19 +113,28 @@ def around(
 
 
 def bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
-    """The lines in no known form that an import was the first to have, in their order. Raises `BadFilter`."""
+    """Return the lines in no known form that an import was the first to have, in their order; fewer than `limit` with a
+    next page where they are long, or where it took long to find them. Raise `BadFilter` for a cursor that is none."""
     found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
     rows = found.order_by("first_line", "id")
     after = _number(cursor)
     items: list[FoundLine] = []
+    size = 0
+    deadline = Deadline(SEARCH_SECONDS)
     ends = F("first_line") + F("lines")
-    for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=50):
-        for line in _read(block):
-            if line.number <= max(after, block.first_line + block.known - 1) or line.kind is not Kind.BAD:
+    for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=_ROWS):
+        if deadline.is_over:
+            return Page(items, str(max(after, block.first_line - 1)))
+        for index, raw in _raw_lines(block):
+            number = block.first_line + index
+            if number <= max(after, block.first_line + block.known - 1):
                 continue
-            if len(items) == limit:
+            if not isinstance(read_bytes(raw), BadLine):
+                continue
+            if len(items) == limit or (items and size + len(raw) > PAGE_BYTES):
                 return Page(items, str(items[-1].number))
-            items.append(line)
+            items.append(FoundLine.read(block, index, raw))
+            size += len(raw)
     return Page(items)
 
 
@@ -227,11 +166,7 @@ def _number(cursor: str) -> int:
     return int(cursor)
 
 
-def _may_have(blocks: Iterable[LogBlock], query: Query) -> Iterator[LogBlock]:
-    return (block for block in blocks if query.may_match(Facets.loaded(block.facets)))
-
-
-def _matching(block: LogBlock, query: Query) -> Iterator[tuple[_Place, FoundLine]]:
+def _matching(block: LogBlock, query: Query) -> Iterator[tuple[Place, bytes]]:
     """The lines of a block that are asked for, with their places."""
     if block.first_at is None:
         return
@@ -247,18 +182,14 @@ def _matching(block: LogBlock, query: Query) -> Iterator[tuple[_Place, FoundLine
         at = at if isinstance(line, BadLine) else line.at
         if (query.since and at < query.since) or (query.until and at >= query.until) or not query.matches(line):
             continue
-        said = raw.decode(errors="replace").rstrip("\r")
-        if wanted and wanted not in said.casefold():
+        if wanted and wanted not in raw.decode(errors="replace").casefold():
             continue
-        place = _Place(at, block.pk.int, index)
-        yield place, FoundLine(block.source, block.first_line + index, line, said, block.pk)
+        yield Place(at, block.pk.int, index), raw
 
 
-def _read(block: LogBlock) -> Iterator[FoundLine]:
-    for index, raw in enumerate(lines_of(_text(block))):
-        if raw.strip():
-            text = raw.decode(errors="replace").rstrip("\r")
-            yield FoundLine(block.source, block.first_line + index, read_bytes(raw), text, block.pk)
+def _raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block that are not empty, with their indexes."""
+    return ((index, raw) for index, raw in enumerate(lines_of(_text(block))) if raw.strip())
 
 
 def _text(block: LogBlock) -> bytes:

@@ -29,10 +29,11 @@ from handoffaudit.validation.text import clean
 
 # What is stored in one transaction.
 BATCH_BLOCKS = 64
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
 LONGEST_SOURCE = 200
 # Another import may take the same block between our look and our writing; then we look again.
 _TRIES = 20
+Note = Callable[[list[str], int], None]
 
 
 class _Moved(Exception):
@@ -65,7 +66,7 @@ def take(
     What was stored stays where the stream breaks off or this process ends; the same log sent again goes on from there.
     What the stream raises is raised, and kept as the import's error.
     """
-    taking = _Taking(tenant, source, sent_by, read_here=read_here)
+    taking = Taking(begin(tenant, source, sent_by), read_here=read_here)
     try:
         with ThreadPoolExecutor(2, thread_name_prefix="log-blocks") as pool:
             for part in _parts(blocks(taking.watched(stream), first_line)):
@@ -77,6 +78,18 @@ def take(
         raise
     taking.end()
     return taking.refreshed()
+
+
+def begin(tenant: Tenant, source: str, sent_by: str) -> LogImport:
+    """Create the row of an import whose bytes come now."""
+    return LogImport.objects.create(
+        tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
+    )
+
+
+def broken(why: str) -> str:
+    """Return what the page of an import says where its bytes stopped coming."""
+    return clean(f"It broke off: {why}", 500)
 
 
 def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
@@ -101,18 +114,18 @@ def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
         raise broken
 
 
-class _Taking:
-    """One import while its stream comes in."""
+class Taking:
+    """One import while its blocks are stored. `occurrences` and `shift`: of the blocks that were stored before."""
 
-    def __init__(self, tenant: Tenant, source: str, sent_by: str, *, read_here: bool) -> None:
-        self._row = LogImport.objects.create(
-            tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
-        )
+    def __init__(
+        self, row: LogImport, *, read_here: bool = False, occurrences: Counter[str] | None = None, shift: int = 0
+    ) -> None:
+        self._row = row
         self._read_here = read_here
-        self._size = 0
-        self._occurrences: Counter[str] = Counter()
-        self._shift = 0
-        self._begins = True
+        self._size = row.size
+        self._occurrences: Counter[str] = occurrences or Counter()
+        self._shift = shift
+        self._begins = not self._occurrences
 
     def watched(self, stream: Iterable[bytes]) -> Iterator[bytes]:
         for piece in stream:
@@ -123,33 +136,34 @@ class _Taking:
         self._row.refresh_from_db()
         return self._row
 
-    def add(self, part: list[Block], pool: ThreadPoolExecutor) -> None:
+    def add(self, part: list[Block], pool: ThreadPoolExecutor, note: Note | None = None) -> None:
+        """Store blocks in one transaction; `note` is called in it, with the digests of the blocks and the new shift."""
         digests = pool.map(digest_of, [block.text for block in part])
         pieces = [self._piece(block, digest) for block, digest in zip(part, digests, strict=True)]
-        self._store(pieces, pool)
+        self._store(pieces, pool, note)
 
     def end(self) -> None:
         LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now())
         reading.finish(self._row.pk)
 
     def break_off(self, why: str) -> None:
-        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, error=clean(f"It broke off: {why}", 500))
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, error=broken(why))
 
     def _piece(self, block: Block, digest: str) -> Piece:
         self._occurrences[digest] += 1
         return Piece(block, digest, self._occurrences[digest] - 1)
 
-    def _store(self, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
+    def _store(self, pieces: list[Piece], pool: ThreadPoolExecutor, note: Note | None) -> None:
         for last in (False,) * (_TRIES - 1) + (True,):
             try:
-                self._store_once(pieces, pool)
+                self._store_once(pieces, pool, note)
             except (IntegrityError, _Moved):
                 if last:
                     raise
             else:
                 return
 
-    def _store_once(self, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
+    def _store_once(self, pieces: list[Piece], pool: ThreadPoolExecutor, note: Note | None) -> None:
         planned = plan(self._row, pieces, self._shift, begins=self._begins)
         packing = pool.map(packed, [write.text for write in planned.writes])
         made = [self._made(write) for write in planned.writes]
@@ -187,6 +201,8 @@ class _Taking:
             reading.count_blocks(reads)
             if ours and not self._read_here:
                 reading.wake()
+            if note:
+                note([piece.digest for piece in pieces], planned.shift)
         self._shift = planned.shift
         self._begins = False
         for pk in {one.tail.imported_id for one in made if one.tail is not None}:

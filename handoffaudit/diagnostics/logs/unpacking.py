@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 MAGIC: Final = b"\x1f\x8b"
@@ -10,10 +11,60 @@ PIECE: Final = 64 * 1024
 # What is packed in blocks has a member for each 64 KiB. One of nothing takes 20 bytes, and time.
 MOST_MEMBERS: Final = 100_000
 _AT_ONCE: Final = 1024 * 1024
+# Below this it does not matter how much smaller a log came.
+FREE_BYTES: Final = 8 * 1024 * 1024
 
 
 class BadGzip(Exception):
     """It can't be unpacked any further; the message says why."""
+
+
+class TooLarge(Exception):
+    """The content is larger than a limit. The message names the size, the limit and its setting."""
+
+    def __init__(self, said: str, limit: int) -> None:
+        super().__init__(said)
+        self.limit = limit
+
+
+def bounded(
+    stream: Iterable[bytes], most: int, ratio: int, setting: str, *, is_packed: bool | None = None
+) -> Iterator[bytes]:
+    """Give the content of a stream that is gzip or not (`is_packed` None: its first bytes say so), in pieces of at most
+    a megabyte.
+
+    Raise `TooLarge` where it has more than `most` bytes, which `setting` says, or where gzip makes it more than `ratio`
+    times as large as it came (above `FREE_BYTES`); `BadGzip` where it can't be unpacked. Give it in pieces of `PIECE`.
+    """
+    came = size = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal came
+        for piece in stream:
+            came += len(piece)
+            yield piece
+
+    whole = counted()
+    head = b""
+    for piece in whole:
+        head += piece
+        if len(head) >= len(MAGIC):
+            break
+    is_packed = head.startswith(MAGIC) if is_packed is None else is_packed
+    everything = chain([head] if head else [], whole)
+    for piece in unpacked(everything) if is_packed else everything:
+        size += len(piece)
+        if size > most:
+            raise TooLarge(
+                f"has more than {most:,} bytes{' unpacked' * is_packed}, which are the most ({setting})", most
+            )
+        if is_packed and size > max(FREE_BYTES, ratio * came):
+            said = (
+                f"unpacks to more than {ratio} times its size ({size:,} bytes from {came:,}), which is the most"
+                " (HANDOFFAUDIT_MAX_LOG_RATIO)"
+            )
+            raise TooLarge(said, ratio)
+        yield piece
 
 
 def unpacked(packed: Iterable[bytes]) -> Iterator[bytes]:

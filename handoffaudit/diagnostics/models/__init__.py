@@ -2,7 +2,7 @@
 
 from handoffaudit.diagnostics.models.files import FileReport, HealthCount
 from handoffaudit.diagnostics.models.groups import FindingGroup, FindingGroupDay, GroupedHandoff
-from handoffaudit.diagnostics.models.logs import LogBlock, LogCount, LogImport, LogText
+from handoffaudit.diagnostics.models.logs import LogBlock, LogCount, LogImport, LogPart, LogText
 from handoffaudit.diagnostics.models.retention import RetentionRun
 from handoffaudit.diagnostics.models.traces import Attribution, TracedHandoff, Watermark
 
@@ -16,6 +16,7 @@ __all__ = [
     "LogBlock",
     "LogCount",
     "LogImport",
+    "LogPart",
     "LogText",
     "RetentionRun",
     "TracedHandoff",

@@ -35,6 +35,37 @@ class LogImport(models.Model):
         return f"{self.source}, {self.lines} lines"
 
 
+class LogPart(models.Model):
+    """A part of a log that came in and waits for a worker to store its lines, compressed in `packed`; parts of an
+    import are stored in their order, and are deleted with the last.
+
+    `first_line`, `since` and `shift` are where the part before it ended: the number of its first line, how many bytes
+    came after the last line that may end a block, and how many lines the log has lost at its head. `digests` are of the
+    blocks that it was stored as, each on a line: they tell equal blocks of one import apart.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id)
+    imported = models.ForeignKey(LogImport, on_delete=models.CASCADE, db_index=False, related_name="parts")
+    number = models.PositiveIntegerField()
+    packed = models.BinaryField()
+    size = models.PositiveIntegerField()
+    first_line = models.BigIntegerField(default=1)
+    since = models.PositiveIntegerField()
+    shift = models.BigIntegerField(default=0)
+    digests = models.TextField(blank=True)
+    stored_at = models.DateTimeField(null=True)
+    claim = models.UUIDField(null=True)
+    claim_expires_at = models.DateTimeField(null=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["imported", "number"], name="one_log_part")]
+        indexes = [models.Index(fields=["id"], condition=models.Q(stored_at=None), name="log_part_waiting")]
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.imported_id}"
+
+
 class LogBlock(models.Model):
     """Lines of a log that stand together. Cut where the content says, so that the same lines make the same block
     wherever they stand in a file that grew; `digest` is of the first line and of the whole text.

@@ -90,7 +90,7 @@ class Ways:
         gap = ARROW + wide / 2
         if edge[0] == edge[1]:
             x, y = source.right - 14, source.y
-            return Way((Curve((x - 16, y), (x - 24, y - 22), (x + 12, y - 22), (x, y - gap)),))
+            return Way((Curve((x - 36, y), (x - 36, y - 24), (x, y - 28), (x, y - gap)),))
         leaves, enters = self._sides(edge)
         start = self._port(source, leaves, self._along[edge, True], 0)
         end = self._port(target, enters, self._along[edge, False], gap)

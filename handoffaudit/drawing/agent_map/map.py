@@ -17,6 +17,8 @@ _LINE = "#6e7781"
 _LOW = "#d1242f"
 _PAPER = "#ffffff"
 _THINNEST, _THICKEST = 1.25, 8.0
+# A loop has little room above its box.
+_THICKEST_LOOP = 3.0
 _COLUMN = 7.2
 _MARK = 7.0
 
@@ -74,19 +76,27 @@ def agent_map(
     across: bool = True,
     prefix: str = "map",
 ) -> Drawing:
-    """Edges are drawn in the order given; all their agents must be among `agents`."""
+    """Draw edges in the order given; all their agents must be among `agents`.
+
+    Handoffs among those that one box stands for are told in words: a loop at that box would say that somebody hands to
+    itself.
+    """
     weights = {(edge.source, edge.target): edge.number for edge in edges}
     layout = lay_out([agent.name for agent in agents], weights, width, across=across)
     most = max((edge.number for edge in edges), default=1)
     ways = Ways(layout, weights)
     # Thin lines last: a wide one would hide them.
-    drawn = [_edge(edge, ways, most) for edge in sorted(edges, key=lambda one: (-one.number, one.source, one.target))]
+    folded = {agent.name for agent in agents if agent.folded}
+    within = sum(edge.number for edge in edges if edge.source == edge.target and edge.source in folded)
+    lines = [edge for edge in edges if edge.source != edge.target or edge.source not in folded]
+    drawn = [_edge(edge, ways, most) for edge in sorted(lines, key=lambda one: (-one.number, one.source, one.target))]
     boxes = [_box(agent, layout.places[agent.name]) for agent in agents]
-    low = [edge for edge in edges if edge.is_low]
+    low = [edge for edge in lines if edge.is_low]
     words = (
         f"{_number(len(agents), 'agent')}, {_number(len(edges), 'way')} between them, "
         f"{_number(sum(edge.number for edge in edges), 'handoff')}."
-        + (f" Dashed, with a cross: {len(low):,} with less than {LOW_SHARE * 100:.0f} % accepted." if low else ""),
+        + (f" Dashed, with a cross: {len(low):,} with less than {LOW_SHARE * 100:.0f} % accepted." if low else "")
+        + (f" Not drawn: {_number(within, 'handoff')} among the others." if within else ""),
     )
     svg = frame(
         *drawn,
@@ -144,7 +154,8 @@ def _box(agent: MapAgent, place: Place) -> str:
 
 
 def _edge(edge: MapEdge, ways: Ways, most: int) -> str:
-    wide = _THINNEST + (_THICKEST - _THINNEST) * sqrt(edge.number / most)
+    thickest = _THICKEST_LOOP if edge.source == edge.target else _THICKEST
+    wide = _THINNEST + (thickest - _THINNEST) * sqrt(edge.number / most)
     way = ways.of((edge.source, edge.target), wide)
     colour = _LOW if edge.is_low else _LINE
     parts = [

@@ -40,9 +40,8 @@ def items(line: Line, beside: Beside) -> Iterable[Item]:
 def _data(block: Block) -> dict[str, Any]:
     """What was said, and the arguments of the tools that were called."""
     data: dict[str, Any] = {"text": block.text} if block.text.strip() else {}
-    calls = [call for turn in block.turns for call in turn.get("tool_calls") or ()]
-    if calls:
-        data["arguments"] = [_arguments(call) for call in calls]
+    if block.calls:
+        data["arguments"] = [_arguments(call) for call in block.calls]
     return data
 
 

@@ -15,6 +15,11 @@ class Block:
     steps: tuple[int, ...]
     turns: tuple[dict[str, Any], ...]
 
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        """Return the tool calls of all turns, in order, as they were written."""
+        return [call for turn in self.turns for call in turn.get("tool_calls") or ()]
+
 
 def blocks_of(turns: Iterable[dict[str, Any]]) -> list[Block]:
     return [_block(agent, tuple(group)) for agent, group in groupby(turns, lambda turn: str(turn["agent"]))]
@@ -39,6 +44,11 @@ def borders_of(blocks: list[Block]) -> Iterator[Border]:
         yield Border(block, after, tuple(blocks[:position]))
 
 
-def said(blocks: Iterable[Block]) -> list[dict[str, str]]:
-    """Earlier blocks as a context."""
-    return [{"agent": block.agent, "text": block.text} for block in blocks]
+def said(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    """Return earlier blocks as a context, with their tool calls: a value may stand only in the arguments of a call."""
+    return [_block_said(block) for block in blocks]
+
+
+def _block_said(block: Block) -> dict[str, Any]:
+    block_said: dict[str, Any] = {"agent": block.agent, "text": block.text}
+    return {**block_said, "tool_calls": block.calls} if block.calls else block_said

@@ -12,10 +12,11 @@ from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.gate import answers, events, joining, records, statuses, storing
 from handoffaudit.handoffs.gate.answers import Ruling
 from handoffaudit.handoffs.gate.events import Event, Name
-from handoffaudit.handoffs.gate.rulings import Asked, Judged, decided, joined, judged, not_stored
+from handoffaudit.handoffs.gate.rulings import Asked, Judged, decided, judged, not_stored
 from handoffaudit.handoffs.gate.statuses import Checked, Status
 from handoffaudit.handoffs.ingest import Receipt
 from handoffaudit.handoffs.models import HandedOut, State
+from handoffaudit.validation.text import sentences
 
 
 def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float) -> dict[str, Any]:
@@ -30,16 +31,30 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
         return _told("", _not_an_event(storing.unreadable(tenant, sender, sent, given_key)))
     phase = statuses.phase_of(posted.phase)
     if not event.about_a_delegation and not phase.rules:
-        said = joined([_no_delegation(event), phase.flaw])
+        said = sentences([_no_delegation(event), phase.flaw])
         return _told(event.name, answers.answer(event.name, Ruling(Status.NOT_APPLICABLE, said)))
+    if event.about_a_delegation:
+        own_events.invoked(event.name, _invocation(event))
     kept = records.begin(tenant, event, given_key, posted.phase)
     before = records.first_answer(kept)
     if before is not None:
-        return before
+        return _told(event.name, before)
     asked = Asked(tenant, sender, event, records.phase_of(kept), kept, deadline)
     answer = answers.answer(event.name, _rule(asked))
     records.keep_answer(kept, answer)
     return _told(event.name, answer)
+
+
+def _invocation(event: Event) -> dict[str, Any]:
+    """Return what the log tells of a delegation before it is judged."""
+    stopped = event.name is Name.STOPPED
+    return {
+        "tool": event.call.tool or "Agent",
+        "target": event.target,
+        "session_id": event.session,
+        "objective_characters": len(event.call.prompt or ""),
+        "result_characters": len(event.last_message) if stopped else event.call.deliverable_characters,
+    }
 
 
 def _told(event: str, answer: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.gate import statuses
 from handoffaudit.handoffs.gate.events import Event, Name, digest, raw_digest
-from handoffaudit.handoffs.gate.statuses import Checked, Phase, Status
+from handoffaudit.handoffs.gate.statuses import Checked, Contradiction, Phase, Status
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HookEvent, ValidationState
 from handoffaudit.validation.times import utc_text
 
 RULE: Final = "semantic_objective_match"
+OUTCOME: Final = "handoff_accepted"
 
 
 def begin(tenant: Tenant, event: Event, given_key: str, phase: object) -> HookEvent:
@@ -67,7 +68,9 @@ def keep_handoff(row: HookEvent, handoff: Handoff) -> None:
         row.handoff = handoff.pk
 
 
-def keep_state(row: HookEvent, check: Checked, phase: Phase, status: Status) -> dict[str, Any] | None:
+def keep_state(
+    row: HookEvent, check: Checked, phase: Phase, status: Status, contrary: Contradiction | None = None
+) -> dict[str, Any] | None:
     """The state of this event, kept; None where it has no address to be read at. Kept once for each status."""
     if not row.workflow_id:
         return None
@@ -78,14 +81,16 @@ def keep_state(row: HookEvent, check: Checked, phase: Phase, status: Status) -> 
         defaults={
             "workflow_id": row.workflow_id,
             "phase_id": row.phase_id,
-            "content": orjson.dumps(_content(row, check, phase, status)).decode(),
+            "content": orjson.dumps(_content(row, check, phase, status, contrary)).decode(),
         },
     )
     content: dict[str, Any] = orjson.loads(kept.content)
     return content
 
 
-def _content(row: HookEvent, check: Checked, phase: Phase, status: Status) -> dict[str, Any]:
+def _content(
+    row: HookEvent, check: Checked, phase: Phase, status: Status, contrary: Contradiction | None
+) -> dict[str, Any]:
     now = utc_text(timezone.now())
     kinds = {rule.rule_id: rule.rule_type.value for rule in phase.rules}
     results = [one.as_plain() | {"rule_type": kinds[one.rule_id]} for one in phase.results if one.rule_id in kinds]
@@ -100,6 +105,17 @@ def _content(row: HookEvent, check: Checked, phase: Phase, status: Status) -> di
             "details": {"validation_type": "semantic", "model": check.model},
         }
         results.insert(0, semantic)
+    if contrary:
+        outcome = {
+            "result_id": f"{row.pk}-outcome",
+            "rule_id": OUTCOME,
+            "rule_type": "validation",
+            "validated_at": now,
+            "status": "failed" if contrary.status is Status.FAILED else "skipped",
+            "message": contrary.message,
+            "details": {"state": contrary.state, "handoff_id": str(row.handoff) if row.handoff else None},
+        }
+        results.append(outcome)
     executed = {one["rule_id"] for one in results if one["status"] != "skipped"}
     return {
         "workflow_id": row.workflow_id,
@@ -135,6 +151,8 @@ def _settled(row: ValidationState) -> dict[str, Any] | None:
     phase = phase_of(event)
     check = statuses.checked(queries.current_verdict(handoff), final=True)
     status = statuses.combined(check, phase)
+    contrary = statuses.contradiction(status, handoff.state)
+    status = contrary.status if contrary else status
     if status is Status.UNKNOWN:
         return None
-    return keep_state(event, check, statuses.counting_phase(check, phase), status)
+    return keep_state(event, check, statuses.counting_phase(check, phase), status, contrary)

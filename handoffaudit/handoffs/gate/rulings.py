@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from handoffaudit.handoffs.gate.answers import Ruling
 from handoffaudit.handoffs.gate.events import Event, Name
 from handoffaudit.handoffs.gate.statuses import Checked, Phase, Status
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HookEvent
+from handoffaudit.validation.text import sentences
 
 _SHADOW: Final = "shadow"
 
@@ -65,35 +66,44 @@ def decided(asked: Asked, check: Checked, one: Judged) -> Ruling:
     status = statuses.combined(check, asked.phase)
     phase = statuses.counting_phase(check, asked.phase)
     verdict = one.verdict if one.final else None
-    state = records.keep_state(asked.kept, check, phase, status) if status is not Status.NOT_APPLICABLE else None
+    contrary = statuses.contradiction(status, one.handoff.state if one.handoff else "")
+    status = contrary.status if contrary else status
+    kept = status is not Status.NOT_APPLICABLE
+    state = records.keep_state(asked.kept, check, phase, status, contrary) if kept else None
     failed = status is Status.FAILED
     # What the client's own rules found is not of the type, and its shadow mode does not cover it.
     shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
     again = asked.event.name is Name.STOPPED and asked.event.sent_back_before
     return Ruling(
         status=status,
-        reason=_reason(asked.phase, check, phase, verdict, shadow=shadow),
+        reason=sentences(
+            [
+                contrary.message if contrary else "",
+                _reason(asked.phase, check, phase, verdict, failed=failed, shadow=shadow),
+            ]
+        ),
         blocked=failed and not shadow and not again,
         handoff_id=str(one.handoff.pk) if one.handoff else None,
         state=state,
     )
 
 
-def _reason(sent: Phase, check: Checked, phase: Phase, verdict: Mapping[str, Any] | None, *, shadow: bool) -> str:
+def _reason(
+    sent: Phase, check: Checked, phase: Phase, verdict: Mapping[str, Any] | None, *, failed: bool, shadow: bool
+) -> str:
+    """Say what decided first. Where the ruling is FAILED, a check that passed is said last."""
     besides = statuses.findings(verdict, besides=(statuses.NOT_MET,))
-    failed = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
-    # what stands in the way comes first: an objective that is met does not
-    first = [*failed, check.message] if check.status is Status.PASSED else [check.message, *failed]
-    return joined(
+    rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
+    passed = check.status is Status.PASSED
+    return sentences(
         [
-            *first,
+            "" if passed else check.message,
+            *rules,
+            check.message if passed and not failed else "",
             sent.flaw,
             "Found besides:" if besides and check.status is not Status.NOT_APPLICABLE else "",
             *besides,
+            check.message if failed and passed else "",
             "This type is in shadow mode: nothing is blocked." if shadow else "",
         ]
     )
-
-
-def joined(parts: Iterable[str]) -> str:
-    return " ".join(part for part in parts if part)

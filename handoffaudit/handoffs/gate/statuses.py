@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from handoffaudit.handoffs.models import State
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.flaws import InvalidDemand
 from handoffaudit.validation.phase_rules import (
@@ -65,6 +66,11 @@ class Phase:
 
 
 NO_PHASE: Final = Phase()
+_NOT_PASSED: Final[Mapping[str, tuple[Status, str, str]]] = {
+    State.REJECTED: (Status.FAILED, State.REJECTED.value, "The handoff is rejected."),
+    State.DECLINED: (Status.FAILED, State.DECLINED.value, "A person declined the handoff."),
+    State.HELD: (Status.UNKNOWN, State.HELD.value, "The handoff is held for a person to decide."),
+}
 
 
 def phase_of(plain: object) -> Phase:
@@ -92,14 +98,16 @@ def checked(verdict: Mapping[str, Any] | None, *, final: bool) -> Checked:
     issues = {issue["code"]: issue for issue in verdict["issues"]}
     if NOT_MET in issues:
         issue = issues[NOT_MET]
-        told = f"{issue['metadata'].get('status')} with confidence {issue['metadata'].get('confidence'):.2f}"
+        # The LLM may have said PASSED, with less confidence than the type asks for: the check has failed all the same.
+        told = f"{Status.FAILED} with confidence {issue['metadata'].get('confidence'):.2f}"
         return Checked(Status.FAILED, f"{told}: {issue['message']}", model)
     if UNAVAILABLE in issues:
         return Checked(Status.NOT_APPLICABLE, issues[UNAVAILABLE]["message"])
     layer = next((one for one in verdict["layers"] if one["name"] == _LAYER), None)
     if layer and layer["status"] == "passed" and model:
         return Checked(Status.PASSED, layer["why"], model)
-    return Checked(Status.NOT_APPLICABLE, (layer["why"] if layer else "") or "The objective was not checked.")
+    why = (layer["why"] if layer else "") or "The objective was not checked."
+    return Checked(Status.NOT_APPLICABLE, f"{why[0].upper()}{why[1:]}")
 
 
 def combined(check: Checked, phase: Phase) -> Status:
@@ -112,6 +120,26 @@ def combined(check: Checked, phase: Phase) -> Status:
     if Status.FAILED in both:
         return Status.FAILED
     return Status.UNKNOWN if Status.UNKNOWN in both else Status.PASSED
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A handoff whose stored state does not allow the status PASSED: the status instead, the state, and why."""
+
+    status: Status
+    state: str
+    message: str
+
+
+def contradiction(status: Status, state: str) -> Contradiction | None:
+    """Return what keeps a handoff in `state` from having passed, None where nothing does.
+
+    The gate and the stored handoff must not say opposite things: what is rejected for another reason than its objective
+    has failed, and what a person decides is not known yet.
+    """
+    if status is not Status.PASSED or state not in _NOT_PASSED:
+        return None
+    return Contradiction(*_NOT_PASSED[state])
 
 
 def counting_phase(check: Checked, phase: Phase) -> Phase:

@@ -32,6 +32,8 @@ class State(models.TextChoices):
 
 
 WAITING_STATES = (State.RECEIVED, State.VALIDATING)
+# What says that bytes are no document of any format.
+_UNREADABLE_CODES = frozenset({"structure.json_parse", "structure.unrecognised_format"})
 
 
 class Handoff(models.Model):
@@ -139,6 +141,17 @@ class Handoff(models.Model):
 
     def __str__(self) -> str:
         return f"{self.handoff_id}: {self.source_agent_id} → {self.target_agent_id}"
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Return whether no format could read what arrived: nothing of it is known, and nothing of it was checked."""
+        is_named = bool(self.handoff_type or self.source_agent_id or self.target_agent_id)
+        is_none = not self.format or not _UNREADABLE_CODES.isdisjoint(self.codes)
+        return not is_named and is_none and self.verdict is not None
+
+    @property
+    def may_be_approved(self) -> bool:
+        return self.approvable and not self.is_unreadable
 
     @property
     def overdue(self) -> bool:

@@ -16,9 +16,10 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import NewHandoff
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.handoffs.own_events import lines
 from handoffaudit.handoffs.own_events.appending import Appending
+from handoffaudit.validation.asking.masking import masked
 from handoffaudit.validation.loglines import HealthLine
 from handoffaudit.validation.verdict import Outcome, Verdict
 
@@ -41,6 +42,20 @@ def decided(handoff: Handoff, actor: Actor, note: str) -> None:
     """A person decided; the handoff has its new state."""
     if _wanted(logging.INFO):
         transaction.on_commit(partial(_tell_decided, handoff, actor, note))
+
+
+def invoked(event: str, invocation: Mapping[str, Any]) -> None:
+    """Tell that the gate for hooks was called about a delegation, before anything is judged."""
+    if _wanted(logging.DEBUG):
+        _write(lambda: [lines.invocation(timezone.now(), event, invocation)])
+        log.debug("the gate was called", hook_event=event, **masked(dict(invocation)))
+
+
+def llm_called(call: ModelCall) -> None:
+    """Tell that the LLM was asked, answered from the cache, or could not be asked."""
+    if _wanted(logging.DEBUG):
+        _write(lambda: [lines.llm_call(call)])
+        log.debug("the LLM was asked", **lines.of_llm_call(call))
 
 
 def gated(event: str, answer: Mapping[str, Any]) -> None:

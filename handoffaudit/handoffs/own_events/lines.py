@@ -7,13 +7,14 @@ from typing import Any, Final
 
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import NewHandoff
-from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.validation.asking.masking import masked
 from handoffaudit.validation.loglines import GateLine, HealthLine, TraceLine, write_gate, write_health, write_trace
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import Verdict
 
 COMPONENT: Final = "hook-gate"
+LLM: Final = "llm"
 _EVENT_TYPES: Final = {"PASSED": "VALIDATION", "FAILED": "VALIDATION", "NOT_APPLICABLE": "SKIP", "UNKNOWN": "ERROR"}
 _MOST_CODES = 50
 _LONGEST_REASON = 1000
@@ -55,13 +56,58 @@ def trace(event_type: str, handoff: Handoff | NewHandoff, at: datetime, details:
     return write_trace(replace(line, parent_span_id=parent))
 
 
+def invocation(at: datetime, event: str, told: Mapping[str, Any]) -> str:
+    """Return the gate line of a call of the gate: which delegation, and how much text there is to judge."""
+    lengths = f"objective {told['objective_characters']:,} characters, result {told['result_characters']:,} characters"
+    details = masked(f"{event}: {told['tool']} to {told['target']}, {lengths}")
+    return write_gate(GateLine(at, "TRIGGER", COMPONENT, details))
+
+
+def of_llm_call(call: ModelCall) -> dict[str, Any]:
+    """Return what was asked of the LLM and what came of it, without its words."""
+    return {
+        "use": call.use,
+        "model": call.model,
+        "prompt": call.prompt,
+        "outcome": call.outcome,
+        "cached": call.cached,
+        "tries": call.tries,
+        "latency_ms": round(call.latency_ms),
+        "tokens_in": call.tokens_in,
+        "tokens_out": call.tokens_out,
+        "tokens_cached": call.tokens_cached,
+        "cost_usd": call.cost_usd,
+        "id": str(call.handoff) if call.handoff else None,
+        "tenant": call.tenant_id,
+    }
+
+
+def llm_call(call: ModelCall) -> str:
+    """Return the gate line of a call of the LLM."""
+    if call.cached:
+        how = "answered from the cache"
+    elif call.tries:
+        how = (
+            f"{round(call.latency_ms):,} ms, {call.tokens_in + call.tokens_cached:,} tokens in, "
+            f"{call.tokens_out:,} tokens out, {call.cost_usd:.4f} USD"
+        )
+    else:
+        how = "not asked"
+    why = f": {masked(call.detail)}" if call.detail else ""
+    about = f", handoff {call.handoff}" if call.handoff else ""
+    event_type = "INFO" if call.outcome == "ok" else "ERROR"
+    details = f"{call.use} by {call.model}: {call.outcome}, {how}{about}{why}"
+    return write_gate(GateLine(call.at, event_type, LLM, details))
+
+
 def gate(at: datetime, event: str, answer: Mapping[str, Any]) -> str:
     """A gate line on an answer of the gate for hooks. `event`: the name of the hook's event, empty where none was
     read."""
     status = str(answer["status"])
-    blocked = ", blocked" if answer["blocked"] else ""
+    asks = (answer.get("hookSpecificOutput") or {}).get("permissionDecision") == "ask"
+    decision = "block" if answer["blocked"] else "ask" if asks else "allow"
     reason = masked(clean(str(answer["reason"]), _LONGEST_REASON))
-    details = f"{event or 'no event'}: {status}{blocked}{f': {reason}' if reason else ''}"
+    details = f"{event or 'no event'}: {status}, {decision}{f': {reason}' if reason else ''}"
     return write_gate(GateLine(at, _EVENT_TYPES[status], COMPONENT, details))
 
 

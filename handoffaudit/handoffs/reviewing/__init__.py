@@ -12,15 +12,25 @@ from handoffaudit.handoffs.reviewing.errors import (
     NotPassedOn,
     NotReopenable,
     NotReviewable,
+    Readable,
     ReviewError,
     Stale,
     TooMany,
+    Unreadable,
 )
-from handoffaudit.handoffs.reviewing.passing import PUT_BACK, pass_on, passed_on, passed_on_of, reviewers, take_back
+from handoffaudit.handoffs.reviewing.passing import (
+    PUT_BACK,
+    is_handled,
+    pass_on,
+    passed_on,
+    passed_on_of,
+    reviewers,
+    take_back,
+)
 from handoffaudit.handoffs.reviewing.precedents import Precedent, similar
 from handoffaudit.handoffs.reviewing.progressing import MOST_COUNTED, Progress, Waiting, progress, waiting
 from handoffaudit.handoffs.reviewing.proposing import is_by, needs_four_eyes, proposal_of, proposals
-from handoffaudit.handoffs.reviewing.queueing import VIEWS, Marks, concerning, gone, has_unapprovable, queue
+from handoffaudit.handoffs.reviewing.queueing import VIEWS, Marks, concerning, gone, queue
 from handoffaudit.handoffs.reviewing.reopening import UNDO_MINUTES, UNDONE, reopen, undo, undo_last
 from handoffaudit.handoffs.reviewing.searching import Searched, search
 from handoffaudit.handoffs.reviewing.selecting import (
@@ -60,6 +70,7 @@ __all__ = [
     "NothingToUndo",
     "Precedent",
     "Progress",
+    "Readable",
     "Refusal",
     "Result",
     "ReviewError",
@@ -67,14 +78,15 @@ __all__ = [
     "Selection",
     "Stale",
     "TooMany",
+    "Unreadable",
     "Waiting",
     "concerning",
     "decide",
     "decide_many",
     "decide_matching",
     "gone",
-    "has_unapprovable",
     "is_by",
+    "is_handled",
     "matching",
     "needs_four_eyes",
     "pass_on",

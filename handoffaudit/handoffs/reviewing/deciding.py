@@ -10,24 +10,32 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import changing, own_events
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff, Proposal, ReviewHold, State
-from handoffaudit.handoffs.reviewing import proposing
+from handoffaudit.handoffs.reviewing import passing, proposing
 from handoffaudit.handoffs.reviewing.changes import changed, end_waiting
 from handoffaudit.handoffs.reviewing.errors import (
     NotApprovable,
     NoteRequired,
     NotReviewable,
+    Readable,
     ReviewError,
+    Unreadable,
     checked_note,
 )
 from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.unread import RESEND
 
 
 class Decision(StrEnum):
+    """What a person can do with a waiting handoff. `RESEND` declines one that could not be read and asks its sender to
+    send it again; `HANDLED` takes one that could not be read out of the queue without judging it."""
+
     APPROVE = "approve"
     DECLINE = "decline"
+    RESEND = "resend"
+    HANDLED = "handled"
 
 
-STATES = {Decision.APPROVE: State.APPROVED, Decision.DECLINE: State.DECLINED}
+STATES = {Decision.APPROVE: State.APPROVED, Decision.DECLINE: State.DECLINED, Decision.RESEND: State.DECLINED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,7 @@ class Result:
 def decide(
     *, tenant: Tenant, reference: str, decision: Decision, note: str, actor: Actor, seen_version: int | None
 ) -> Handoff:
-    """Approves or declines a held or rejected handoff. With `seen_version`, only if it has not changed since.
+    """Decide a held or rejected handoff. With `seen_version`, only if it has not changed since.
 
     Where its type needs four eyes, the first decision is kept as a proposal (`proposal_of`) and the state stays; the
     same decision by somebody else takes effect. Raises `Handoff.DoesNotExist` or a `ReviewError`.
@@ -52,6 +60,10 @@ def decide(
 
 
 def _decide(handoff: Handoff, *, decision: Decision, note: str, actor: Actor) -> None:
+    if decision is Decision.HANDLED:
+        passing.mark_handled(handoff, note=note, actor=actor)
+        return
+    decision, note = plain(handoff, decision, note)
     proposal = proposing.proposal_of(handoff)
     four_eyes = proposing.needs_four_eyes(handoff)
     reason = reason_of(handoff, proposal, decision, note, actor, four_eyes=four_eyes)
@@ -62,6 +74,17 @@ def _decide(handoff: Handoff, *, decision: Decision, note: str, actor: Actor) ->
     ReviewHold.objects.filter(handoff=handoff).delete()
 
 
+def plain(handoff: Handoff, decision: Decision, note: str) -> tuple[Decision, str]:
+    """Return a request to send again as what it is: a decline whose note asks for it. Raises `ReviewError`."""
+    if decision is not Decision.RESEND:
+        return decision, note
+    if handoff.state not in REVIEWABLE:
+        raise NotReviewable(handoff)
+    if not handoff.is_unreadable:
+        raise Readable
+    return Decision.DECLINE, f"{RESEND} {note}".strip()
+
+
 def reason_of(
     handoff: Handoff, proposal: Proposal | None, decision: Decision, note: str, actor: Actor, *, four_eyes: bool
 ) -> str | None:
@@ -69,6 +92,8 @@ def reason_of(
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
     approves = decision is Decision.APPROVE
+    if approves and handoff.is_unreadable:
+        raise Unreadable
     if approves and not handoff.approvable:
         raise NotApprovable
     agrees = proposal is not None and proposal.decision == decision and not proposing.is_by(proposal, actor)

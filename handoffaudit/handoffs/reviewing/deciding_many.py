@@ -12,7 +12,7 @@ from handoffaudit.handoffs import counts, listening, own_events, queries
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.reviewing import proposing
-from handoffaudit.handoffs.reviewing.deciding import Decision, Result, columns_of, decide, each, reason_of
+from handoffaudit.handoffs.reviewing.deciding import Decision, Result, columns_of, decide, each, plain, reason_of
 from handoffaudit.handoffs.reviewing.errors import ReviewError, checked_note
 from handoffaudit.policy.load import load
 
@@ -52,13 +52,16 @@ def _together(
     each is looked at by itself."""
     results: dict[str, Result] = {}
     reasons: list[tuple[Handoff, str]] = []
+    if decision is Decision.HANDLED:
+        return results
     with transaction.atomic():
         rows = _locked(tenant, references)
         proposals, policies = proposing.proposals(rows.values()), load(tenant.pk)
         for reference, handoff in rows.items():
             four_eyes = policies.policy_for(handoff.handoff_type).four_eyes
             try:
-                reason = reason_of(handoff, proposals.get(handoff.pk), decision, note, actor, four_eyes=four_eyes)
+                taken, said = plain(handoff, decision, note)
+                reason = reason_of(handoff, proposals.get(handoff.pk), taken, said, actor, four_eyes=four_eyes)
             except ReviewError as error:
                 results[reference] = Result(reference, None, error)
                 continue

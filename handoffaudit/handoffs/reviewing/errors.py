@@ -59,6 +59,19 @@ class NotApprovable(ReviewError):
         )
 
 
+class Unreadable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__(
+            "No format could read what arrived, so it can't be approved. Decline it, ask for a resend, or mark it as "
+            "handled."
+        )
+
+
+class Readable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("This handoff can be read. Approve or decline it.")
+
+
 class WrongInput(ReviewError):
     """One value of a decision: the `field` that it was given in, what is `wrong` with it and what would be right."""
 

@@ -17,6 +17,7 @@ from handoffaudit.handoffs.reviewing.errors import (
     NoteRequired,
     NotPassedOn,
     NotReviewable,
+    Readable,
     checked_note,
 )
 from handoffaudit.handoffs.states import REVIEWABLE
@@ -24,6 +25,7 @@ from handoffaudit.handoffs.states import REVIEWABLE
 DECIDING = (Role.REVIEWER, Role.ADMIN)
 MOST_REVIEWERS = 500
 PUT_BACK = "put back into the queue"
+HANDLED = "Marked as handled"
 
 
 def pass_on(
@@ -44,7 +46,25 @@ def pass_on(
 def _pass_on(handoff: Handoff, *, note: str, actor: Actor, to: Person | None) -> None:
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
-    remark(handoff, actor, f"passed on{f' to {to.get_username()}' if to else ''}: {note}")
+    _set_aside(handoff, f"passed on{f' to {to.get_username()}' if to else ''}: {note}", note, actor, to)
+
+
+def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
+    """Take an unreadable handoff out of the queue without judging it; call inside a transaction."""
+    if handoff.state not in REVIEWABLE:
+        raise NotReviewable(handoff)
+    if not handoff.is_unreadable:
+        raise Readable
+    said = f"{HANDLED}: {note}" if note else HANDLED
+    _set_aside(handoff, said, said, actor, None)
+
+
+def is_handled(passed: PassedOn) -> bool:
+    return passed.to_id is None and passed.note.startswith(HANDLED)
+
+
+def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person | None) -> None:
+    remark(handoff, actor, event)
     PassedOn.objects.update_or_create(
         handoff=handoff,
         defaults={

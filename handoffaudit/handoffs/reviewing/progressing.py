@@ -21,7 +21,7 @@ MOST_COUNTED = 5000
 MOST_LOOKED_AT = 2000
 _HELD = Q(state=State.HELD)
 _ESCALATED = Q(state=State.REJECTED, escalated=True)
-_REJECTED = _ESCALATED | Q(state=State.REJECTED, approvable=True)
+_REJECTED = Q(state=State.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,14 @@ from handoffaudit.handoffs.models import Handoff, HourlyTotal, State
 from handoffaudit.handoffs.queries import EVERYTHING, Page
 from handoffaudit.handoffs.reviewing import passing, proposing
 from handoffaudit.handoffs.states import REVIEWABLE
-from handoffaudit.validation.codes import entry_of
 
 # Rows of whatever says of handoffs, in `handoff`, that they belong to something.
 Marks = QuerySet[Any]
 VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
 _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.REJECTED}
 PARTS = tuple(_STATES)
-_MOST_LOOKED_AT = 1000
 # In any of the parts.
-WAITS = Q(state=State.HELD) | Q(state=State.REJECTED, escalated=True) | Q(state=State.REJECTED, approvable=True)
+WAITS = Q(state__in=REVIEWABLE)
 # Nobody mutes what a person has to see.
 MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 
@@ -119,12 +117,6 @@ def concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int]:
     return {view: rows[:most].count() for view, rows in views.items()}
 
 
-def has_unapprovable(tenant: Tenant) -> bool:
-    """Whether any of what was escalated can't be approved: of the oldest, as many as are soon looked at."""
-    oldest = in_order(queries.of_tenant(tenant), "escalated").values("pk")[:_MOST_LOOKED_AT]
-    return Handoff.objects.filter(pk__in=oldest, approvable=False).exists()
-
-
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
     """The parts that can have any: all that wait would be gone over to find none."""
     parts = {part: state for part, state in _STATES.items() if not filters.state or state in filters.state}
@@ -132,8 +124,6 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
         return parts
     counted = HourlyTotal.objects.filter(tenant=tenant, code=filters.code, number__gt=0)
     found = {state for state in REVIEWABLE if counted.filter(state=state).exists()}
-    if found and not entry_of(filters.code).approvable:
-        parts.pop("rejected", None)
     return [part for part, state in parts.items() if state in found]
 
 
@@ -170,6 +160,6 @@ def part_of(rows: "QuerySet[Handoff]", part: str) -> "QuerySet[Handoff]":
     wanted = {
         "escalated": Q(state=State.REJECTED, escalated=True),
         "held": Q(state=State.HELD),
-        "rejected": Q(state=State.REJECTED, approvable=True, escalated=False),
+        "rejected": Q(state=State.REJECTED, escalated=False),
     }
     return rows.filter(wanted[part])

@@ -88,8 +88,8 @@ class Refusal:
 
 @dataclass(slots=True)
 class Decided:
-    """What one request did. `effective` are decided, `proposed` wait for a second person; `next`: where the next
-    request goes on, None at the end."""
+    """What one request did. `effective` are decided or handled, `proposed` wait for a second person; `next`: where the
+    next request goes on, None at the end."""
 
     effective: int = 0
     proposed: int = 0
@@ -136,7 +136,7 @@ def decide_matching(
         page = paged(rows, place, min(PART, most - len(results)), parts)
         results += _decide_part(tenant, page.items, selection, decision, note, actor)
         place = page.next
-    return told(results, place)
+    return told(results, place, decision=decision)
 
 
 def shown_of(text: str) -> frozenset[bytes]:
@@ -177,8 +177,8 @@ class NotShown(ReviewError):
         super().__init__("It was not among those that you were shown; it waits as before.")
 
 
-def told(results: Iterable[Result], place: str | None = None) -> Decided:
-    """What several decisions came to, the refused ones by their reasons."""
+def told(results: Iterable[Result], place: str | None = None, decision: Decision | None = None) -> Decided:
+    """Sum what several decisions came to, the refused ones by their reasons."""
     done = Decided(next=place)
     reasons: dict[str, list[str]] = {}
     for result in results:
@@ -186,7 +186,7 @@ def told(results: Iterable[Result], place: str | None = None) -> Decided:
             reasons.setdefault(_reason(result.error), []).append(result.reference)
         elif result.handoff is not None:
             done.handoffs.append(result.handoff)
-            is_decided = result.handoff.state in (State.APPROVED, State.DECLINED)
+            is_decided = decision is Decision.HANDLED or result.handoff.state in (State.APPROVED, State.DECLINED)
             done.effective += is_decided
             done.proposed += not is_decided
     done.refused = [Refusal(reason, len(which), which[:EXAMPLES]) for reason, which in reasons.items()]

@@ -3,7 +3,7 @@
 import threading
 
 import structlog
-from celery.signals import worker_ready, worker_shutting_down
+from celery.signals import celeryd_after_setup, worker_shutting_down
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 
@@ -112,7 +112,7 @@ def stir() -> None:
         waking.wake_teller()
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator]
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
 def start(**_: object) -> None:
     wake()
 

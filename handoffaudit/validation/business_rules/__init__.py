@@ -1,6 +1,7 @@
 """Business rules: what must hold of the data of a type.
 
-`models` says what a rule is, `parsing` reads sets of them, `judging` holds data against them, `shipped` has examples.
+`models` says what a rule is, `parsing` reads sets of them, `judging` holds data against them with `conditions` and
+`comparison`, `shipped` has examples.
 """
 
 from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator

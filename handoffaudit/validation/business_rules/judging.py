@@ -1,37 +1,21 @@
-"""Business rules held against data: which are broken, where, and what would mend it."""
+"""Business rules held against data: which are broken, where, and how to fix it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import takewhile
-from operator import ge, gt, le, lt
-from typing import Any, Final
+from typing import Any
 
-from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
-from handoffaudit.validation.effort import Effort, TooMuchError
+from handoffaudit.validation.business_rules.comparison import CannotCompareError, holds, requirement
+from handoffaudit.validation.business_rules.conditions import compared_values, is_met, when_text
+from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType
+from handoffaudit.validation.effort import MOST_STEPS, Effort, TooMuchError
 from handoffaudit.validation.paths import Location, dotted
 from handoffaudit.validation.selecting import ANY, MISSING, Path, PathError, parse_path, select
-from handoffaudit.validation.text import clean, counted, shown, type_name
+from handoffaudit.validation.text import clean, counted, shown
 
 _MOST_PLACES = 20
-_MOST_CHOICES = 12
 _MOST_KEPT = 1_000
-# a second at most; an honest handoff takes some hundreds
-_MOST_STEPS = 300_000
-_ORDERED: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
-    Operator.LT: lt,
-    Operator.LE: le,
-    Operator.GT: gt,
-    Operator.GE: ge,
-}
-_WANTED: Final[dict[Operator, str]] = {
-    Operator.LT: "less than",
-    Operator.LE: "at most",
-    Operator.GT: "greater than",
-    Operator.GE: "at least",
-    Operator.EQ: "equal to",
-    Operator.NE: "other than",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +30,6 @@ class Broken:
     hint: str
     expected: Any
     actual: Any
-
-
-class _CannotCompare(Exception):
-    """The types do not allow the comparison; its text ends a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +52,7 @@ def rules_for(sets: Iterable[BusinessRuleSet], types: Iterable[str]) -> list[tup
 def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]) -> Iterator[Broken]:
     """Each rule that does not hold, once. All rules together may take so many steps; one that cannot be judged for that
     fails, and says so."""
-    effort = Effort(_MOST_STEPS)
+    effort = Effort(MOST_STEPS)
     for set_id, rule in rules:
         try:
             first, total = _first_of(_failures(rule, data, effort))
@@ -114,6 +94,8 @@ def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: in
         said = f"{where} {first.why}"
     else:
         said = f"{where} is {'missing' if first.value is MISSING else shown(first.value)}; it must be {wanted}"
+    if condition := when_text(rule.when):
+        said += f"{',' if first.name or first.why else ''} {condition}"
     more = f", and {counted(total - 1, 'other place')} break the rule too" if total > 1 else ""
     return Broken(
         rule=rule,
@@ -134,17 +116,27 @@ def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
 
 
 def _failures(rule: BusinessRule, data: dict[str, Any], effort: Effort) -> Iterator[_Failure]:
+    """Yield every place that breaks the rule. `when` is asked only about those, since most handoffs break nothing."""
     try:
         path = parse_path(rule.field)
+        for place, value in select(data, path, effort=effort):
+            failures = _failures_at(rule, data, path, place, value, effort)
+            first = next(failures, None)
+            if first is not None and is_met(rule.when, data, path, place, effort):
+                yield first
+                yield from failures
     except PathError as error:
         yield _Failure((rule.field,), None, why=f"cannot be looked up: {str(error)[:-1]}")
-        return
-    for place, value in select(data, path, effort=effort):
-        if rule.rule_type is BusinessRuleType.REQUIRED:
-            if _is_empty(value):
-                yield _Failure(place, value)
-        elif value is not MISSING:
-            yield from _compared(rule, data, path, place, value, effort)
+
+
+def _failures_at(
+    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: Effort
+) -> Iterator[_Failure]:
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        if _is_empty(value):
+            yield _Failure(place, value)
+    elif value is not MISSING:
+        yield from _compared(rule, data, path, place, value, effort)
 
 
 def _is_empty(value: object) -> bool:
@@ -156,109 +148,16 @@ def _is_empty(value: object) -> bool:
 def _compared(
     rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: Effort
 ) -> Iterator[_Failure]:
-    for name, against in _against(rule, data, path, place, effort):
+    for name, against in compared_values(rule, data, path, place, effort):
         try:
-            holds = _holds(rule.operator, value, against, effort)
-        except _CannotCompare as error:
-            yield _Failure(place, value, against, name, str(error))
-        else:
-            if not holds:
+            if not holds(rule.operator, value, against, effort):
                 yield _Failure(place, value, against, name)
-
-
-def _against(
-    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, effort: Effort
-) -> Iterator[tuple[str, Any]]:
-    """What the value is compared with. A missing field to compare with fails nothing."""
-    if rule.compare_field is None:
-        yield "", rule.threshold
-        return
-    try:
-        other = _bound(parse_path(rule.compare_field), path, place)
-    except PathError:
-        yield rule.compare_field, MISSING
-        return
-    for where, value in select(data, other, effort=effort):
-        if value is not MISSING:
-            yield dotted(where), value
-
-
-def _bound(other: Path, path: Path, place: Location) -> Path:
-    """`layers.*.low` beside `layers.*.high` means the low of the same layer: as far as both paths are alike."""
-    bound = list(other)
-    for index, (mine, theirs) in enumerate(zip(path, other, strict=False)):
-        if mine != theirs:
-            break
-        if mine is ANY:
-            bound[index] = place[index]
-    return tuple(bound)
-
-
-def _holds(operator: Operator | None, value: Any, against: Any, effort: Effort) -> bool:
-    match operator:
-        case None:
-            raise _CannotCompare("cannot be judged, since the rule names no operator")
-        case Operator.EQ:
-            return _equal(value, against, effort)
-        case Operator.NE:
-            return not _equal(value, against, effort)
-        case Operator.IN | Operator.NOT_IN:
-            if not isinstance(against, list | tuple):
-                raise _CannotCompare(f"cannot be looked for in {_what(against)}, which is no list")
-            return any(_equal(value, one, effort) for one in against) is (operator is Operator.IN)
-        case Operator.BETWEEN:
-            if not isinstance(against, list | tuple) or len(against) != 2:
-                raise _CannotCompare(f"cannot be between {_what(against)}, which is no list of two limits")
-            return _ordered(ge, value, against[0]) and _ordered(le, value, against[1])
-        case _:
-            return _ordered(_ORDERED[operator], value, against)
-
-
-def _ordered(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
-    if (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str)):
-        return compare(value, other)
-    raise _CannotCompare(f"is {_what(value)}, which cannot be compared with {_what(other)}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _equal(left: Any, right: Any, effort: Effort) -> bool:
-    """Equality of JSON values: 1 is 1.0 and is not true."""
-    effort.spend()
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, dict) and isinstance(right, dict):
-        same = left.keys() == right.keys()
-        return same and all(_equal(value, right[key], effort) for key, value in left.items())
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        same = len(left) == len(right)
-        return same and all(_equal(one, other, effort) for one, other in zip(left, right, strict=True))
-    return bool(left == right)
-
-
-def _what(value: object) -> str:
-    if value is MISSING:
-        return "a field that cannot be looked up"
-    return f"{type_name(value)} ({shown(value)})" if isinstance(value, str | int | float) else type_name(value)
+        except CannotCompareError as error:
+            yield _Failure(place, value, against, name, str(error))
 
 
 def _wanted(rule: BusinessRule, failure: _Failure) -> str:
-    """What would make the rule hold, after "it must be"; empty where nothing in the data can."""
+    """Return what would make the rule hold, after "it must be"; empty where nothing in the data can."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return "there and not empty"
-    against = failure.expected
-    named = f"{failure.name}, " if failure.name else ""
-    many = isinstance(against, list | tuple)
-    match rule.operator:
-        case Operator.IN | Operator.NOT_IN if many:
-            listed = ", ".join(shown(one) for one in against[:_MOST_CHOICES])
-            rest = f" and {len(against) - _MOST_CHOICES} more" if len(against) > _MOST_CHOICES else ""
-            return f"{'one' if rule.operator is Operator.IN else 'none'} of {named}{listed}{rest}"
-        case Operator.BETWEEN if many and len(against) == 2:
-            return f"from {shown(against[0])} to {shown(against[1])}{f' ({failure.name})' if failure.name else ''}"
-        case None | Operator.IN | Operator.NOT_IN | Operator.BETWEEN:
-            return ""
-        case _:
-            return f"{_WANTED[rule.operator]} {named}{shown(against)}"
+    return requirement(rule.operator, failure.expected, failure.name)

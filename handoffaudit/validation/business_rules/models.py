@@ -1,9 +1,9 @@
 """What a business rule is, and a set of them."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from handoffaudit.validation.issues import Severity
 
@@ -27,11 +27,56 @@ class Operator(StrEnum):
     BETWEEN = "between"
 
 
+MOST_CONDITIONS = 10
+
+
+class Condition(BaseModel):
+    """Compare a field of the data with `threshold`, or with the value at `compare_field` where that is named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    field: str
+    operator: Operator
+    threshold: Any = None
+    compare_field: str | None = None
+
+
+class AllConditions(BaseModel):
+    """Require every condition of the list."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    all: list[Condition] = Field(min_length=1, max_length=MOST_CONDITIONS)
+
+
+class AnyCondition(BaseModel):
+    """Require at least one condition of the list."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    any: list[Condition] = Field(min_length=1, max_length=MOST_CONDITIONS)
+
+
+def _kind(given: object) -> str:
+    for kind in ("all", "any"):
+        if (isinstance(given, dict) and kind in given) or hasattr(given, kind):
+            return kind
+    return "one"
+
+
+When = Annotated[
+    Annotated[Condition, Tag("one")] | Annotated[AllConditions, Tag("all")] | Annotated[AnyCondition, Tag("any")],
+    Discriminator(_kind),
+]
+"""When a rule applies. Lists hold plain conditions, so that the form of the page can show every `when`."""
+
+
 class BusinessRule(BaseModel):
     """One rule. `field` and `compare_field` are dotted paths into the data; `output_types` None: for all types.
 
     Every value that `field` points at must hold; it is compared with the value at `compare_field` where one is named,
-    else with `threshold`. `operator` is not looked at where the rule's type is `required`.
+    else with `threshold`. `operator` is not looked at where the rule's type is `required`. The rule applies only where
+    `when` is met; None: always.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -47,6 +92,7 @@ class BusinessRule(BaseModel):
     enabled: bool = True
     output_types: list[str] | None = None
     compare_field: str | None = None
+    when: When | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
 
     def is_for(self, output_type: str) -> bool:

@@ -5,20 +5,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules.conditions import conditions_of
+from handoffaudit.validation.business_rules.models import (
+    AllConditions,
+    AnyCondition,
+    BusinessRule,
+    BusinessRuleSet,
+    BusinessRuleType,
+    Condition,
+    Operator,
+    When,
+)
 from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.selecting import PathError, parse_path
-from handoffaudit.validation.text import closest, either, shown, type_name
+from handoffaudit.validation.text import closest, either, shown, type_name, unknown_field_hint
 
 MOST_SETS = 50
 MOST_RULES = 300
 LONGEST_TEXT = 500
 LARGEST_THRESHOLD = 20_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_OF_CONDITIONS: tuple[type[BaseModel], ...] = (Condition, AllConditions, AnyCondition)
 _CHOICES: dict[str, type[BusinessRuleType | Operator | Severity]] = {
     "rule_type": BusinessRuleType,
     "operator": Operator,
@@ -74,22 +85,44 @@ def _shape_flaws(
         for index, rule in enumerate(rules if isinstance(rules, list) else []):
             if isinstance(rule, dict):
                 yield from _unknown((*place, "rules", index), rule, BusinessRule)
+                yield from _when_unknown((*place, "rules", index, "when"), rule.get("when"))
     try:
         model.model_validate(plain)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False):
-            where = (*place, *one["loc"])
+            where = (*place, *_without_tag(one["loc"]))
+            if one["type"] == "extra_forbidden":  # told with the closest known name by _unknown
+                continue
             yield flaw(dotted(where), one["input"], *_said(where, one["type"], one["msg"], one["input"]))
 
 
-def _unknown(
-    place: tuple[str | int, ...], plain: dict[str, Any], model: type[BusinessRuleSet | BusinessRule]
-) -> Iterator[Flaw]:
+def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the place in the JSON of an error's place, where pydantic names the kind of `when` after its field."""
+    at = location.index("when") + 1 if "when" in location else len(location)
+    return (*location[:at], *location[at + 1 :])
+
+
+def _when_unknown(place: tuple[str | int, ...], when: object) -> Iterator[Flaw]:
+    """Yield unknown fields of a condition, or of the conditions of a list."""
+    if not isinstance(when, dict):
+        return
+    kind = next((name for name in ("all", "any") if name in when), None)
+    if kind is None:
+        yield from _unknown(place, when, Condition)
+        return
+    yield from _unknown(place, when, AllConditions if kind == "all" else AnyCondition)
+    for index, one in enumerate(when[kind] if isinstance(when[kind], list) else []):
+        if isinstance(one, dict):
+            yield from _unknown((*place, kind, index), one, Condition)
+
+
+def _unknown(place: tuple[str | int, ...], plain: dict[str, Any], model: type[BaseModel]) -> Iterator[Flaw]:
+    what = "condition" if model in _OF_CONDITIONS else "rule"
     for key, value in plain.items():
         if key not in model.model_fields:
-            near = closest(key, model.model_fields)
-            remedy = f"Rename it to {near}." if near else f"Remove it; there are {either(model.model_fields)}."
-            yield flaw(dotted((*place, key)), value, f"{shown(key)} is not a field of a rule.", remedy)
+            remove = f"Remove it; there are {either(model.model_fields)}."
+            remedy, _ = unknown_field_hint(key, model.model_fields, plain, remove)
+            yield flaw(dotted((*place, key)), value, f"{shown(key)} is not a field of a {what}.", remedy)
 
 
 def _said(where: tuple[str | int, ...], kind: str, message: str, value: object) -> tuple[str, str]:
@@ -129,13 +162,12 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
     rule = BusinessRule.model_validate(plain)
     yield from _id_flaws(place, "rule_id", rule.rule_id)
     yield from _text_flaws(place, plain, ("name", "description"))
-    for name, path in (("field", rule.field), ("compare_field", rule.compare_field)):
-        if path is None:
-            continue
-        try:
-            parse_path(path)
-        except PathError as error:
-            yield flaw(dotted((*place, name)), path, str(error), 'Write it as in "layers.*.score".')
+    yield from _path_flaws(place, rule)
+    for where, one in _placed_conditions(rule.when):
+        yield from _path_flaws((*place, *where), one)
+        if one.compare_field is None:
+            given = "threshold" in one.model_fields_set
+            yield from _threshold_flaws((*place, *where), one, given=given)
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return
     if rule.operator is None:
@@ -145,13 +177,31 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
         yield from _threshold_flaws(place, rule, given="threshold" in plain)
 
 
-def _threshold_flaws(place: tuple[str | int, ...], rule: BusinessRule, *, given: bool) -> Iterator[Flaw]:
+def _placed_conditions(when: When | None) -> Iterator[tuple[tuple[str | int, ...], Condition]]:
+    """Yield the conditions of a rule, each with its place in the rule."""
+    kind = "all" if isinstance(when, AllConditions) else "any" if isinstance(when, AnyCondition) else None
+    for index, one in enumerate(conditions_of(when)):
+        yield ("when", kind, index) if kind else ("when",), one
+
+
+def _path_flaws(place: tuple[str | int, ...], one: BusinessRule | Condition) -> Iterator[Flaw]:
+    for name, path in (("field", one.field), ("compare_field", one.compare_field)):
+        if path is None:
+            continue
+        try:
+            parse_path(path)
+        except PathError as error:
+            yield flaw(dotted((*place, name)), path, str(error), 'Write it as in "layers.*.score".')
+
+
+def _threshold_flaws(place: tuple[str | int, ...], rule: BusinessRule | Condition, *, given: bool) -> Iterator[Flaw]:
     where, value = dotted((*place, "threshold")), rule.threshold
-    if rule.rule_type is BusinessRuleType.INVARIANT:
+    if isinstance(rule, BusinessRule) and rule.rule_type is BusinessRuleType.INVARIANT:
         message = "An invariant compares two fields, and names only one."
         yield flaw(dotted((*place, "compare_field")), None, message, "Add compare_field, or make it a range.")
     elif not given:
-        message = "The rule has nothing to compare with."
+        what = "rule" if isinstance(rule, BusinessRule) else "condition"
+        message = f"The {what} has nothing to compare with."
         yield flaw(where, None, message, "Add a threshold, or a compare_field.")
     elif len(orjson.dumps(value, default=str)) > LARGEST_THRESHOLD:
         yield flaw(where, None, f"The threshold is larger than {LARGEST_THRESHOLD:,} bytes.", "Use a shorter one.")

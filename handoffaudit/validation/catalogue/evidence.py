@@ -19,7 +19,8 @@ CODES = (
         layer=_LAYER,
         severity=Severity.ERROR,
         title="Too many claims without a source",
-        what="The share of uncited claims is over the type's limit.",
+        what="The share of uncited claims is over the type's limit. Claims that cite only sources that were not "
+        "supplied count as uncited, and so do claims that could not be read because there is too much data.",
         hint="Cite the sources of more claims in evidence_refs of the data.",
     ),
     Code(
@@ -27,7 +28,8 @@ CODES = (
         layer=_LAYER,
         severity=Severity.WARNING,
         title="A source that was not supplied",
-        what="A claim cites a source that is not among the evidence.",
+        what="A claim cites a source that is not among the evidence. Where none of its sources was supplied, the claim "
+        "counts as uncited.",
         hint="Supply the source as evidence, or correct its name.",
     ),
     Code(

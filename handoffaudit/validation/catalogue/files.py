@@ -21,6 +21,16 @@ CODES = (
         "Let the agent write its handoff file to the path that is expected.",
     ),
     Code(
+        "files.strict",
+        "structure",
+        Severity.ERROR,
+        "Handoff file not used",
+        "The policy lets only the handoff file count, and the file is missing or cannot be used. A block in the "
+        "agent's response does not stand in for the file.",
+        "Let the agent write its handoff file to the expected path: status, artifacts, next and summary as one JSON "
+        "object.",
+    ),
+    Code(
         "files.text_fallback",
         "structure",
         Severity.WARNING,

@@ -17,7 +17,8 @@ CODES = (
         "tokens",
         Severity.WARNING,
         "Declared token count is off",
-        "The declared count differs by more than 30 % from the estimate (characters / 4).",
+        "The declared count differs by more than 30 % from the estimate (characters / 4), both of the document as "
+        "sent and of its compact JSON.",
         "Recount after the document's last change: characters of its compact JSON, divided by 4.",
     ),
     Code(

@@ -72,10 +72,10 @@ class _Reach:
     others: Counter[int]
 
 
-def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS) -> Profile:
+def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
     """The steps that one value costs at most, by its depth in the data. `pattern_steps`: what a pattern costs for each
     16 characters. Raises TooCostly, also where a single value at the top could cost more than `most`."""
-    graph = _Graph(schema, pattern_steps)
+    graph = _Graph(schema, pattern_steps, format_steps)
     reaches = _reaches(graph.nodes)
     if sum(len(reach.others) + sum(map(len, reach.named.values())) for reach in reaches) > MOST_LINKS:
         raise TooCostly("The schema refers to itself in too many ways.", "Use fewer references and alternatives.")
@@ -124,9 +124,10 @@ def levels(data: Any) -> list[int]:
 class _Graph:
     """The schemas that can be reached from the root, with their links. The first node is the root."""
 
-    def __init__(self, schema: Schema, pattern_steps: Callable[[str], int]) -> None:
+    def __init__(self, schema: Schema, pattern_steps: Callable[[str], int], format_steps: int) -> None:
         self.nodes: list[_Node] = []
         self._pattern_steps = pattern_steps
+        self._format_steps = format_steps
         self._numbers: dict[int, int] = {}
         self._names = _Names(schema)
         waiting: list[Any] = [schema]
@@ -144,7 +145,7 @@ class _Graph:
                 message = f"The schema consists of more than {MOST_SCHEMAS:,} schemas."
                 raise TooCostly(message, "Use a smaller one.")
             self._numbers[id(value)] = len(self.nodes)
-            self.nodes.append(_own(value, self._pattern_steps))
+            self.nodes.append(_own(value, self._pattern_steps, self._format_steps))
             waiting.append(value)
         return self._numbers[id(value)]
 
@@ -173,7 +174,7 @@ _ANYTHING: dict[str, Any] = {}
 _METASCHEMA: dict[str, Any] = {"title": "the schema of schemas"}
 
 
-def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int]) -> _Node:
+def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int], format_steps: int) -> _Node:
     if schema is _METASCHEMA:
         return _Node(_META_STEPS, deep=_META_STEPS)
     total = 1 + len(schema) + len(_objects(schema, "properties")) + len(_objects(schema, "dependentSchemas"))
@@ -181,6 +182,7 @@ def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int]) -> _Node:
     total += sum(_comparison(schema[key]) for key in ("enum", "const") if key in schema)
     patterns = [*_objects(schema, "patternProperties"), *(p for p in [schema.get("pattern")] if isinstance(p, str))]
     total += sum(map(pattern_steps, patterns)) + _multiple_steps(schema.get("multipleOf"))
+    total += format_steps if "format" in schema else 0
     node = _Node(total, deep=1 if schema.get("uniqueItems") is True else 0)
     if "unevaluatedItems" in schema or "unevaluatedProperties" in schema:
         node.steps += _UNEVALUATED_STEPS

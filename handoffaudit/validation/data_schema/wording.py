@@ -9,7 +9,7 @@ from jsonschema_rs import ValidationError, ValidationErrorKind
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, dotted, pointer
-from handoffaudit.validation.text import clean, closest, counted, either, shown, type_name
+from handoffaudit.validation.text import clean, closest, counted, either, shown, type_name, unknown_field_hint
 
 _TYPE_NAMES = {
     "string": "a string",
@@ -54,7 +54,7 @@ _SENTENCES = {
 }
 _NAMED_PARTS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _KEYWORDS = frozenset((*_LIMITS, *_COUNTED, *_SENTENCES)) | {
-    *("type", "enum", "const", "multipleOf", "pattern", "allOf", "anyOf", "oneOf", "if", "then", "else"),
+    *("type", "format", "enum", "const", "multipleOf", "pattern", "allOf", "anyOf", "oneOf", "if", "then", "else"),
     *("properties", "patternProperties", "dependentSchemas", "dependencies", "$ref", "$dynamicRef"),
 }
 _MOST_NAMES = 50
@@ -118,9 +118,8 @@ def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], valu
 
 
 def _not_allowed(place: Location, rule: dict[str, Any], value: dict[str, Any]) -> Told:
-    known = [name for name in islice(rule.get("properties", {}), _MOST_NAMES) if name not in value]
-    near = closest(place[-1], known)
-    hint = f'Rename it to "{near}".' if near else "Remove it."
+    known = islice(rule.get("properties", {}), _MOST_NAMES)
+    hint, near = unknown_field_hint(str(place[-1]), known, value, "Remove it.")
     return f"{_name(place)} is a field that the schema does not allow.", hint, near
 
 
@@ -221,8 +220,14 @@ def _nearest(kind: Any) -> str:
     return f"To fit the nearest form, change {_name(place)}: {clean(first.message)}."
 
 
+def _of_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Told:
+    form = clean(str(rule.get("format")))
+    return f"{name} is {shown(value)}, which does not have the format {form}.", f"Write it as {form}.", form
+
+
 _BY_KEYWORD: dict[str, Callable[[str, Any, Any, dict[str, Any]], Told]] = {
     "type": _of_type,
+    "format": _of_format,
     "enum": _of_options,
     "const": _of_options,
     "multipleOf": _of_multiple,

@@ -1,17 +1,16 @@
 """A universal handoff of version 2.0 lifted to 3.0: nothing that was sent is lost, and the same comes of the same."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.counting import estimate
 from handoffaudit.validation.formats.base import Document, obj
+from handoffaudit.validation.text import is_uuid
 
 FROM: Final = "2.0"
 TO: Final = "3.0"
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MAX_SUMMARY = 500
 _MOST_TOKENS = 2000
 _CONFIDENCE = "medium"
@@ -53,7 +52,7 @@ def lift(document: Document, trace_id: str) -> Document:
 
 def usable_trace_id(given: str | None) -> str | None:
     """A trace id from beside the document, where version 3.0 would take it."""
-    return given if given and _UUID.fullmatch(given) else None
+    return given if given and is_uuid(given) else None
 
 
 def _context(context: Mapping[str, Any]) -> dict[str, Any]:

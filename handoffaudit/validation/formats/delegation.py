@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -71,6 +72,14 @@ class Delegation:
         content = entries(obj(self.result).get("content"))
         texts = [part["text"] for part in map(obj, content) if isinstance(part.get("text"), str)]
         return "\n\n".join(texts) if texts else self.result
+
+    @property
+    def deliverable_characters(self) -> int:
+        """The length of the deliverable as text; of another value than text, that of its JSON."""
+        found = self.deliverable
+        if found is None:
+            return 0
+        return len(found if isinstance(found, str) else compact(found).decode("utf-8", "replace"))
 
 
 def delegation(document: Document) -> Delegation:

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import Any, Final
 
 from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -17,11 +18,11 @@ from handoffaudit.validation.formats.base import (
     obj,
 )
 from handoffaudit.validation.formats.basics import Basics
-from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, fallback_issue, judge_report
+from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, Source, fallback_issue, judge_report
 from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import clean, clean_or_empty
+from handoffaudit.validation.text import clean, clean_or_empty, shown
 
 NAME: Final = "handoff-file"
 PLACES: Final = Places(target=("next",))
@@ -101,6 +102,24 @@ def _report_issues(report: Document) -> Iterable[Issue]:
     if finding.fallback is Fallback.OK:
         return (fallback_issue(finding, clean_or_empty(report.get("expected_path"))),)
     return (*finding.issues, *id_issues(finding.content, (("next",),)))
+
+
+def strict_issues(report: Document) -> Iterable[Issue]:
+    """Yield the finding of a report whose file was not used, where only the file counts."""
+    finding = judge_report(report)
+    if finding.source is Source.HANDOFF_JSON or any(True for _ in report_flaws(report)):
+        return
+    wanted = clean_or_empty(report.get("expected_path"))
+    yield make(
+        "files.strict",
+        location=("file",),
+        message=f"The handoff file {shown(wanted)} cannot be used ({finding.reason}), and the policy lets only the file"
+        " count.",
+        expected=str(Source.HANDOFF_JSON),
+        actual=str(finding.source),
+        reason=str(finding.reason),
+        fallback=str(finding.fallback) if finding.fallback else None,
+    )
 
 
 def sections(document: Document) -> Mapping[str, Section]:

@@ -99,7 +99,7 @@ def _source_in_chain(document: Document) -> Iterable[Issue]:
     yield make(
         "structure.source_not_in_chain",
         location=("call_chain",),
-        message=f"source_agent_id {shown(source)} is not in call_chain, which ends with {shown(declared[-1])}.",
+        message=f"source_agent_id {shown(source)} must appear in call_chain, which ends with {shown(declared[-1])}.",
         hint=f"{hint} {shown(source)} as the last entry of call_chain.",
         expected=source,
         actual=declared,

@@ -185,7 +185,7 @@ def _generated_trace_id(record: Record) -> Issue:
         "structure.generated_trace_id",
         location=("handoff", "trace_id"),
         message=f"Generated trace_id for legacy handoff. {source} gave none; {record.trace_id} was {origin}.",
-        hint='Add "trace_id": a lower-case UUID of version 4, the same one for every handoff of a piece of work.',
+        hint='Add "trace_id": a UUID of version 4, the same one for every handoff of a piece of work.',
         trace_id=record.trace_id,
         source=record.source_agent_id,
         origin="document" if made else "submission",

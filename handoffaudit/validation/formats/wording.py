@@ -12,7 +12,7 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.converting import as_utc, converted
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location, at, dotted, last_name
-from handoffaudit.validation.text import closest, counted, either, shown, type_name
+from handoffaudit.validation.text import closest, counted, either, shown, type_name, unknown_field_hint
 
 Rule = dict[str, Any]
 
@@ -33,7 +33,7 @@ _FORMS = {
     "date-time": _A_TIME,
     "date-time-or-local": _A_TIME,
     "uri": "a URI",
-    "trace_id": "a lower-case UUID",
+    "trace_id": "a UUID",
 }
 
 
@@ -223,16 +223,16 @@ def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Is
 
 
 def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
-    known = [name for name in rule.get("properties", {}) if name not in value] or list(rule.get("properties", {}))
+    known = list(rule.get("properties", {}))
     for name in sorted(kind.unexpected):
-        near = closest(name, known)
         inside = dotted(place) or "the document"
         remove = f"Remove it; {inside} has no fields but {either(rule['properties'])}."
+        hint, near = unknown_field_hint(name, known, value, remove)
         yield make(
             "structure.unknown_field",
             location=(*place, name),
             message=f"{_name((*place, name))} is not a field of this format.",
-            hint=f'Rename it to "{near}".' if near else remove,
+            hint=hint,
             expected=near,
             actual=value.get(name),
         )

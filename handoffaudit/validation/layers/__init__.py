@@ -12,9 +12,27 @@ from handoffaudit.validation.layers import (
     structure,
     tokens,
 )
-from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Findings, History, Layer, Subject
+from handoffaudit.validation.layers.base import (
+    AskedLater,
+    CouldNotRunError,
+    Findings,
+    History,
+    Layer,
+    NotCheckedError,
+    Subject,
+)
 
-__all__ = ["LAYERS", "MODEL_LAYERS", "AskedLater", "CouldNotRunError", "Findings", "History", "Layer", "Subject"]
+__all__ = [
+    "LAYERS",
+    "MODEL_LAYERS",
+    "AskedLater",
+    "CouldNotRunError",
+    "Findings",
+    "History",
+    "Layer",
+    "NotCheckedError",
+    "Subject",
+]
 
 LAYERS: tuple[Layer, ...] = (structure, tokens, chain, references, consistency, evidence, grounding, rules)
 MODEL_LAYERS: tuple[Layer, ...] = (semantic, critique)

@@ -54,7 +54,7 @@ class Findings:
 class Subject:
     """One handoff under validation. `files` is None where the sender's files cannot be seen; `remediation` is the
     record of its earlier attempts, None for the first; `known_agents` is None where there is no registry of them;
-    `model` is None where it is asked later."""
+    `model` is None where it is asked later; `sent` is the document as it arrived, None where it never did."""
 
     record: Record
     policy: TypePolicy
@@ -69,10 +69,16 @@ class Subject:
     known_agents: frozenset[str] | None = None
     model: LanguageModel | None = None
     findings: Findings = field(default_factory=Findings)
+    sent: bytes | None = None
 
 
 class CouldNotRunError(Exception):
     """Raised by a layer that something outside keeps from running; its text is shown to the sender."""
+
+
+class NotCheckedError(Exception):
+    """Raised by a layer that could not see what it is about: it counts as skipped, with the text of the error as the
+    reason. What the layer found before stays."""
 
 
 class AskedLater(Exception):

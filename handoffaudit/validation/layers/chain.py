@@ -10,7 +10,7 @@ from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import History, Subject
 from handoffaudit.validation.layers.misspelt import instead_of
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.registry import ALWAYS_KNOWN, closest_agents
+from handoffaudit.validation.registry import ALWAYS_KNOWN, closest_agents, listed_agents
 from handoffaudit.validation.text import clean, counted, either, shown
 from handoffaudit.validation.verdict import ChainFacts
 
@@ -67,7 +67,7 @@ def _chain_issues(subject: Subject) -> Iterable[Issue]:
         repeats=subject.history.repeats,
     )
     if to_itself:
-        yield _self_handoff(target, _places(subject)[0])
+        yield _self_handoff(subject)
     yield from loop
     yield from _length_issues(subject, shown_chain, long=long)
     yield from _difference(subject)
@@ -79,6 +79,11 @@ def _places(subject: Subject) -> tuple[Location, Location]:
     """Where the document names its target and its chain."""
     places = BY_NAME[subject.record.format].PLACES
     return places.target, places.chain or ()
+
+
+def _chain_name(subject: Subject) -> str:
+    """Return the name of the field that declares the chain."""
+    return str(_places(subject)[1][-1])
 
 
 def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
@@ -94,11 +99,13 @@ def drawn(chain: tuple[str, ...], mark: str | None = None) -> str:
     return " → ".join(name if len(name) <= 40 else f"{name[:39]}…" for name in names)
 
 
-def _self_handoff(agent: str, location: Location) -> Issue:
+def _self_handoff(subject: Subject) -> Issue:
+    agent = subject.record.target_agent_id
+    rule = f" The target must NOT appear in {_chain_name(subject)}." if agent in subject.record.call_chain else ""
     return make(
         "chain.self_handoff",
-        location=location,
-        message=f"{shown(agent)} hands over to itself.",
+        location=_places(subject)[0],
+        message=f"{shown(agent)} hands over to itself.{rule}",
         actual=agent,
     )
 
@@ -118,8 +125,8 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
             make(
                 "chain.circular_with_reason",
                 location=location,
-                message=f"The target {shown(target)} has had this work before: {loop}. "
-                f"The reason given: {shown(reason)}",
+                message=f"The target {shown(target)} must NOT appear in {_chain_name(subject)} unless a person "
+                f"approves: {loop}. The reason given: {shown(reason)}",
                 actual=target,
                 reason=reason,
                 **metadata,
@@ -129,7 +136,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
         make(
             "chain.circular",
             location=location,
-            message=f"The target {shown(target)} has had this work before: {loop}."
+            message=f"The target {shown(target)} must NOT appear in {_chain_name(subject)}: {loop}."
             + ("" if reason else " No reason is given."),
             actual=target,
             hint=_reason_hint(subject),
@@ -225,19 +232,28 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
     target, known = subject.record.target_agent_id, subject.known_agents
     if known is None or not target or target in known or target in ALWAYS_KNOWN:
         return
-    near = closest_agents(target, known)
+    near, listed = closest_agents(target, known), listed_agents(target, known)
     yield make(
         "chain.unknown_target",
         location=_places(subject)[0],
         message=f"The target {shown(target)} is not in the registry of known agents.",
-        hint=f"Did you mean {either(map(shown, near))}? If not, add the target's skill to the registry."
-        if near
-        else None,
+        hint=_known_agents_hint(near, listed, len(known)),
         expected=near or None,
         actual=target,
         closest=near,
         known=len(known),
+        known_agents=listed,
     )
+
+
+def _known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int) -> str | None:
+    """Name the agents to choose from; None where the registry is empty."""
+    if not listed:
+        return None
+    meant = f"Did you mean {either(map(shown, near))}? " if near else ""
+    more = f" (+{known - len(listed):,} more)" if known > len(listed) else ""
+    agents = f"Known agents: {', '.join(map(shown, listed))}{more}."
+    return f"{meant}{agents} If none of them is meant, add the target's skill to the registry."
 
 
 def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:

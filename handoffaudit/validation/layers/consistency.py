@@ -17,7 +17,7 @@ from handoffaudit.validation.times import moment, utc_text
 
 name: Final = "consistency"
 MAX_SKEW = timedelta(minutes=5)
-_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def skip(subject: Subject) -> str | None:

@@ -8,14 +8,15 @@ from handoffaudit.validation.asking import critique
 from handoffaudit.validation.asking.critique import Opinion
 from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable, Use, answered
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.config import CritiquePolicy, Strictness
+from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
+from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.scoring import score
 from handoffaudit.validation.text import shown
-from handoffaudit.validation.verdict import OUTPUT, Critique
+from handoffaudit.validation.verdict import Critique
 
 name: Final = "critique"
+_NOTIONAL: Final = "notional_usd"
 _BUDGET = frozenset({Reason.BUDGET, Reason.TOO_DEAR})
 
 
@@ -35,8 +36,8 @@ def triggered_by(subject: Subject) -> str:
     policy, record = subject.policy, subject.record
     if policy.critique is CritiquePolicy.ALWAYS:
         return f"always_critique:{record.handoff_type}"
-    notional = record.context.get("notional_usd")
-    if is_number(notional) and notional >= policy.critique_notional_usd:
+    notional = max(filter(is_number, (record.context.get(_NOTIONAL), record.data.get(_NOTIONAL))), default=None)
+    if notional is not None and notional >= policy.critique_notional_usd:
         return f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"
     so_far = score(subject.findings.issues)
     return f"low_confidence:{so_far:.2f}" if so_far < policy.critique_score_floor else ""
@@ -49,6 +50,8 @@ def check(subject: Subject) -> Iterable[Issue]:
     try:
         answer = answered(subject.model, lambda: question_of(subject))
     except Unavailable as error:
+        if error.reason is Reason.NO_KEY:
+            raise NotCheckedError(error.detail) from error
         yield _not_made(error)
         raise CouldNotRunError(f"not made: {error.detail}") from error
     subject.findings.models[name] = answer.model

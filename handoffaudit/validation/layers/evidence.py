@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 from handoffaudit.validation.bounding import MAX_ISSUES, bounded
-from handoffaudit.validation.claims import Claim, ClaimType, Extraction, extract, plain_key
+from handoffaudit.validation.claims import WITHOUT_SOURCE, Claim, ClaimKind, Extraction, extract, plain_key
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
 from handoffaudit.validation.issues import Issue
@@ -48,7 +48,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     supplied = source_names(subject.record)
     within = stating_place(subject.record)
     root = placer(subject.record)((*within, "evidence_refs"))
-    known = dict.fromkeys((*supplied, *subject.record.context_refs))
+    known = citable(subject.record)
     citing = _Citing(root, within, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
     yield from bounded(_uncited(found, citing))
     yield from _threshold(found, subject.policy.max_uncited_ratio, citing)
@@ -115,20 +115,42 @@ def _cites_beside(record: Record) -> bool:
     return "evidence_refs" in record.document or "evidence_refs" in record.data
 
 
-def claims_of(subject: Subject) -> Extraction:
-    """The claims of a handoff, kept in its findings; says there when there are more than are kept."""
+def claims_of(subject: Subject, layer: str = name) -> Extraction:
+    """Extract the claims of a handoff and keep them in its findings, with a note of `layer` where some are left out."""
     record = subject.record
-    found = extract(record.data, subject.demands.claim_fields, within=stating_place(record), place_of=placer(record))
+    found = extract(
+        record.data,
+        subject.demands.claim_fields,
+        supplied=citable(record),
+        within=stating_place(record),
+        place_of=placer(record),
+    )
     subject.findings.claims = found.claims
+    notes = []
+    if found.unread:
+        notes.append(f"{_unread(found)} not read: there is too much data at the claim fields")
     if found.total > len(found.claims):
         kept = counted(len(found.claims), "claim")
-        subject.findings.notes[name] = f"of {counted(found.total, 'claim')} only {kept} are listed; all are counted"
+        notes.append(f"of {counted(found.total, 'claim')} only {kept} are listed; all are counted")
+    if notes:
+        subject.findings.notes[layer] = "; ".join(notes)
     return found
+
+
+def _unread(found: Extraction) -> str:
+    """Name the claim fields that were not read: `layers.*.text and 3 other claim fields were`."""
+    first, others = clean(found.unread[0], _LONGEST_PATH), len(found.unread) - 1
+    return f"{first} and {counted(others, 'other claim field')} were" if others else f"{first} was"
 
 
 def stating_place(record: Record) -> Location:
     """Where in the data its statements stand when no claim fields are set: of `universal` that is `working`."""
     return ("working",) if record.format == "universal" else ()
+
+
+def citable(record: Record) -> dict[str, None]:
+    """Return the names of all supplied sources: those of the evidence, then the `context_refs`."""
+    return dict.fromkeys((*source_names(record), *record.context_refs))
 
 
 def source_names(record: Record) -> dict[str, int]:
@@ -142,7 +164,7 @@ def source_names(record: Record) -> dict[str, int]:
 
 
 def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
-    uncited = [claim for claim in found.claims if claim.claim_type is ClaimType.UNCITED]
+    uncited = [claim for claim in found.claims if claim.claim_type is ClaimKind.UNCITED]
     if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
         uncited.sort(key=lambda claim: dotted(claim.location))
     for claim in uncited[: MAX_ISSUES + 1]:
@@ -163,21 +185,46 @@ def _named(claim: Claim) -> str:
 
 
 def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:
+    if found.unread:
+        yield _unchecked(found, limit)
+        return
     if not found.total or found.uncited / found.total <= limit:
         return
     ratio = found.uncited / found.total
     more = found.uncited - int(limit * found.total)
-    paths = (citing.path(claim) for claim in found.claims if claim.claim_type is ClaimType.UNCITED)
+    kinds = {claim.claim_type for claim in found.claims}
+    paths = (citing.path(claim) for claim in found.claims if claim.claim_type in WITHOUT_SOURCE)
+    example = citing.example(min(paths, default="…"))
+    if ClaimKind.UNCITED in kinds:
+        asked = f"Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as {example}"
+    else:
+        asked = "Supply the sources that they cite" + (
+            f" or cite supplied ones, as {example}" if citing.supplied else ""
+        )
     yield make(
         "evidence.uncited_threshold_exceeded",
-        message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no source, "
+        message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no "
+        f"{'supplied source' if ClaimKind.CITES_UNKNOWN in kinds else 'source'}, "
         f"over the limit of {100 * limit:.0f} %.",
-        hint=f"{citing.preface}Say what {more} more of them {'rests' if more == 1 else 'rest'} on, as "
-        f"{citing.example(min(paths, default='…'))}, or list their fields in {citing.assumptions}.{citing.supplying}",
+        hint=f"{citing.preface}{asked}, or list their fields in {citing.assumptions}.{citing.supplying}",
         expected=limit,
         actual=round(ratio, 4),
         uncited=found.uncited,
         claims=found.total,
+    )
+
+
+def _unchecked(found: Extraction, limit: float) -> Issue:
+    """Return the finding about claim fields that were not read: what was not read counts as uncited."""
+    return make(
+        "evidence.uncited_threshold_exceeded",
+        message=f"{_unread(found)} not read, because there is too much data at the claim fields of the type. "
+        "Claims that were not read count as claims that name no source.",
+        hint="Send less data in one handoff. If the type is always this large, set claim fields with fewer *.",
+        expected=limit,
+        uncited=found.uncited,
+        claims=found.total,
+        unread=list(found.unread),
     )
 
 

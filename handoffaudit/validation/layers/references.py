@@ -9,11 +9,14 @@ from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.layers.base import CouldNotRunError, Subject
+from handoffaudit.validation.layers.base import CouldNotRunError, NotCheckedError, Subject
 from handoffaudit.validation.ports import FileView
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import counted, shown
 
 name: Final = "references"
+MOST_CHECKED: Final = 200
+_UNSEEN: Final = "the sender's files cannot be seen here: whether they exist was not checked"
+_OUTSIDE: Final = "all files are outside the folders that may be looked at: whether they exist was not checked"
 _TEMPORARY = (
     "/tmp/",  # noqa: S108  (looked for, not written to)
     "/var/tmp/",  # noqa: S108
@@ -38,13 +41,17 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    """Without a view of the sender's files only the paths themselves are judged."""
+    """Judge the paths themselves, and look for the files where the sender's files can be seen."""
     named = list(BY_NAME[subject.record.format].references(subject.record.document))
     yield from bounded(chain.from_iterable(_ephemeral(reference) for reference in named))
     if subject.files is None:
-        subject.findings.notes[name] = "the sender's files can't be seen here: whether they exist was not checked"
-    else:
-        yield from bounded(_missing(named, subject.files))
+        raise NotCheckedError(_UNSEEN)
+    looked_for = named[:MOST_CHECKED]
+    outside: list[Reference] = []
+    yield from bounded(_missing(looked_for, subject.files, outside))
+    if len(outside) == len(looked_for):
+        raise NotCheckedError(_OUTSIDE)
+    subject.findings.notes[name] = _left_out(len(outside), len(named) - len(looked_for))
 
 
 def _ephemeral(reference: Reference) -> Iterable[Issue]:
@@ -58,18 +65,35 @@ def _ephemeral(reference: Reference) -> Iterable[Issue]:
         )
 
 
-def _missing(named: list[Reference], files: FileView) -> Iterable[Issue]:
+def _exists(reference: Reference, files: FileView) -> bool | None:
+    try:
+        # No file system has a NUL in a name, and looking for one raises.
+        return "\0" not in reference.path and files.exists(reference.path)
+    except OSError as error:
+        said = error.strerror or "input/output error"
+        raise CouldNotRunError(f"the files could not be looked up: {said}") from error
+
+
+def _missing(named: Iterable[Reference], files: FileView, outside: list[Reference]) -> Iterable[Issue]:
+    """Yield a finding for each file that does not exist; append to `outside` those that may not be looked at."""
     for reference in named:
-        try:
-            # no file system has a NUL in a name, and asking for one raises
-            found = "\0" not in reference.path and files.exists(reference.path)
-        except OSError as error:
-            said = error.strerror or "input/output error"
-            raise CouldNotRunError(f"the files could not be looked up: {said}") from error
-        if not found:
+        exists = _exists(reference, files)
+        if exists is None:
+            outside.append(reference)
+        elif not exists:
             yield make(
                 "references.missing_file",
                 location=reference.location,
                 message=f"The file {shown(reference.path)} does not exist.",
                 actual=reference.path,
             )
+
+
+def _left_out(outside: int, over: int) -> str:
+    """Return which files were not looked for: a layer that passed must not look as if it had seen them."""
+    left_out = []
+    if outside:
+        left_out.append(f"{counted(outside, 'file')} outside the folders that may be looked at")
+    if over:
+        left_out.append(f"{counted(over, 'file')} beyond the first {MOST_CHECKED}")
+    return f"not checked: {', '.join(left_out)}" if left_out else ""

@@ -7,7 +7,7 @@ from handoffaudit.validation.asking import grounding, objective
 from handoffaudit.validation.asking.fencing import LONGEST_PART, is_cut
 from handoffaudit.validation.asking.grounding import Doubt, Doubted
 from handoffaudit.validation.asking.masking import MASKED
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable, Use, answered
+from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable, Use, answered
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
@@ -16,6 +16,7 @@ from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Su
 from handoffaudit.validation.paths import Location, dotted
 from handoffaudit.validation.placing import placer
 from handoffaudit.validation.quoting import place_of, span_of
+from handoffaudit.validation.text import sentences
 
 name: Final = "semantic"
 _CODES: Final = {
@@ -23,8 +24,8 @@ _CODES: Final = {
     Doubt.FABRICATED: "semantic.fabricated",
     Doubt.CONTRADICTION: "semantic.contradiction",
 }
-_CUT: Final = f"of what is longer than {LONGEST_PART:,} characters, only that much was put to the model"
-_SECRETS: Final = "what looks like a secret was masked, and the model did not see it"
+_CUT: Final = f"Of what is longer than {LONGEST_PART:,} characters, only that much was put to the model."
+_SECRETS: Final = "What looks like a secret was masked, and the model did not see it."
 _ONCE_A_KEY = "it is checked once an operator has set a key for the model"
 _NO_REASON = "The model does not find the data valid, and gives no reason."
 
@@ -62,7 +63,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     found = _objective(subject, answer) if subject.record.format == delegation.NAME else _grounding(subject, answer)
     yield from found
     told = [subject.findings.notes.get(name, ""), *(note for one in asked for note in _left_out(one))]
-    subject.findings.notes[name] = "; ".join(filter(None, told))
+    subject.findings.notes[name] = sentences(told)
 
 
 def _left_out(question: Question) -> Iterator[str]:
@@ -83,11 +84,18 @@ def question_of(subject: Subject) -> Question:
     record, prompts = subject.record, subject.demands.prompts
     if record.format == delegation.NAME:
         found = delegation.delegation(record.document)
-        asked = objective.question(found.prompt or "", found.deliverable, prompts.get(Use.OBJECTIVE))
+        prompt = found.prompt or ""
+        role = _role(len(prompt) + found.deliverable_characters, subject.policy.careful_above)
+        asked = objective.question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
     else:
         asked = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
     subject.findings.prompts[name] = asked.prompt
     return asked
+
+
+def _role(characters: int, careful_above: int) -> Role:
+    """Return which model judges an objective and its deliverable, by their length together."""
+    return Role.CAREFUL if careful_above and characters > careful_above else Role.FAST
 
 
 def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:

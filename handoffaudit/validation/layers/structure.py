@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats import BY_NAME, handoff_file
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.placing import hands_over, placer
@@ -18,6 +18,9 @@ def skip(subject: Subject) -> str | None:
 
 def check(subject: Subject) -> Iterable[Issue]:
     yield from bounded(BY_NAME[subject.record.format].check(subject.record))
+    report = subject.record.original_document
+    if subject.demands.strict_files and subject.record.format == handoff_file.NAME and report is not None:
+        yield from handoff_file.strict_issues(report)
     yield from _held_against_schemas(subject)
 
 

@@ -28,7 +28,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     total = counter.count(text)
     counts = TokenCounts(
         total=total,
-        budget=subject.policy.token_budget,
+        budget=subject.policy.budget_of(subject.record.format),
         declared=declared_token_count(form, document),
         tokenizer=counter.name,
         estimated=counter.estimated,
@@ -40,7 +40,11 @@ def check(subject: Subject) -> Iterable[Issue]:
     if total > counts.budget:
         yield _over_budget(counts)
     if counts.declared is not None:
-        yield from _drift(counts.declared, estimate(text), form.PLACES.token_count or ())
+        yield from _drift(counts.declared, estimate(text), subject.sent, form.PLACES.token_count or ())
+
+
+def _is_near(declared: int, estimated: float) -> bool:
+    return abs(declared - estimated) <= MAX_DRIFT * estimated
 
 
 def _text(value: object) -> str:
@@ -80,9 +84,11 @@ def _described(section: SectionCount) -> str:
     return f"{section.name} {section.count:,}{target}"
 
 
-def _drift(declared: int, estimated: float, location: tuple[str | int, ...]) -> Iterable[Issue]:
+def _drift(declared: int, estimated: float, sent: bytes | None, location: tuple[str | int, ...]) -> Iterable[Issue]:
+    """Compare the declared count with the estimate of the compact document and, since a sender may count its file with
+    the indentation, with that of the document as sent."""
     drift = abs(declared - estimated) / estimated
-    if drift <= MAX_DRIFT:
+    if drift <= MAX_DRIFT or (sent and _is_near(declared, estimate(sent.decode("utf-8", "replace")))):
         return
     rounded = round(estimated)
     off = f"{100 * drift:.0f} % {'above' if declared > estimated else 'below'}"

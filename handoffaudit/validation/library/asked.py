@@ -1,6 +1,5 @@
 """Validators as layers of the engine, for one run."""
 
-import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from handoffaudit.validation.layers.plugins import IValidator
 from handoffaudit.validation.library.critique import Critique, CritiqueValidator
 from handoffaudit.validation.library.engine import engine_issue, output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
+from handoffaudit.validation.library.logger import get_logger
 from handoffaudit.validation.library.models import (
     GRAVE,
     ClaimAnnotation,
@@ -22,8 +22,6 @@ from handoffaudit.validation.library.models import (
 from handoffaudit.validation.output_names import engine_layer
 from handoffaudit.validation.scoring import score
 from handoffaudit.validation.text import clean
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -127,8 +125,8 @@ class AskedCritique:
 
 
 def _logged(layer: str, error: Exception) -> str:
-    """Why a layer could not run, with the whole error in the log."""
-    logger.error("The validator of the layer %s failed", layer, exc_info=error)
+    """Return why a layer could not run, and log the whole error."""
+    get_logger(__name__).error("a validator failed", layer=layer, exc_info=error)
     return clean(f"{type(error).__name__}: {error}")
 
 

@@ -1,7 +1,6 @@
 """A second model's opinion of an output, where it is worth its cost."""
 
 import inspect
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from handoffaudit.validation.bounding import MAX_ISSUES
 from handoffaudit.validation.library.config import CritiqueTriggerConfig
 from handoffaudit.validation.library.engine import output_type_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
+from handoffaudit.validation.library.logger import get_logger
 from handoffaudit.validation.library.models import (
     GRAVE,
     CritiqueResult,
@@ -26,9 +26,8 @@ from handoffaudit.validation.library.models import (
 from handoffaudit.validation.plain import plain
 from handoffaudit.validation.text import clean, shown
 
-logger = logging.getLogger(__name__)
-
 _ANSWER_TOKENS = 1024
+_NOTIONAL = "notional_usd"
 _LONGEST_REASONING = 4000
 _LONGEST_MESSAGE = 600
 _IMPLAUSIBLE_COST = 1_000_000
@@ -68,8 +67,8 @@ class CritiqueValidator:
             return False, "disabled"
         if output_type in config.always_critique_types:
             return True, f"always_critique:{clean(output_type)}"
-        notional = envelope.context.get("notional_usd")
-        if _is_number(notional) and notional >= config.notional_usd_threshold:
+        notional = _notional(parsed_output, envelope)
+        if notional is not None and notional >= config.notional_usd_threshold:
             return True, f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"
         if prior_quality_score < config.confidence_floor:
             return True, f"low_confidence:{prior_quality_score:.2f}"
@@ -95,7 +94,7 @@ class CritiqueValidator:
         if not due:
             return Critique([], why=reason)
         if self._call_llm is None:
-            logger.warning("A critique is due (%s), and no callable is given that asks a model", reason)
+            get_logger(__name__).warning("a critique is due, but no call_llm is given", triggered_by=reason)
             return Critique([], why="no callable is given that asks a model")
         question = _question(parsed_output, envelope, reason)
         cost = estimated_cost(self._config.critique_model, _size(question), _ANSWER_TOKENS)
@@ -104,8 +103,8 @@ class CritiqueValidator:
         started = time.monotonic()
         try:
             answer = _answered(self._call_llm(model=self._config.critique_model, **question))
-        except Exception as error:  # the callable is the caller's: whatever fails in it is an outage
-            logger.exception("The critique's call failed")
+        except Exception as error:  # noqa: BLE001  (the callable is the caller's: whatever fails in it is an outage)
+            get_logger(__name__).exception("the call for a critique failed")
             return _call_failed(error)
         return self._judged(answer, reason, cost, (time.monotonic() - started) * 1000)
 
@@ -181,6 +180,14 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
             "triggered_by": reason,
         },
     }
+
+
+def _notional(parsed_output: Any, envelope: LLMEnvelope) -> float | None:
+    """Return the largest amount that the context or the output gives, None where neither gives one."""
+    given = [envelope.context.get(_NOTIONAL)]
+    if isinstance(parsed_output, dict):
+        given.append(parsed_output.get(_NOTIONAL))
+    return max(filter(_is_number, given), default=None)
 
 
 def _size(question: dict[str, Any]) -> int:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from handoffaudit.validation.claims import SHIPPED_FIELDS, Claim, extract, parse_fields
+from handoffaudit.validation.claims import SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
 from handoffaudit.validation.config import Demands
 from handoffaudit.validation.layers import evidence
 from handoffaudit.validation.library.engine import library_issues, output_type_of, record_of, subject_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
-from handoffaudit.validation.library.models import ClaimAnnotation, ValidationIssue, ValidationLayer
+from handoffaudit.validation.library.models import ClaimAnnotation, ClaimType, ValidationIssue, ValidationLayer
 from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.plain import plain
 from handoffaudit.validation.text import clean
@@ -42,13 +42,23 @@ class EvidenceValidator:
     def extract_claims(
         self, parsed_output: dict[str, Any], output_type: str, available_sources: Iterable[str]
     ) -> list[ClaimAnnotation]:
-        """Every claim of the output. The `validator_confidence` of a cited one is the share of its sources that are
-        available."""
+        """Extract every claim of the output.
+
+        A claim is cited where at least one of its sources is available; its `validator_confidence` is the share of its
+        sources that are. A claim field that points at too many values to be read has no claims here, and `validate`
+        reports it.
+        """
         data, supplied = plain(parsed_output), set(available_sources)
         if not isinstance(data, dict):
             return []
-        found = extract(data, self._claim_fields.get(output_type))
+        found = extract(data, self._claim_fields.get(output_type), supplied=supplied)
         return [_annotation(claim, supplied) for claim in found.claims]
+
+
+def _public_type(claim: Claim) -> ClaimType:
+    if claim.claim_type is ClaimKind.CITES_UNKNOWN:
+        return ClaimType.UNCITED
+    return ClaimType(claim.claim_type.value)
 
 
 def _annotation(claim: Claim, supplied: set[str]) -> ClaimAnnotation:
@@ -57,7 +67,7 @@ def _annotation(claim: Claim, supplied: set[str]) -> ClaimAnnotation:
         claim_id=claim.claim_id,
         field_path=clean(dotted(claim.location), _LONGEST_TEXT),
         claim_text=clean(claim.text, _LONGEST_TEXT),
-        claim_type=claim.claim_type,
+        claim_type=_public_type(claim),
         evidence_ids=ids,
         confidence=claim.confidence,
         validator_confidence=sum(one in supplied for one in ids) / len(ids) if ids else 0.0,

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from handoffaudit.validation.claims import ClaimType
+from handoffaudit.validation.claims import ClaimKind
 from handoffaudit.validation.errors import (
     BusinessRuleValidationError,
     CritiqueValidationError,
@@ -18,8 +18,8 @@ from handoffaudit.validation.errors import (
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.output_names import error_lines
-from handoffaudit.validation.remediation import RemediationAction, RemediationState
-from handoffaudit.validation.remediation_models import RemediationRecord
+from handoffaudit.validation.remediation import RemediationState
+from handoffaudit.validation.remediation_models import RemediationAction, RemediationRecord
 from handoffaudit.validation.verdict import LayerStatus
 
 ValidationSeverity = Severity
@@ -52,6 +52,15 @@ class ValidationIssue(BaseModel):
     metadata: dict[str, Any] = Field(default_factory=dict)
 
 
+class ClaimType(StrEnum):
+    """What a claim of the output rests on. A claim that cites only sources that were not supplied is `uncited`."""
+
+    CITED = ClaimKind.CITED.value
+    ASSUMPTION = ClaimKind.ASSUMPTION.value
+    UNCITED = ClaimKind.UNCITED.value
+    DERIVED = ClaimKind.DERIVED.value
+
+
 class ClaimAnnotation(BaseModel):
     """A field of the output that states something, and what it rests on."""
 
@@ -65,11 +74,11 @@ class ClaimAnnotation(BaseModel):
 
 
 class CritiqueResult(BaseModel):
-    """What a second model said of the output. `overall_score` from 0.0 to 1.0."""
+    """The opinion of a second LLM on the output. `overall_score` lies from 0.0 to 1.0; 0.0 until one was given."""
 
     model_config = ConfigDict(protected_namespaces=())
 
-    overall_score: float
+    overall_score: float = 0.0
     model_used: str = ""
     triggered_by: str = ""
     critique_id: str = Field(default_factory=new_id)
@@ -90,11 +99,11 @@ class LayerRun(BaseModel):
 
 
 class ValidationResult(BaseModel):
-    """What became of an output.
+    """The outcome of one validation of an output; with the defaults, of an output that has not passed.
 
     `schema_passed`, `evidence_passed` and `business_rules_passed` are true where the layer ran and found no error: not
     where it was skipped or could not run, which `layers` tells apart. `critique_passed` is None where no critique was
-    made.
+    made. `output_hash` is the first 16 hex digits of the SHA-256 of the output's canonical JSON.
     """
 
     validation_id: str = Field(default_factory=new_id)
@@ -109,7 +118,7 @@ class ValidationResult(BaseModel):
     business_rules_passed: bool = False
     critique_passed: bool | None = None
     overall_passed: bool = False
-    quality_score: float = 1.0
+    quality_score: float = 0.0
     issues: list[ValidationIssue] = Field(default_factory=list)
     claims: list[ClaimAnnotation] = Field(default_factory=list)
     critique: CritiqueResult | None = None

@@ -14,6 +14,7 @@ from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.library.engine import output_type_of, record_of, subject_of
 from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
 from handoffaudit.validation.library.evidence import EvidenceValidator
+from handoffaudit.validation.library.logger import log_validation
 from handoffaudit.validation.library.models import (
     GRAVE,
     LayerRun,
@@ -27,6 +28,9 @@ from handoffaudit.validation.output_names import library_layer
 from handoffaudit.validation.pipeline import run as run_layers
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict
+
+# The published result carries a short hash; the server's verdict keeps all 64 digits.
+_HASH_DIGITS = 16
 
 
 class ValidationPipeline:
@@ -65,7 +69,10 @@ class ValidationPipeline:
     def run(
         self, parsed_output: dict[str, Any], envelope: LLMEnvelope, llm_result: LLMResult | None
     ) -> ValidationResult:
-        """Validates the output, and sets `validation_passed` and `validation_errors` of `llm_result`."""
+        """Validate the output, and set `validation_passed` and `validation_errors` of `llm_result`.
+
+        Each validation is logged as `output_validated`, with the envelope's id as `handoff_id`.
+        """
         state = Run(parsed_output, envelope, llm_result)
         verdict = run_layers(
             subject_of(record_of(parsed_output, envelope), Demands()),
@@ -80,6 +87,13 @@ class ValidationPipeline:
         if llm_result is not None:
             llm_result.validation_passed = result.overall_passed
             llm_result.validation_errors = result.error_lines
+        log_validation(
+            __name__,
+            "output_validated",
+            handoff_id=envelope.envelope_id,
+            valid=result.overall_passed,
+            issues=[issue.message for issue in result.issues],
+        )
         return result
 
     def _layers(self, state: Run) -> Iterable[Layer]:
@@ -117,7 +131,7 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
         claims=state.claims,
         critique=state.critique,
         latency_ms=verdict.duration_ms,
-        output_hash=verdict.output_hash,
+        output_hash=verdict.output_hash[:_HASH_DIGITS],
         layers=[_layer_run(one, verdict) for one in verdict.layers],
     )
 

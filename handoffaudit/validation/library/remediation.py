@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.library.models import ValidationResult
-from handoffaudit.validation.remediation import Facts, RemediationAction, decide, is_evidence_error
-from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
+from handoffaudit.validation.remediation import Facts, decide, is_evidence_error
+from handoffaudit.validation.remediation_models import RemediationAction, RemediationPolicy, RemediationRecord
 
 
 class RemediationEngine:
@@ -21,9 +21,20 @@ class RemediationEngine:
         return self._policies.get(output_type) or self._policies.get(ANY_OTHER_TYPE) or RemediationPolicy()
 
     def decide(
-        self, result: ValidationResult, record: RemediationRecord | None = None
+        self,
+        result: ValidationResult,
+        record: RemediationRecord | None = None,
+        *,
+        current_record: RemediationRecord | None = None,
     ) -> tuple[RemediationAction, RemediationRecord]:
-        """What to do now, and the record with that added. `record` is that of the tries before, None for the first."""
+        """Return the action due now, and the record with that action added.
+
+        `record` is the record of the tries before, None for the first try. `current_record` is another name for it.
+        Raises TypeError where both are given.
+        """
+        if record is not None and current_record is not None:
+            raise TypeError("decide takes record or current_record, not both: they are the same argument")
+        record = record or current_record
         facts = Facts(
             validation_id=result.validation_id,
             passed=result.overall_passed,
@@ -32,4 +43,4 @@ class RemediationEngine:
         )
         policy, before = self.get_policy(result.output_type), record.log() if record else None
         action, log = decide(facts, before, policy=policy, now=utc_now(), new_id=new_id)
-        return action, RemediationRecord.of(log)
+        return RemediationAction(action), RemediationRecord.of(log)

@@ -1,7 +1,6 @@
 """The question whether what is handed over is supported, put to a model of the caller's."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -9,15 +8,14 @@ from handoffaudit.validation.asking import grounding
 from handoffaudit.validation.asking.grounding import Doubted
 from handoffaudit.validation.asking.prompting import instructions, shipped
 from handoffaudit.validation.asking.question import MalformedAnswer, Use
+from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.plain import plain
+from handoffaudit.validation.verdict import NOT_CHECKED
 
 if TYPE_CHECKING:  # the payload's module imports this one
     from handoffaudit.validation.protocol import HandoffPayload
 
-logger = logging.getLogger(__name__)
-
 FAST = "fast"
-UNAVAILABLE = "semantic_validation_unavailable"
 _MAX_TOKENS = 1024
 _LONGEST_WAIT = 60.0
 _NO_REASON = "The model does not find the data valid, and gives no reason."
@@ -46,12 +44,21 @@ class SemanticValidator:
     async def validate(
         self, payload: "HandoffPayload", available_context: Mapping[str, Any] | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether the data holds, and what does not. `(True, ["semantic_validation_unavailable"])` where no usable
-        answer came. Without a context, only contradictions and made-up points are asked for."""
+        """Return whether the data holds, and the issues found in it.
+
+        `(True, ["semantic_validation_unavailable"])` where no usable answer came. Without a context, only
+        contradictions and fabricated points are asked for. Each validation is logged as `semantic_validated`.
+        """
+        valid, issues = await self._ask(payload, available_context)
+        log_validation(__name__, "semantic_validated", handoff_id=payload.handoff_id, valid=valid, issues=issues)
+        return valid, issues
+
+    async def _ask(self, payload: "HandoffPayload", context: Mapping[str, Any] | None) -> tuple[bool, list[str]]:
+        log = get_logger(__name__)
         try:
             async with asyncio.timeout(_LONGEST_WAIT):
                 answer = await self._llm_service.completion(
-                    messages=_messages(payload, available_context),
+                    messages=_messages(payload, context),
                     model=FAST,
                     temperature=0.0,
                     max_tokens=_MAX_TOKENS,
@@ -59,11 +66,11 @@ class SemanticValidator:
                 )
             verdict = grounding.read(answer["content"])
         except MalformedAnswer as error:
-            logger.warning("The model's answer about a handoff is not the JSON that was asked for: %s", error)
-            return True, [UNAVAILABLE]
+            log.warning("the LLM did not answer with the JSON asked for", handoff_id=payload.handoff_id, why=str(error))
+            return True, [NOT_CHECKED]
         except Exception as error:  # noqa: BLE001  (the service is the caller's: whatever fails in it is an outage)
-            logger.warning("The model could not be asked about a handoff: %s", type(error).__name__)
-            return True, [UNAVAILABLE]
+            log.warning("the LLM could not be asked", handoff_id=payload.handoff_id, why=type(error).__name__)
+            return True, [NOT_CHECKED]
         lines = [_line(one) for one in verdict.doubted]
         return verdict.valid, lines if verdict.valid or lines else [_NO_REASON]
 

@@ -2,11 +2,13 @@
 
 from handoffaudit.validation.repair.repairing import TRIES, is_left_to_model, repair, tries_with
 from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus, repair_to_dict
+from handoffaudit.validation.repair.session_context import HeldFiles, session_context
 from handoffaudit.validation.repair.working import Means, Try, budget_of
 
 __all__ = [
     "TRIES",
     "Attempt",
+    "HeldFiles",
     "Means",
     "Repair",
     "RepairStatus",
@@ -15,5 +17,6 @@ __all__ = [
     "is_left_to_model",
     "repair",
     "repair_to_dict",
+    "session_context",
     "tries_with",
 ]

@@ -85,9 +85,8 @@ class OrModel:
     def name(self) -> str:
         return self._name or self.rule.name
 
-    @property
-    def idle(self) -> str:
-        return f"{self.rule.idle} {self._note}".strip()
+    def idle(self, draft: Draft, work: Work) -> str:
+        return f"{self.rule.idle(draft, work)} {self._note}".strip()
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         further = self.rule(draft, verdict, work)

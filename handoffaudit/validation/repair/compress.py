@@ -3,7 +3,7 @@
 Nothing is judged here. What a document loses is listed, change by change, and the caller decides whether it may.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.counting import Counter
 from handoffaudit.validation.differing import Change, added, changed, removed
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.paths import Location, at, dotted
 from handoffaudit.validation.ports import FileStore, Summarizer
 from handoffaudit.validation.repair.compress_plans import PLANS, Plan
 from handoffaudit.validation.repair.editing import copied, placed, without
@@ -38,12 +38,24 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """`document` is the one that was given where nothing had to be changed, or could be."""
+    """`document` is the one that was given where nothing had to be changed, or could be.
+
+    `saved` holds the tokens that each step took out, as estimated while it ran.
+    """
 
     document: Document
     changes: tuple[Change, ...]
     tokens: int
     fits: bool
+    saved: Mapping[str, int] = field(default_factory=dict)
+
+    def shortfall(self, limit: int) -> str:
+        """Say which step saved how much and what is left; empty where the document meets its budget."""
+        if self.fits:
+            return ""
+        steps = ", ".join(f"{step} (about {tokens:,})" for step, tokens in self.saved.items())
+        left = f"{self.tokens:,} tokens are left, {self.tokens - limit:,} over the budget of {limit:,}."
+        return f"Saved tokens: {steps}. {left}" if steps else f"No step could take anything out. {left}"
 
 
 def count(document: Document, counter: Counter) -> int:
@@ -70,14 +82,9 @@ def compress(
         return Compressed(document, (), tokens, fits=True)
     press = _Press(document, form, budget, tokens, store, summarizer)
     press.run()
-    if press.to_store is not None and store is not None:
-        try:
-            store.write(*press.to_store)
-        except (OSError, ValueError):  # ValueError: a NUL in the path
-            return compress(document, form, budget, summarizer=summarizer)
     short, resealing = resealed(document, press.document, form)
     tokens = count(short, budget.counter)
-    return Compressed(short, (*press.changes, *resealing), tokens, fits=tokens <= budget.limit)
+    return Compressed(short, (*press.changes, *resealing), tokens, tokens <= budget.limit, press.saved)
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ class _Press:
     summarizer: Summarizer | None
     changes: list[Change] = field(default_factory=list)
     owned: list[Location] = field(default_factory=list)
-    to_store: tuple[str, bytes] | None = None
+    saved: dict[str, int] = field(default_factory=dict)
 
     def run(self) -> None:
         given = self.document
@@ -119,7 +126,7 @@ class _Press:
         if long:
             self._own(plan.texts)
         for location in long:
-            self._shorten(location, self._short_text)
+            self._shorten(location, self._short_text, "shortened long texts")
             yield
 
     def _own(self, roots: Sequence[Location]) -> None:
@@ -144,9 +151,11 @@ class _Press:
         self.left = count(resealed(given, self.document, self.form)[0], self.budget.counter)
         return self.left <= self.budget.limit
 
-    def _became(self, document: Document, change: Change, gone: Any, come: Any = None) -> None:
+    def _became(self, step: str, document: Document, change: Change, gone: Any, come: Any = None) -> None:
         counter = self.budget.counter
-        self.left -= counter.count(_text(gone)) - (0 if come is None else counter.count(_text(come)))
+        saved = counter.count(_text(gone)) - (0 if come is None else counter.count(_text(come)))
+        self.left -= saved
+        self.saved[step] = self.saved.get(step, 0) + saved
         self.document = document
         self.changes.append(change)
 
@@ -154,16 +163,17 @@ class _Press:
         value = at(self.document, location, _ABSENT)
         if value is not _ABSENT:
             change = removed(location, value, "dropped to meet the token budget")
-            self._became(without(self.document, location), change, value)
+            self._became(f"dropped {dotted(location)}", without(self.document, location), change, value)
 
-    def _shorten(self, location: Location, how: Callable[[str], str]) -> None:
+    def _shorten(self, location: Location, how: Callable[[str], str], step: str = "") -> None:
         text = at(self.document, location)
         if not isinstance(text, str):
             return
         shorter = how(text)
         if len(shorter) < len(text):
             change = changed(location, text, shorter, "shortened to meet the token budget")
-            self._became(self._placed(location, shorter), change, text, shorter)
+            step = step or f"shortened {dotted(location)}"
+            self._became(step, self._placed(location, shorter), change, text, shorter)
 
     def _short_summary(self, text: str) -> str:
         counter = self.budget.counter
@@ -183,24 +193,28 @@ class _Press:
         if shorter is not chain:
             why = "the middle of a long chain cut to meet the token budget"
             change = changed(plan.chain, chain, shorter, why)
-            self._became(placed(self.document, plan.chain, shorter), change, chain, shorter)
+            self._became("cut the chain", placed(self.document, plan.chain, shorter), change, chain, shorter)
 
     def _store_session(self, plan: Plan) -> bool:
-        """Whether the session will be a file that the document refers to."""
+        """Store the session as a file that the document refers to. Return whether that was possible."""
         if self.store is None or plan.session is None:
             return False
         session, folder = at(self.document, plan.session), at(self.document, plan.session_path)
-        references = at(self.document, plan.files[:-1], {})
+        references = at(self.document, plan.files[:-1])
+        references = {} if references is None else references
         files = references.get(plan.files[-1], []) if isinstance(references, dict) else None
         if not isinstance(session, dict) or not isinstance(folder, str) or not folder or not isinstance(files, list):
             return False
-        path = f"{folder.rstrip('/')}/{SESSION_FILE}"
+        try:
+            path = f"{folder.rstrip('/')}/{SESSION_FILE}"
+            path = self.store.write(path, compact(session)) or path
+        except (OSError, ValueError):  # ValueError: a NUL in the path
+            return False
         entry = {"path": path, "description": "payload.session of this handoff", "relevance": "important"}
         document = placed(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
         self.changes.append(added((*plan.files, len(files)), entry, "the session is stored there"))
         stored = removed(plan.session, session, f"stored as {path} to meet the token budget")
-        self._became(without(document, plan.session), stored, session, entry)
-        self.to_store = (path, compact(session))
+        self._became(f"stored {dotted(plan.session)}", without(document, plan.session), stored, session, entry)
         return True
 
 

@@ -15,12 +15,13 @@ ABSENT = object()
 class Draft:
     """Each change makes a new draft, and None where it cannot be made: what it would stand in is not there.
 
-    `moved`: fields that got their name from a guess.
+    `moved`: fields that got their name from a guess. `note`: what the last try could not reach.
     """
 
     document: Document
     changes: tuple[Change, ...] = ()
     moved: frozenset[Location] = field(default=frozenset())
+    note: str = ""
 
     def value(self, location: Location) -> Any:
         return at(self.document, location, ABSENT)

@@ -10,7 +10,7 @@ from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
 from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
-from handoffaudit.validation.repair.compress import compress
+from handoffaudit.validation.repair.compress import Compressed, compress, count
 from handoffaudit.validation.repair.draft import Draft
 from handoffaudit.validation.repair.hints import follow
 from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus
@@ -25,7 +25,9 @@ class DefaultsAndHints:
     mended too, a few times over."""
 
     name = "defaults and hints"
-    idle = "No hint could be followed without knowing more than the document says."
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "No hint could be followed without knowing more than the document says."
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         for _ in range(_MOST_ROUNDS):
@@ -44,21 +46,29 @@ class Compression:
     """The document shortened until it meets its budget."""
 
     name = "compression"
-    idle = "The document is within its budget, or nothing could be taken out."
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        budget = work.means.budget
+        tokens = count(draft.document, budget.counter)
+        if tokens <= budget.limit:
+            return f"The document is within its token budget: {tokens:,} of {budget.limit:,}."
+        return Compressed(draft.document, (), tokens, fits=False).shortfall(budget.limit)
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         means = work.means
         short = compress(draft.document, work.form, means.budget, store=means.store, summarizer=means.summarizer)
         if not short.changes:
             return draft
-        return Draft(short.document, (*draft.changes, *short.changes), draft.moved)
+        return Draft(short.document, (*draft.changes, *short.changes), draft.moved, short.shortfall(means.budget.limit))
 
 
 class WorkingOnly:
     """Of the payload only what is needed to go on."""
 
     name = "working only"
-    idle = "There is nothing beside payload.working."
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "There is nothing beside payload.working."
 
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
         place = ("handoff", "payload")
@@ -74,6 +84,7 @@ class WorkingOnly:
         return draft
 
 
+_ONLY_SENDER: Final = "files.strict"
 TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
 
 
@@ -87,7 +98,7 @@ def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[T
 
 def is_left_to_model(result: Repair, form: str) -> bool:
     """Whether a model might mend what the rules alone could not, in a try that they left."""
-    if result.status is not RepairStatus.ESCALATED or not any(attempt.note for attempt in result.attempts[1:]):
+    if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
         return False
     last = result.attempts[-1]
     return not why_not_asked(last.document, list(last.errors), form)
@@ -103,6 +114,10 @@ def repair(
     """
     if verdict.valid:
         return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
+    if any(issue.code == _ONLY_SENDER for issue in verdict.issues):
+        return Repair(
+            RepairStatus.NOT_POSSIBLE, why="Only the agent can write the handoff file that the policy demands."
+        )
     if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
         return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
     return _tried(document, verdict, Work(document, form, means, judge), tries)
@@ -120,12 +135,13 @@ def _tried(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try
     for number, one in enumerate(tries, 1):
         before, draft = draft, one(draft, current, work)
         if draft.document is document:
-            attempts.append(Attempt(number, one.name, document, (), verdict, one.idle))
+            attempts.append(Attempt(number, one.name, document, (), verdict, one.idle(draft, work), is_idle=True))
             continue
         found = work.candidate(draft)
         current = found.verdict
-        note = one.idle if draft is before else ""
-        attempts.append(Attempt(number, one.name, found.document, found.changes, current, note))
+        is_idle = draft is before
+        note = one.idle(draft, work) if is_idle else draft.note
+        attempts.append(Attempt(number, one.name, found.document, found.changes, current, note, is_idle))
         if current.valid and current.quality_score >= verdict.quality_score:
             return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
     why = f"{len(attempts)} tries did not come to a document without errors: a person must look at it."

@@ -22,7 +22,8 @@ class RepairStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One try: the candidate that it came to, all changes since the document that arrived, and the verdict on it.
-    `note` says where a try found nothing to do, so that its candidate is the one before."""
+    `note` says why a try found nothing to do, or where it fell short. `is_idle`: it found nothing to do, so that its
+    candidate is the one before."""
 
     number: int
     name: str
@@ -30,6 +31,7 @@ class Attempt:
     changes: tuple[Change, ...]
     verdict: Verdict
     note: str = ""
+    is_idle: bool = False
 
     @property
     def errors(self) -> tuple[Issue, ...]:

@@ -32,9 +32,9 @@ class Means:
     summarizer: Summarizer | None = None
 
 
-def budget_of(policy: TypePolicy, counter: Counter) -> Budget:
-    """The budget of a type. A chain that a person must approve is not cut to one that passes without."""
-    return Budget(policy.token_budget, counter, max(policy.recommended_length, policy.approval_length + 1))
+def budget_of(policy: TypePolicy, counter: Counter, format_name: str = "") -> Budget:
+    """Return the budget of a type in a format. A chain that a person must approve is not cut to one that passes."""
+    return Budget(policy.budget_of(format_name), counter, max(policy.recommended_length, policy.approval_length + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,10 @@ class Work:
 class Try(Protocol):
     """One way to mend a document: a draft further on, or the one that was given where there is nothing to do.
 
-    `idle` says so in a sentence.
+    `idle` says in a sentence why there is nothing to do for a draft.
     """
 
     @property
     def name(self) -> str: ...
-    @property
-    def idle(self) -> str: ...
+    def idle(self, draft: Draft, work: Work) -> str: ...
     def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft: ...

@@ -10,7 +10,9 @@ function whyNot(name) {
   if (!form()) return "This one does not wait for a person: there is nothing to decide.";
   if (form().querySelector('[data-act="reopen"]')) return "This one is decided already: o reopens it, with a note.";
   if (name === "reopen") return "This one waits already: there is nothing to reopen.";
-  return name === "pass" ? "This one is passed on already." : "An agent handing over to itself can’t be approved.";
+  if (name === "resend" || name === "handled") return "This one can be read, or is handled already: approve or decline it.";
+  if (name === "pass") return "This one is passed on already.";
+  return document.getElementById("decide-why")?.textContent.trim() ?? "This one can’t be approved.";
 }
 
 export function act(name) {

@@ -22,9 +22,11 @@ import { takeBackNot, tellNotYet } from "./telling.js";
 
 const TOGETHER = 1500;
 // They would hit the item that is just going away.
-const ABOUT_ITEM = new Set(["approve", "decline", "pass", "reopen", "note", "similar1", "similar2", "similar3"]);
+const ABOUT_ITEM = new Set(["approve", "decline", "resend", "handled", "pass", "reopen", "note", "similar1", "similar2", "similar3"]);
 // Nobody decides what is not shown yet: such a key is not kept for when it is, and that is said.
-const DECIDING = new Set(["approve", "decline"]);
+const DECIDING = new Set(["approve", "decline", "resend", "handled"]);
+// With some selected, these are about all of them.
+const SEVERAL = new Set(["approve", "decline"]);
 
 const dialog = document.getElementById("keys");
 let prefix = "";
@@ -66,6 +68,8 @@ const ACTIONS = {
   previous: () => move(-1),
   approve: () => decide("approve"),
   decline: () => decide("decline"),
+  resend: () => act("resend"),
+  handled: () => act("handled"),
   pass,
   undo,
   reopen: () => act("reopen"),
@@ -104,7 +108,7 @@ function inField(event) {
 
 function press(name, key) {
   const isDeciding = DECIDING.has(name);
-  const isAboutItem = ABOUT_ITEM.has(name) && !(isDeciding && selected().length);
+  const isAboutItem = ABOUT_ITEM.has(name) && !(SEVERAL.has(name) && selected().length);
   if (!isLoading() || !isAboutItem) return ACTIONS[name]();
   whenShown(isDeciding ? null : ACTIONS[name]);
   if (isDeciding) tellNotYet(key);

@@ -52,6 +52,13 @@ export function take(pk, written) {
   if (removed.length > FORGOTTEN) removed.shift();
   element.querySelector(".queue-link").removeAttribute("aria-current");
   element.remove();
+  countFound(-1);
+}
+
+// "34 found" counts the rows that are listed.
+function countFound(change) {
+  const found = document.getElementById("queue-found");
+  if (found) found.textContent = found.textContent.replace(/\d+/, (number) => Math.max(0, Number(number) + change));
 }
 
 export function bringBack(pk) {
@@ -61,6 +68,7 @@ export function bringBack(pk) {
   if (written) keepDraft(pk, written);
   if (before?.isConnected) before.before(element);
   else rowsList.prepend(element);
+  countFound(1);
   return element.querySelector(".queue-link");
 }
 

@@ -5,12 +5,14 @@ import { linkTo, parsed } from "./page.js";
 const told = document.getElementById("told");
 const not = document.getElementById("not-done");
 
-// With the figures: each in place of the element with its id.
+// With the figures, the one in the menu among them: each in place of the element with its id.
 export function tell(html) {
   for (const fresh of parsed(html)) {
     const old = document.getElementById(fresh.id);
     if (!old) continue;
     if (fresh.hasAttribute("role")) old.setAttribute("role", fresh.getAttribute("role"));
+    if (fresh.dataset.liveSeen) old.dataset.liveSeen = fresh.dataset.liveSeen;
+    old.hidden = fresh.hidden;
     old.replaceChildren(...fresh.childNodes);
   }
 }

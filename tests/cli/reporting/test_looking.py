@@ -79,3 +79,66 @@ def test_the_last_block_of_a_long_response_is_kept(text: str) -> None:
 
 def test_a_long_response_without_a_block_has_none() -> None:
     assert read_block(end_of("x" * 10**6)) is None
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """A file beside the folder `run`, which nobody may be led to."""
+    (tmp_path / "run/plan").mkdir(parents=True)
+    path = tmp_path / "secret.json"
+    path.write_text("secret")
+    return path
+
+
+@pytest.mark.parametrize("target", ["{secret}", "../../secret.json", "inner/../../../secret.json", "away/secret.json"])
+def test_a_link_out_of_the_folder_is_not_followed(secret: Path, target: str) -> None:
+    run = secret.parent / "run"
+    (run / "plan/inner").mkdir()
+    (run / "plan/away").symlink_to(secret.parent)
+    file = run / "plan/handoff.json"
+    file.symlink_to(target.format(secret=secret))
+    looked = looking.look(file, run)
+    assert looked.file == {"exists": True, "error": "the link leaves the folder, and is not followed"}
+    assert looked.changed_ns
+    with pytest.raises(OSError, match="leaves the folder"):
+        looking.read_bytes(file, run, 100)
+
+
+def test_a_folder_that_is_a_link_out_of_the_folder_is_not_followed(secret: Path) -> None:
+    run = secret.parent / "run"
+    (run / "code").symlink_to(secret.parent)
+    assert looking.look(run / "code/secret.json", run).file["exists"]
+    assert "content" not in looking.look(run / "code/secret.json", run).file
+
+
+def test_links_within_the_folder_are_followed(secret: Path) -> None:
+    run = secret.parent / "run"
+    (run / "plan/v2.json").write_text("inside")
+    (run / "newest").symlink_to("plan")
+    (run / "relative.json").symlink_to("./newest/../plan/v2.json")
+    (run / "absolute.json").symlink_to(run / "newest/v2.json")
+    for name in ("relative.json", "absolute.json", "newest/v2.json"):
+        assert looking.look(run / name, run).file == {"exists": True, "content": "inside"}
+    (run / "loop").symlink_to("loop")
+    assert "symbolic links" in looking.look(run / "loop", run).file["error"]
+
+
+def test_of_a_file_elsewhere_its_own_folder_is_not_left(secret: Path) -> None:
+    run = secret.parent / "run"
+    (secret.parent / "link.json").symlink_to("secret.json")
+    (run / "link.json").symlink_to("../secret.json")
+    assert looking.look(secret.parent / "link.json", run).file == {"exists": True, "content": "secret"}
+    assert "content" not in looking.look(run / "link.json").file
+
+
+def test_what_is_swapped_after_it_was_looked_up_is_not_followed(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = secret.parent / "run/handoff.json"
+    file.symlink_to(secret)
+    status = secret.stat()
+    monkeypatch.setattr(os, "stat", lambda *_, **__: status)
+    assert "content" not in looking.look(file).file
+    monkeypatch.undo()
+    file.unlink()
+    os.mkfifo(file)
+    monkeypatch.setattr(os, "stat", lambda *_, **__: status)
+    assert looking.look(file).file == {"exists": False, "error": "it is no regular file"}

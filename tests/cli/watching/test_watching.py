@@ -128,3 +128,26 @@ def test_a_server_that_refuses_says_why(tmp_path: Path, capsys: pytest.CaptureFi
     watch.look(1)
     assert capsys.readouterr().err == "Warning: planner/handoff.json was not reported: 422: no\n"
     assert watch.summary().startswith("0 reported")
+
+
+def test_a_link_out_of_the_folder_is_reported_once_and_never_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    root = tmp_path / "run"
+    for agent in ("one", "two", "three"):
+        (root / agent).mkdir(parents=True)
+    (root / "one/handoff.json").symlink_to("../../secret")
+    (root / "two/handoff.json").write_text("no json")
+    (root / "two/response.txt").symlink_to(tmp_path / "secret")
+    os.mkfifo(root / "three/handoff.json")
+    os.mkfifo(root / "three/response.txt")
+    server = Server()
+    watch = watching(root, server)
+    watch.response = "response.txt"
+    watch.look(0)
+    watch.look(1)
+    made = {one["agent"]: one for one in server.taken}
+    assert len(server.taken) == 3
+    assert made["one"]["file"] == {"exists": True, "error": "the link leaves the folder, and is not followed"}
+    assert "response_text" not in made["two"]
+    assert made["three"]["file"] == {"exists": False, "error": "it is no regular file"}
+    assert "secret" not in str(server.taken)

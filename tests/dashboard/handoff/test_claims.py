@@ -46,6 +46,24 @@ def test_values_are_marked_in_the_text_beside_what_they_rest_on(browser: Client,
     assert "value-mark--grounded" in page.html
 
 
+def test_a_claim_that_cites_only_unknown_sources_is_shown_in_amber(browser: Client, tenant: Tenant) -> None:
+    data = {**SUPPLIERS, "evidence_refs": {"summary": "made-up-source"}}
+    page = opened(browser, judged(tenant, payload(data=data), evidence=OFFERS))
+    assert '<span class="tag tag--wait">cites an unknown source</span>' in page.html
+    assert '<span class="tag tag--wait">not supplied</span>' in page.html
+    assert "tag--good" not in page.html[page.html.index('id="claim-1"') : page.html.index("cites an unknown source")]
+
+
+def test_a_verdict_from_before_still_opens(tenant: Tenant) -> None:
+    handoff = judged(tenant, payload(data={**SUPPLIERS, "evidence_refs": {"summary": "made-up-source"}}))
+    verdict = queries.current_verdict(handoff)
+    assert verdict is not None
+    verdict["claims"][0]["claim_type"] = "cited"
+    shown = claims_of(verdict, None, OFFERS)
+    assert shown is not None
+    assert (shown.shown[0].type_words, shown.shown[0].cited[0].is_known) == ("cited", False)
+
+
 @pytest.mark.parametrize(
     ("was", "said", "asked"),
     [
@@ -80,7 +98,8 @@ def test_attempts_stand_with_what_each_changed_and_what_was_asked(browser: Clien
     assert "Due next: mend it and send it again. After that, 1 more try" in opened(browser, first).text("attempts")
     second = judged(tenant, payload(handoff_id="two"), retry_of="one")
     attempts = opened(browser, second).text("attempts")
-    for said in ("target_agent_id", "planner", "writer", "Mend it and send it again", "try 1", "Nothing: it passed"):
+    passed = "Accepted with warnings: nothing to mend"
+    for said in ("target_agent_id", "planner", "writer", "Mend it and send it again", "try 1", passed):
         assert said in attempts
 
 

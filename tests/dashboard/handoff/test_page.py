@@ -13,7 +13,7 @@ from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import judging
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.dashboard.handoff_page import address, opened, payload, store, universal
-from tests.handoffs.support import switch_off
+from tests.handoffs.support import circular, held, judged, switch_off
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def browser(client: Client, viewer: Person) -> Client:
 def test_a_loop_is_said_first_with_what_would_make_it_pass(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(target_agent_id="planner")))
     assert page.text("verdict-title") == "Rejected: circular chain"
-    assert 'The target "planner" has had this work before' in page.text("issue-1")
+    assert 'The target "planner" must NOT appear in call_chain' in page.text("issue-1")
     assert "To pass: Give the reason in handoff_reason" in page.text("issue-1")
     assert "chain-loop" in page.html
     assert "The target is already in the chain, at position 1." in page.text("chain")
@@ -41,6 +41,18 @@ def test_links_to_issues_say_to_which_one(browser: Client, tenant: Tenant) -> No
 def test_a_layer_that_passed_says_how_much_it_found_all_the_same(browser: Client, tenant: Tenant) -> None:
     page = opened(browser, store(tenant, payload(confidence=0.1)))
     assert page.text("layers").count("passed, 1 warning") == 1
+
+
+def test_a_layer_that_only_holds_is_not_shown_as_failed(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, store(tenant, held()))
+    assert "chain holds" in page.text("layers")
+    assert "chain failed" not in page.text("layers")
+    assert "chain failed" in opened(browser, store(tenant, circular())).text("layers")
+
+
+def test_an_empty_body_has_a_page_that_says_so(browser: Client, tenant: Tenant) -> None:
+    page = opened(browser, judged(tenant, b""))
+    assert "it is empty" in page.text("issue-1")
 
 
 def test_what_was_done_has_the_focus_on_the_page_after_it(

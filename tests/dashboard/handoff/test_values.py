@@ -23,6 +23,8 @@ def shown(document: dict[str, Any]) -> tuple[str, str]:
         (payload(confidence=1.8), "1.8", "minimum 0.0, maximum 1.0"),
         (payload(timestamp="yesterday"), '"yesterday"', "an RFC 3339 date and time"),
         (payload(call_chain=[]), "[]", "at least one entry"),
+        (payload(call_chain=[*list("abcdef"), "researcher"]), "7", "at most 5"),
+        (payload(confidence=0.2), "0.2", "at least 0.5"),
         (payload(source_agent_id="critic"), '["planner", "researcher"]', '"critic"'),
         (universal(schema_type="Universal"), '"Universal"', '"universal"'),
         (universal(context={"problem_type": "plan"}), '"plan"', '"decision", "creative", "analytical"'),

@@ -19,7 +19,7 @@ def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Hando
     """The address of a finished trial; one handoff that it would reject, and one that it would accept."""
     long = submit(call_chain=["a", "b", "c", "d", "e", "planner"])
     large = submit(data={"text": "Three sources agree on the date. " * 20})
-    form = strictness_form(tenant, "*", token_budget=100, approval_length=9)
+    form = strictness_form(tenant, "message", token_budget=100, approval_length=9)
     trial = start(as_admin, "strictness", form)
     trials.run_waiting()
     trial.refresh_from_db()
@@ -61,7 +61,7 @@ def test_a_warning_that_the_draft_makes_an_error_is_told_once_with_both(as_admin
     document = payload(data={"revenue": 42_000}, handoff_type="message")
     invented = judged(tenant, document, context={"note": "The revenue was 17 EUR."})
     assert invented.state == "accepted"
-    trial = start(as_admin, "strictness", strictness_form(tenant, "*", grounding="reject"))
+    trial = start(as_admin, "strictness", strictness_form(tenant, "message", grounding="reject"))
     trials.run_waiting()
     trial.refresh_from_db()
     assert trial.flips == {"accepted>rejected": 1}
@@ -116,7 +116,7 @@ def test_codes_that_have_no_room_are_named_and_those_not_kept_counted() -> None:
 
 
 def test_the_page_names_the_codes_that_have_no_room(as_admin: Client, tenant: Tenant) -> None:
-    trial = start(as_admin, "strictness", strictness_form(tenant, "*", token_budget=1))
+    trial = start(as_admin, "strictness", strictness_form(tenant, "message", token_budget=1))
     codes = ["schema.required", "schema.type", "chain.circular"]
     row = {"handoff": str(uuid.uuid4()), "handoff_id": "h", "before": "accepted", "after": "rejected"}
     row |= {"codes": codes, "levels": ["error"] * 3, "deciding": 9}

@@ -154,6 +154,48 @@ def test_every_field_of_a_rule_can_be_edited_and_what_has_no_field_stays(
         assert text in page
 
 
+def test_conditions_are_edited_as_fields_and_shown_in_the_sentence(
+    as_admin: Client, tenant: Tenant, deals: BusinessRuleSet
+) -> None:
+    one = {"when_match": "any", "when_field_1": "direction", "when_operator_1": "eq", "when_threshold_1": "LONG"}
+    assert as_admin.post(f"{PAGE}save/", edited(**one)).status_code == 302
+    assert rule_of(tenant).model_dump(mode="json")["when"] == {
+        "field": "direction",
+        "operator": "eq",
+        "threshold": "LONG",
+        "compare_field": None,
+    }
+    assert "must be at most 100 when direction is LONG</span>" in as_admin.get(PAGE).text
+    more = {"when_field_3": "size", "when_operator_3": "gt", "when_compare_field_3": "limit"}
+    assert as_admin.post(f"{PAGE}save/", edited(base_version=2, **one, **more)).status_code == 302
+    assert "when direction is LONG or size is greater than limit" in as_admin.get(PAGE).text
+    editor = as_admin.get(PAGE, {"set": "deals", "rule": "price_limit"}).text
+    assert '<option value="any" selected>' in editor
+    for name, value in (("when_field_2", "size"), ("when_compare_field_2", "limit"), ("when_field_3", "")):
+        assert f'value="{value}"' in editor.partition(f'name="{name}"')[2][:200]
+    assert "when direction is LONG" in as_admin.get(f"{PAGE}history/").text
+    assert as_admin.post(f"{PAGE}save/", edited(base_version=3)).status_code == 302
+    assert rule_of(tenant).when is None
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "told"),
+    [
+        ({"when_field_2": "a..b", "when_operator_2": "eq", "when_threshold_2": "1"}, "when_field_2", "cannot be read"),
+        ({"when_field_1": "a", "when_threshold_1": "1"}, "when_operator_1", "operator is null"),
+        ({"when_field_1": "a", "when_operator_1": "eq"}, "when_threshold_1", "nothing to compare with"),
+        ({"when_field_1": "a", "when_operator_1": "in", "when_threshold_1": "[1"}, "when_threshold_1", "column"),
+    ],
+)
+def test_a_flawed_condition_is_told_at_its_field(
+    as_admin: Client, tenant: Tenant, deals: BusinessRuleSet, given: dict[str, str], field: str, told: str
+) -> None:
+    response = as_admin.post(f"{PAGE}save/", edited(when_match="all", **given))
+    assert response.status_code == 400
+    assert told in at_field(response.text, field)
+    assert rules.current(tenant).version == 1
+
+
 @pytest.mark.parametrize(
     ("field", "value", "told"),
     [

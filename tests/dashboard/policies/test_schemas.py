@@ -68,6 +68,22 @@ def test_a_type_is_added_and_told_in_short(as_admin: Client, tenant: Tenant) -> 
     assert "The type has a row" in at_field(again.text, "handoff_type")
 
 
+def test_formats_are_checked_where_the_box_is_ticked(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
+    assert as_admin.post(f"{PAGE}save/", edited(assert_formats="on")).status_code == 302
+    row = row_of(tenant)
+    assert row.schema is not None
+    assert row.schema.assert_formats
+    assert "formats checked" in as_admin.get(PAGE).text
+    editor = as_admin.get(PAGE, {"edit": "deal_data"}).text
+    assert "checked" in editor.partition('name="assert_formats"')[2].partition(">")[0]
+
+
+def test_a_boolean_schema_is_saved_and_told(as_admin: Client, tenant: Tenant, deals: TypeSchema) -> None:
+    assert as_admin.post(f"{PAGE}save/", edited(schema="false")).status_code == 302
+    assert row_of(tenant).schema is not None
+    assert "no data passes" in as_admin.get(PAGE).text
+
+
 def test_the_editor_shows_the_schema_as_it_was_written(as_admin: Client, deals: TypeSchema) -> None:
     page = as_admin.get(PAGE, {"edit": "deal_data"}).text
     typed = page.partition('<textarea id="id_schema"')[2].partition(">\n")[2].partition("</textarea>")[0]

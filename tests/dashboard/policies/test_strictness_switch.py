@@ -43,7 +43,7 @@ def words(text: str) -> str:
 
 @pytest.fixture
 def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
-    """Of three messages two would be stopped; the version of the table."""
+    """Of three messages two would be blocked; the version of the table."""
     version = put(tenant, "message", mode=Mode.SHADOW)
     submit()
     submit(target_agent_id="planner")
@@ -51,25 +51,25 @@ def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
     return version
 
 
-def test_a_row_in_shadow_tells_how_many_it_would_stop_and_links_to_them(
+def test_a_row_in_shadow_tells_how_many_it_would_block_and_links_to_them(
     as_admin: Client, tenant: Tenant, in_shadow: int
 ) -> None:
     page = as_admin.get(PAGE).text
-    assert "would stop 2 of 3 (66.7 %)" in words(page)
+    assert "would block 2 of 3 (66.7 %)" in words(page)
     (address,) = set(re.findall(r'href="([^"]*flag=shadowed[^"]*)"', page))
     listed = as_admin.get(address.replace("&amp;", "&")).text
     assert len(set(re.findall(r"/t/acme/handoffs/[0-9a-f-]{36}/", listed))) == 2
 
 
-def test_a_row_in_force_tells_how_many_it_stopped(
+def test_a_row_in_force_tells_how_many_it_blocked(
     as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
 ) -> None:
     put(tenant, "message")
     submit()
     submit(target_agent_id="planner")
     page = as_admin.get(PAGE).text
-    assert "stopped 1 of 2 (50.0 %)" in words(page)
-    assert "would stop" not in words(page).partition("What the columns mean")[0]
+    assert "blocked 1 of 2 (50.0 %)" in words(page)
+    assert "would block" not in words(page).partition("What the columns mean")[0]
 
 
 @pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
@@ -167,7 +167,7 @@ def test_viewers_see_the_figures_and_no_switch(tenant: Tenant, viewer: Person, i
     client = Client()
     client.force_login(viewer)
     page = client.get(PAGE, {"switch": "message"}).text.partition("<main")[2].partition("</main>")[0]
-    assert "would stop 2 of 3" in words(page)
+    assert "would block 2 of 3" in words(page)
     assert "switch=" not in page
     assert "Enforce message?" not in page
     assert client.post(f"{PAGE}switch/", {"row": "message", "to": "enforce"}).status_code == 403

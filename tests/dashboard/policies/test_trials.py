@@ -83,7 +83,7 @@ def test_a_draft_is_tried_from_its_editor_and_then_saved(
     handoff = submit()
     submit(data={"text": "Three sources agree.", "title": "Dates"})
     submit(handoff_type="deal_data")
-    forms = {"rules": RULE, "schemas": SCHEMA, "strictness": strictness_form(tenant, "", handoff_type="message")}
+    forms = {"rules": RULE, "schemas": SCHEMA, "strictness": strictness_form(tenant, "message")}
     forms["strictness"]["token_budget"] = 1
     trial = start(as_admin, kind, forms[kind] | {"tried": "50"})
     assert (trial.handoff_types, trial.most, trial.total) == (["message"], 50, 2)
@@ -150,10 +150,10 @@ def test_the_last_row_is_tried_on_types_without_a_row(
     as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]
 ) -> None:
     submit(handoff_type="deal_data")
-    submit(handoff_type="message")
+    submit(handoff_type="memo")
     trial = start(as_admin, "strictness", strictness_form(tenant, "*", token_budget=1))
-    assert (trial.handoff_types, trial.total) == (["*", "message"], 1)
-    assert "of any other type, message" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
+    assert (trial.handoff_types, trial.total) == (["*", "memo"], 1)
+    assert "of any other type, memo" in as_admin.get(f"/t/acme/trials/{trial.pk}/").text
 
 
 def test_where_all_types_have_rows_the_last_row_is_tried_on_none(

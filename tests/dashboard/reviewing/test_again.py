@@ -83,7 +83,7 @@ def test_the_script_is_told_in_a_line_with_the_figures_and_a_way_to_undo(
     client = sign_in(reviewer)
     answer = do(client, held, "decide", decision="approve", headers=TOLD)
     assert answer.status_code == 200
-    assert re.findall(r'^<\w+ [^>]*?\bid="(\w+)"', answer.text, re.MULTILINE) == ["told", "progress"]
+    assert re.findall(r'^<\w+ [^>]*?\bid="(\w+)"', answer.text, re.MULTILINE) == ["told", "progress", "waiting"]
     assert "approved." in answer.text
     assert f'data-undo="{held.pk}"' in answer.text
     told = re.search(r'<a href="([^"]+)"[^>]*><b[^>]*>1</b> decided today', answer.text)

@@ -13,6 +13,7 @@ from handoffaudit.diagnostics import attributing
 from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
+from tests.handoffs.support import judged
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -339,17 +340,49 @@ def test_the_title_names_what_is_open_and_each_box_what_it_selects(
 
 
 @pytest.mark.parametrize("is_escalated", [False, True])
-def test_a_reason_that_cannot_be_approved_is_offered_where_it_was_escalated_and_kept_where_it_was_chosen(
-    sign_in: SignIn, viewer: Person, submit: Submit, is_escalated: bool
+def test_a_handoff_of_an_agent_to_itself_is_listed_to_be_declined(
+    sign_in: SignIn, reviewer: Person, submit: Submit, is_escalated: bool
 ) -> None:
     alone = submit(target_agent_id="planner")
     Handoff.objects.filter(pk=alone.pk).update(escalated=is_escalated)
-    client = sign_in(viewer)
-    offered = '<option value="chain.self_handoff">' in client.get("/t/acme/review/").text
-    assert offered == is_escalated
+    client = sign_in(reviewer)
+    assert [row.handoff for row in client.get("/t/acme/review/").context["queue"].rows] == [alone]
     page = client.get("/t/acme/review/?code=chain.self_handoff")
     assert '<option value="chain.self_handoff" selected>' in page.text
-    assert [row.handoff for row in page.context["queue"].rows] == [alone] * is_escalated
+    assert [row.handoff for row in page.context["queue"].rows] == [alone]
+    box = client.get(f"/t/acme/review/{alone.pk}/").text.partition('id="decide"')[2].partition("</form>")[0]
+    assert 'value="decline"' in box
+    assert 'value="approve"' not in box
+    decide(client, alone, "decline")
+    assert state_of(alone) == "declined"
+
+
+def test_what_could_not_be_read_offers_no_approval_and_no_repair(
+    sign_in: SignIn, reviewer: Person, tenant: Tenant
+) -> None:
+    handoffs = [judged(tenant, b"{") for _ in range(3)]
+    client = sign_in(reviewer)
+    for address in (f"/t/acme/review/{handoffs[0].pk}/", f"/t/acme/handoffs/{handoffs[0].pk}/"):
+        page = client.get(address).text
+        box = page.partition('id="decide"')[2].partition("</form>")[0]
+        assert re.findall(r'name="decision" value="(\w+)"', box) == ["decline", "resend", "handled"]
+        assert "could not be read" in box
+        assert "Repair…" not in page
+    for handoff, (decision, told) in zip(
+        handoffs,
+        {
+            "approve": "No format could read what arrived",
+            "resend": "declined, and its sender is asked to send it again",
+            "handled": "marked as handled. Nothing was judged.",
+        }.items(),
+        strict=True,
+    ):
+        form = form_of(client.get(f"/t/acme/review/{handoff.pk}/"))
+        answer = client.post(
+            f"/t/acme/handoffs/{handoff.pk}/decide/", form | {"decision": decision, "note": "x"}, follow=True
+        )
+        assert told in answer.text
+    assert [state_of(one) for one in handoffs] == ["rejected", "declined", "rejected"]
 
 
 def test_more_than_are_counted_are_said_to_be_more(

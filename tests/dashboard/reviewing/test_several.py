@@ -15,6 +15,7 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import Decision
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
+from tests.handoffs.support import judged
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -49,7 +50,7 @@ def test_what_will_happen_is_said_before_and_nothing_happens_yet(
         "/t/acme/review/several/", {"select": chosen(held, circular, alone), "decision": "approve"}
     )
     told = page.context["forecast"]
-    assert (told.number, told.held, told.rejected, told.unapprovable) == (3, 1, 2, 1)
+    assert (told.number, told.held, told.rejected, told.to_itself) == (3, 1, 2, 1)
     assert "Approve 2</button>" in page.text
     assert "Decline all 3</button>" in page.text
     assert states_of(held, circular, alone) == ["held", "rejected", "rejected"]
@@ -67,6 +68,45 @@ def test_those_selected_are_decided_and_the_refused_are_told_with_the_reason(
     assert [(one.number, one.references) for one in told.refused] == [(1, [str(alone.pk)])]
     assert "be approved. Decline it" in done.text
     assert states_of(*held, alone) == ["approved", "approved", "approved", "rejected"]
+
+
+@pytest.mark.parametrize(
+    ("decision", "words", "states"),
+    [
+        ("resend", "2 declined, with a request to send again", ["declined", "declined", "rejected"]),
+        ("handled", "2 marked as handled", ["rejected", "rejected", "rejected"]),
+    ],
+)
+@pytest.mark.parametrize("is_all", [False, True])
+def test_unreadable_ones_among_several_are_asked_for_again_or_marked_as_handled(
+    sign_in: SignIn,
+    reviewer: Person,
+    tenant: Tenant,
+    circular: Handoff,
+    decision: str,
+    words: str,
+    states: list[str],
+    is_all: bool,
+) -> None:
+    unreadable = [judged(tenant, b"{"), judged(tenant, b"]")]
+    client = sign_in(reviewer)
+    if is_all:
+        page = client.get("/t/acme/review/several/all/")
+    else:
+        page = client.post("/t/acme/review/several/", {"select": chosen(*unreadable, circular), "decision": "decline"})
+    assert (page.context["forecast"].unreadable, page.context["forecast"].approvable) == (2, 1)
+    for button in ("Approve 1</button>", "Ask for 2 resends</button>", "Mark 2 as handled</button>"):
+        assert button in page.text
+    done = client.post(RUN, hidden(page, RUN) | {"decision": decision, "note": ""})
+    assert words in done.text
+    assert [(one.number, one.reason) for one in done.context["told"].refused] == [
+        (1, "This handoff can be read. Approve or decline it.")
+    ]
+    assert states_of(*unreadable, circular) == states
+    assert len(client.get("/t/acme/review/").context["queue"].rows) == 1
+    undone = client.post("/t/acme/review/several/undo/", hidden(done, "/t/acme/review/several/undo/"))
+    assert "2 wait again" in undone.text
+    assert len(client.get("/t/acme/review/").context["queue"].rows) == 3
 
 
 @pytest.mark.parametrize("is_all", [False, True])

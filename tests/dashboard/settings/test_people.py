@@ -195,6 +195,15 @@ def test_the_command_beside_a_new_key_is_one_that_the_api_takes(as_admin: Client
     assert answer.status_code == 202, answer.text
 
 
+@pytest.mark.parametrize("scopes", [["ingest"], ["read"]])
+def test_the_command_beside_a_new_key_has_nothing_that_a_shell_expands(as_admin: Client, scopes: list[str]) -> None:
+    command = shown(make_key(as_admin, scopes=scopes), "curl")
+    assert "?" in command
+    unquoted = re.sub(r"'[^']*'", "", command)
+    # zsh takes an unquoted question mark for a pattern, and double quotes leave an exclamation mark to the history.
+    assert not set(unquoted) & set('?*[]{}!&$"')
+
+
 def test_the_command_of_a_reading_key_reads(as_admin: Client, tenant: Tenant) -> None:
     command = shlex.split(shown(make_key(as_admin, scopes=["read"]), "curl").replace("\\\n", ""))
     assert "-d" not in command

@@ -3,11 +3,13 @@
 import random
 from itertools import islice
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.logs.cutting import LONGEST_BLOCK, blocks, ends_block
+from handoffaudit.diagnostics.logs.cutting import APART, LONGEST_BLOCK, MOST_LINES, Cutter, blocks, ends_block
 from handoffaudit.validation.loglines import LONGEST_LINE
+from tests.scale import examples
 
 
 def log(number: int, seed: int = 1) -> bytes:
@@ -63,6 +65,14 @@ def test_lines_that_never_end_a_block_make_blocks_of_bounded_size() -> None:
     assert sum(map(len, found)) == 600_000 * (len(line) + 1)
 
 
+def test_blocks_of_short_lines_are_bounded_in_lines_whatever_the_pieces() -> None:
+    data = b"x\n" * 100_000
+    found = list(blocks([data]))
+    assert max(block.lines for block in found) == MOST_LINES
+    assert b"".join(block.text for block in found) == data
+    assert texts(data, 1_001) == [block.text for block in found]
+
+
 def test_a_line_that_may_end_a_block_does_not_each_time_it_comes_again() -> None:
     line = next(line for line in (b"%d" % n for n in range(10**6)) if ends_block(line))
     assert len(texts((line + b"\n") * 10_000)) == 2
@@ -85,9 +95,22 @@ def test_of_a_line_that_is_too_long_the_beginning_is_kept() -> None:
     assert found == b"first\n" + b"x" * LONGEST_LINE + b"\nlast\n"
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.binary(max_size=30), max_size=20))
 def test_any_bytes_in_any_pieces(pieces: list[bytes]) -> None:
     found = list(blocks(pieces))
     assert b"".join(block.text for block in found) == b"".join(pieces)
     assert sum(block.lines for block in found) == len(b"".join(pieces).removesuffix(b"\n").split(b"\n")) * bool(found)
+
+
+@pytest.mark.parametrize("part", [1_000, 70_000, 300_001])
+def test_a_stream_that_is_cut_in_parts_has_the_same_blocks(part: int) -> None:
+    long = b"l" * (LONGEST_LINE + 5_000) + b"\n"
+    data = log(6_000) + b"x\n" * 40_000 + long + log(500, 2) + long + long + log(3_000, 3) + b"no end"
+    found, carry, first_line, since = [], b"", 1, APART
+    for at in range(0, len(data), part):
+        cutter = Cutter(first_line, since)
+        found += cutter.feed([carry, data[at : at + part]])
+        carry, first_line, since = cutter.carry, cutter.first_line, cutter.since
+    found += cutter.close()
+    assert found == list(blocks([data]))

@@ -1,11 +1,13 @@
 """Lines found again: newest first, all of them over pages, with work that is bounded."""
 
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.logs import searching
+from handoffaudit.diagnostics.logs.page import PAGE_BYTES
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.logs.searching import Page, search
 from handoffaudit.diagnostics.models import LogBlock
@@ -154,3 +156,43 @@ def test_values_in_escapes_are_found(tenant: Tenant, query: Query) -> None:
     )
     send(tenant, line + b"\n")
     assert len(search(tenant, query).items) == 1
+
+
+def test_a_search_among_many_short_lines_keeps_those_of_its_page_alone(tenant: Tenant) -> None:
+    send(tenant, b"x\n" * 60_000)
+    tracemalloc.start()
+    try:
+        page = search(tenant, Query(kind="bad"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [line.number for line in page.items] == list(range(60_000, 59_950, -1))
+    assert peak < 4 * 1024 * 1024
+
+
+def test_bad_lines_without_a_time_are_found_over_pages_although_their_blocks_end_at_once(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "MOST_BLOCKS", 1)
+    send(tenant, b"".join(b"%d\n" % n for n in range(40_000)))
+    assert LogBlock.objects.count() >= 3
+    found = pages(tenant, Query(text="7777"))
+    assert [number for _, number in numbers(found)] == [n + 1 for n in range(40_000, -1, -1) if "7777" in str(n)]
+    assert not any(page.crowded for page in found)
+
+
+def test_a_page_of_long_lines_is_bounded_in_bytes(tenant: Tenant) -> None:
+    log = b"".join(line.rstrip(b"\n") + b"x" * 60_000 + b"\n" for line in gate_lines(1, 40).splitlines(keepends=True))
+    made = send(tenant, log + b"y" * 60_000 + b"\n" + b"z" * 60_000 + b"\n")
+    found = pages(tenant, Query(kind="gate"), 200)
+    assert numbers(found) == [("app.log", n) for n in range(40, 0, -1)]
+    assert all(sum(len(line.text) for line in page.items) <= PAGE_BYTES for page in found)
+    assert [line.number for line in searching.bad_lines(made, limit=200).items] == [41, 42]
+
+
+def test_a_search_that_takes_long_stops_and_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "SEARCH_SECONDS", -1.0)
+    send(tenant, gate_lines(1, 20_000))
+    found = pages(tenant, Query(text="LINE 17"))
+    assert len(found) > 2
+    assert [number for _, number in numbers(found)] == [n for n in range(20_000, 0, -1) if str(n).startswith("17")]

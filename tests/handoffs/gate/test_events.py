@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from handoffaudit.handoffs.gate.events import Name, deliverable_digest, read
 from tests.handoffs.gate.support import FOUND, SESSION, after, before, rules, stop
+from tests.scale import examples
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20),
@@ -25,7 +26,7 @@ def sent(value: Any) -> bytes:
 
 
 @given(st.dictionaries(FIELDS, JUNK, max_size=6), st.sampled_from([{}, before(), after(), stop()]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_object_is_read_without_an_error(changes: dict[str, Any], event: dict[str, Any]) -> None:
     posted = read(sent(event | changes))
     if posted.event is None:

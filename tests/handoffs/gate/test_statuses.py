@@ -44,6 +44,12 @@ def test_what_a_verdict_says_of_the_objective(given: dict[str, Any] | None, expe
     assert found.message
 
 
+def test_a_doubtful_pass_is_told_as_failed() -> None:
+    unsure = NOT_MET | {"metadata": {"status": "PASSED", "confidence": 0.5}}
+    found = checked(verdict(issues=[unsure]), final=True)
+    assert (found.status, found.message) == (Status.FAILED, "FAILED with confidence 0.50: It is so.")
+
+
 def test_a_verdict_that_is_not_the_last_says_nothing() -> None:
     assert checked(verdict(), final=False).status == Status.UNKNOWN
 

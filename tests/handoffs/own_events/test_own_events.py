@@ -1,7 +1,8 @@
 """The product's own events, as lines that can be read back and as logs."""
 
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.reviewing import Decision
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Line, TraceLine, read_line
 from tests.diagnostics.files.support import AT, GOOD, received, report
+from tests.handoffs.gate.support import FOUND, PROMPT, after, met, not_met, worker
 from tests.handoffs.support import NOT_JSON, SENDER, held, payload, submit
+from tests.messages_api.scripted import fails
+from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,8 +89,71 @@ def test_an_answer_of_the_gate_is_a_gate_line(tenant: Tenant, events: Path) -> N
     deciding.handle(tenant, SENDER, b"{", "", 0)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [("SKIP", "hook-gate")] * 2
-    assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE: Bash is no delegation tool.")
-    assert found[1].details.startswith("no event: NOT_APPLICABLE")
+    assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE, allow: Bash is no delegation tool.")
+    assert found[1].details.startswith("no event: NOT_APPLICABLE, allow")
+
+
+def test_the_gate_tells_who_called_what_the_model_took_and_what_it_decided(
+    tenant: Tenant, events: Path, model: MessagesServer
+) -> None:
+    model.script(met(), not_met())
+    with worker():
+        for call in ("toolu_1", "toolu_2"):
+            deciding.handle(tenant, SENDER, orjson.dumps(after(call, text=f"{FOUND} {call}")), "", 20)
+    found = [line for line in lines(events) if isinstance(line, GateLine)]
+    assert [(line.event_type, line.component) for line in found] == [
+        ("TRIGGER", "hook-gate"),
+        ("INFO", "llm"),
+        ("VALIDATION", "hook-gate"),
+    ] * 2
+    called, asked, allowed, *_, blocked = (line.details for line in found)
+    assert called == (
+        f"PostToolUse: Agent to bookkeeper, objective {len(PROMPT)} characters, result {len(FOUND) + 8} characters"
+    )
+    numbers = r"[\d,]+ ms, [\d,]+ tokens in, [\d,]+ tokens out, \d\.\d{4} USD, handoff [0-9a-f-]{36}"
+    assert re.fullmatch(rf"objective by claude-haiku-5-5: ok, {numbers}", asked)
+    assert allowed.startswith("PostToolUse: PASSED, allow: PASSED with confidence 0.93")
+    assert blocked.startswith("PostToolUse: FAILED, block: FAILED with confidence 0.88")
+
+
+def test_a_call_that_was_not_made_is_told_with_the_reason(tenant: Tenant, events: Path, model: MessagesServer) -> None:
+    model.script(*[fails(400)] * 3)
+    with worker():
+        deciding.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+    (told,) = (line for line in lines(events) if isinstance(line, GateLine) and line.component == "llm")
+    assert (told.event_type, told.details.startswith("objective by claude-haiku-5-5: refused, ")) == ("ERROR", True)
+
+
+def no_folder(path: Path) -> None:
+    path.parent.rmdir()
+
+
+def read_only(path: Path) -> None:
+    path.touch(mode=0o400)
+    path.parent.chmod(0o500)
+
+
+def full(path: Path) -> None:
+    path.symlink_to("/dev/full")
+
+
+@pytest.mark.parametrize("broken", [no_folder, read_only, full])
+def test_an_events_file_that_cannot_be_written_stops_no_handoff(
+    tenant: Tenant, settings: Any, tmp_path: Path, model: MessagesServer, broken: Callable[[Path], None]
+) -> None:
+    settings.EVENTS_FILE = tmp_path / "logs" / "events.log"
+    settings.EVENTS_FILE.parent.mkdir()
+    broken(settings.EVENTS_FILE)
+    model.script(met())
+    try:
+        with worker():
+            answer = deciding.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+        assert answer["status"] == "PASSED"
+        assert Handoff.objects.get().state == "accepted"
+    finally:
+        own_events._file.cache_clear()
+        if settings.EVENTS_FILE.parent.exists():
+            settings.EVENTS_FILE.parent.chmod(0o700)
 
 
 def test_secrets_are_masked(tenant: Tenant, events: Path) -> None:

@@ -14,6 +14,7 @@ from handoffaudit.validation.asking.masking import masked
 from handoffaudit.validation.asking.question import MalformedAnswer
 from handoffaudit.validation.asking.relevance import relevant
 from handoffaudit.validation.quoting import place_of, span_of
+from tests.scale import examples
 
 from .injections import ATTEMPTS
 from .secret_corpus import IN_TEXTS, LOOKS
@@ -57,7 +58,7 @@ ANSWERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(value=VALUES, limit=st.integers(20, 400))
 def test_no_value_closes_its_fence(value: Any, limit: int) -> None:
     for text in (as_text(value, limit), relevant(value, value, limit), as_text(value)):
@@ -68,21 +69,21 @@ def test_no_value_closes_its_fence(value: Any, limit: int) -> None:
     assert len(relevant(value, {}, limit)) <= limit
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(value=VALUES)
 def test_what_is_between_the_tags_is_the_masked_value(value: Any) -> None:
     inner = fenced("data", as_text(value, 10**6)).removeprefix("<data>\n").removesuffix("\n</data>")
     assert json.loads(inner) == json.loads(json.dumps(masked(value)).encode("utf-8", "replace"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(value=VALUES)
 def test_what_is_masked_stays_as_it_is(value: Any) -> None:
     once = masked(value)
     assert masked(once) == once
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     before=st.text("xyz .,\n", max_size=8),
     secret=st.sampled_from(list(LOOKS.values())),
@@ -92,7 +93,7 @@ def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: s
     assert secret not in masked(f"{before} {secret}{after}")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     text=st.text(max_size=200) | ANSWERS.map(json.dumps) | ANSWERS.map(lambda told: f"```json\n{json.dumps(told)}\n```")
 )
@@ -102,7 +103,7 @@ def test_an_answer_is_read_or_malformed(text: str) -> None:
             assert read(text) is not None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(field=TEXTS, quote=TEXTS, data=VALUES)
 def test_a_place_is_always_in_the_data(field: str, quote: str, data: Any) -> None:
     value = data

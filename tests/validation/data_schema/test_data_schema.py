@@ -160,3 +160,52 @@ def test_values_that_are_no_json_are_survived() -> None:
 
 def test_a_format_is_a_note() -> None:
     assert DataSchema.of({"format": "date-time"}).check("yesterday") == []
+
+
+ASKED = {"$vocabulary": {"https://json-schema.org/draft/2020-12/vocab/format-assertion": True}}
+
+
+@pytest.mark.parametrize("asked", [{"assert_formats": True}, {}])
+def test_a_format_is_checked_where_the_schema_or_its_row_asks_for_it(asked: dict[str, bool]) -> None:
+    source = {"properties": {"sent_at": {"format": "date-time"}}} | ({} if asked else ASKED)
+    schema = DataSchema.of(source, **asked)
+    assert schema.check({"sent_at": "2026-02-01T08:00:00Z"}) == []
+    (issue,) = schema.check({"sent_at": "yesterday"})
+    assert (issue.code, issue.field_path) == ("schema.format", "sent_at")
+    assert issue.message == 'sent_at is "yesterday", which does not have the format date-time.'
+
+
+FORMATS = [
+    ("date", "2026-02-28", "2026-02-30"),
+    ("duration", "P1DT12H", "P1D2H"),
+    ("email", "ada@example.com", "ada"),
+    ("idn-hostname", "münchen.example", "〮한국"),
+    ("ipv6", "::1", "::1::1"),
+    ("iri-reference", "a/é", "\\\\WINDOWS"),
+    ("json-pointer", "/a~1b", "/a~"),
+    ("regex", "^a+$", "^(a"),
+    ("time", "08:30:06Z", "08:30:06"),
+    ("uri", "https://example.com/a", "example"),
+    ("uri-template", "/a/{b}", "/a/{b"),
+    ("uuid", "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "2eb8"),
+]
+
+
+@pytest.mark.parametrize(("name", "good", "bad"), FORMATS, ids=lambda value: str(value)[:20])
+def test_formats(name: str, good: str, bad: str) -> None:
+    schema = DataSchema.of({"format": name}, assert_formats=True)
+    assert [issue.code for text in (good, bad, 17) for issue in schema.check(text)] == ["schema.format"]
+
+
+def test_an_unknown_format_says_nothing() -> None:
+    assert DataSchema.of({"format": "shoe-size"}, assert_formats=True).check("many") == []
+
+
+def test_the_slowest_format_takes_bounded_time() -> None:
+    schema = DataSchema.of({"items": {"format": "regex"}}, assert_formats=True)
+    assert cpu_seconds(lambda: schema.check(["(" * 16] * 40_000)) < BOUNDED
+
+
+@pytest.mark.parametrize(("source", "codes"), [(True, []), (False, ["schema.false"])])
+def test_a_schema_may_be_a_boolean(source: bool, codes: list[str]) -> None:
+    assert [issue.code for issue in DataSchema.of(source).check({"a": 1})] == codes

@@ -11,6 +11,7 @@ from handoffaudit.validation.formats.adapter import lift
 from handoffaudit.validation.handoff_block import MARK, read_block
 from handoffaudit.validation.layers.structure import check
 from handoffaudit.validation.record import Envelope
+from tests.scale import examples
 
 from ..support import subject_of
 from ..test_properties import OBJECTS, VALUES, broken, shuffled
@@ -34,7 +35,7 @@ BROKEN = st.builds(
 MIXED = st.builds(lambda first, second: {**example(first), **example(second)}, *[st.sampled_from(NAMES)] * 2)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(document=BROKEN | MIXED | OBJECTS, form=FORMS, adapt=st.booleans())
 def test_nothing_raises(document: dict[str, Any], form: str | None, adapt: bool) -> None:
     reading = read(document, form, Envelope(adapt=adapt, agent="a\0" * 300, trace_id="\ud800"))
@@ -54,7 +55,7 @@ def test_nothing_raises(document: dict[str, Any], form: str | None, adapt: bool)
         text.encode()
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(document=BROKEN | MIXED, adapt=st.booleans(), seed=st.integers(0, 99))
 def test_the_order_of_keys_does_not_matter(document: dict[str, Any], adapt: bool, seed: int) -> None:
     other = shuffled(document, random.Random(seed))  # noqa: S311
@@ -67,7 +68,7 @@ def test_the_order_of_keys_does_not_matter(document: dict[str, Any], adapt: bool
     assert first.record.trace_id == second.record.trace_id
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(document=BROKEN | OBJECTS)
 def test_anything_can_be_lifted(document: dict[str, Any]) -> None:
     once = lift(document, "t")
@@ -75,14 +76,14 @@ def test_anything_can_be_lifted(document: dict[str, Any]) -> None:
     assert once["handoff"]["version"] == "3.0"
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(text=st.text(max_size=80), lines=st.lists(st.sampled_from(["STATUS: a", "NEXT:", "artifacts: [", "Summary:"])))
 def test_any_text_has_a_block_or_none(text: str, lines: list[str]) -> None:
     found = read_block("\n".join([text, MARK, *lines, text]))
     assert found is None or sorted(found) == ["artifacts", "next", "status", "summary"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(document=BROKEN)
 def test_any_document_comes_to_a_verdict(document: dict[str, Any]) -> None:
     for form in BY_NAME:

@@ -11,6 +11,7 @@ import pytest
 
 from handoffaudit.validation.formats import SCHEMA_NAMES, read, schema
 from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.paths import dotted
 from handoffaudit.validation.record import Envelope
 from tests.elapsed import grows_linearly
 
@@ -191,3 +192,12 @@ def test_a_time_of_the_wrong_type_is_asked_for_in_its_form(value: object, hint: 
 def test_the_form_of_a_time_is_said_in_words() -> None:
     (issue,) = judge(payload(timestamp="yesterday")).issues
     assert (issue.code, issue.expected) == ("structure.bad_format", "an RFC 3339 date and time")
+
+
+@pytest.mark.parametrize("details", ["text", 3, True, None, ["a"]])
+def test_the_details_of_an_event_are_an_object(details: Any) -> None:
+    event = {"timestamp": "2026-02-01T08:00:00Z", "event_type": "created", "workflow": "w", "details": details}
+    verdict = judge(universal(tracing={"events": [{**event, "details": {"tool": "search"}}, event]}))
+    (issue,) = verdict.issues
+    assert (issue.code, dotted(issue.location)) == ("structure.wrong_type", "handoff.tracing.events[1].details")
+    assert verdict.outcome == "rejected"

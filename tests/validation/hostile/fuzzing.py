@@ -10,6 +10,7 @@ import orjson
 from hypothesis import strategies as st
 
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules.models import AnyCondition, Condition
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import Location
 
@@ -113,6 +114,13 @@ PATHS = st.lists(
 ).map(".".join)
 ANY_PATH = PATHS | st.text(max_size=20) | st.integers(1, 10_000).map(lambda steps: ".".join(["a"] * steps))
 
+CONDITIONS = st.builds(
+    Condition,
+    field=ANY_PATH,
+    operator=st.sampled_from(Operator),
+    threshold=VALUES,
+    compare_field=st.none() | ANY_PATH,
+)
 RULES = st.builds(
     BusinessRule,
     rule_id=st.text(max_size=10),
@@ -123,6 +131,7 @@ RULES = st.builds(
     threshold=VALUES,
     severity=st.sampled_from(Severity),
     compare_field=st.none() | ANY_PATH,
+    when=st.none() | CONDITIONS | st.builds(AnyCondition, any=st.lists(CONDITIONS, min_size=1, max_size=3)),
 )
 RULE_SETS = st.builds(BusinessRuleSet, set_id=st.text(max_size=5), name=st.just("s"), rules=st.lists(RULES, max_size=6))
 

@@ -14,6 +14,7 @@ from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.flaws import InvalidDemand
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.verdict import Verdict, verdict_to_dict
+from tests.scale import examples
 
 from .documents import Submission, strictest
 from .fuzzing import ANY_PATH, EXAMPLES, OBJECTS, RULE_SETS, SCHEMAS, VALUES, broken_examples, shuffled
@@ -22,7 +23,7 @@ FORMS = st.none() | st.sampled_from(sorted(BY_NAME))
 DOCUMENTS = broken_examples() | OBJECTS
 EVIDENCE = st.lists(st.fixed_dictionaries({"source": VALUES, "content": VALUES}) | VALUES, max_size=4)
 MANY = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -16,6 +16,7 @@ from handoffaudit.validation.reading import MAX_DEPTH, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.elapsed import BOUNDED, cpu_seconds, grows_linearly
+from tests.scale import LARGE
 
 from ..support import payload
 from .bombs import BOMBS
@@ -70,8 +71,8 @@ def test_what_is_tried_each_against_each_has_a_bound(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WORST)
-def test_a_verdict_on_a_mebibyte_is_bounded(name: str) -> None:
-    sent = ALL[name](MIB)
+def test_a_verdict_on_a_large_document_is_bounded(name: str) -> None:
+    sent = ALL[name](LARGE)
     verdict = verdict_to_dict(strictest(sent))
     assert len(orjson.dumps(verdict)) <= LARGEST_VERDICT
     assert len(verdict["claims"]) <= 500
@@ -171,7 +172,7 @@ def test_a_path_without_end_fails_its_rule(path: str) -> None:
 
 
 def test_what_was_left_out_is_noted() -> None:
-    notes = {layer.name: layer.why for layer in strictest(ALL["dates and days"](MIB)).layers}
+    notes = {layer.name: layer.why for layer in strictest(ALL["dates and days"](LARGE)).layers}
     assert "not judged" in notes["grounding"]
-    notes = {layer.name: layer.why for layer in strictest(ALL["numbers in order"](MIB)).layers}
+    notes = {layer.name: layer.why for layer in strictest(ALL["numbers in order"](LARGE)).layers}
     assert "only the first" in notes["grounding"]

@@ -52,6 +52,47 @@ def test_claims_stand_in_the_verdict_with_their_marks() -> None:
     assert "grounding.number" in codes(verdict)
 
 
+INVENTED = {
+    "first": "Three suppliers answered the survey.",
+    "second": "Two suppliers did not answer it.",
+    "third": "Prices are going to fall in spring.",
+    "median": 12.4,
+}
+
+
+def test_inventing_sources_does_not_beat_the_limit_on_uncited_claims() -> None:
+    refs = dict.fromkeys(("first", "second", "third"), "made-up-source")
+    verdict = judge(payload(data={**INVENTED, "evidence_refs": refs}), envelope={"evidence": EVIDENCE})
+    assert [claim.claim_type for claim in verdict.claims] == [*["cites_unknown"] * 3, "derived"]
+    assert verdict.claims[0].evidence_ids == ("made-up-source",)
+    assert verdict.outcome == "rejected"
+    (issue,) = [issue for issue in verdict.issues if issue.code == "evidence.uncited_threshold_exceeded"]
+    assert issue.message == "3 of 4 claims (75 %) name no supplied source, over the limit of 30 %."
+    assert issue.hint.startswith("Supply the sources that they cite or cite supplied ones, as data.evidence_refs")
+    assert codes(verdict).count("evidence.unknown_source") == 3
+    assert "evidence.uncited_claim" not in codes(verdict)
+
+
+def test_one_supplied_source_makes_a_claim_cited() -> None:
+    both = ["made-up-source", "survey-7"]
+    refs = {"first": both, "second": both, "third": "brief-2026-02"}
+    verdict = judge(payload(data={**INVENTED, "evidence_refs": refs}), envelope={"evidence": EVIDENCE})
+    assert [claim.claim_type for claim in verdict.claims] == [*["cited"] * 3, "derived"]
+    assert verdict.outcome == "accepted"
+
+
+def test_claim_fields_that_are_not_read_count_as_uncited() -> None:
+    document = payload(data={"parts": [0] * 40_000, "summary": "Three suppliers answered the survey."})
+    demands = Demands(claim_fields=("summary", "parts.*", "parts[*]", "parts"))
+    given = {"demands": demands, "envelope": {"evidence": EVIDENCE}}
+    for policy in ({}, {"layers_off": frozenset({"evidence"})}):
+        verdict = judge(document, policy={"token_budget": 10**9, **policy}, **given)
+        told = [issue for issue in verdict.issues if issue.code == "evidence.uncited_threshold_exceeded"]
+        assert (verdict.outcome, len(told)) == (("accepted", 0) if policy else ("rejected", 1))
+        assert all("parts was not read, because there is too much data" in issue.message for issue in told)
+        assert "not read: there is too much data" in layer(verdict, "grounding" if policy else "evidence").why
+
+
 def test_grounding_extracts_claims_where_evidence_was_skipped() -> None:
     verdict = judge(payload(), envelope={"context": {"brief": "Five suppliers were asked."}})
     assert layer(verdict, "evidence").status == "skipped"

@@ -159,7 +159,14 @@ def test_a_remark_is_at_most_a_warning() -> None:
     assert verdict.outcome == "accepted"
 
 
-@pytest.mark.parametrize("reason", Reason)
+def test_without_a_key_it_is_skipped_without_a_finding() -> None:
+    verdict, _ = criticised(Unavailable(Reason.NO_KEY, "No key is set."))
+    assert codes(verdict) == []
+    ended = layer(verdict, "critique")
+    assert (ended.status, ended.why) == (LayerStatus.SKIPPED, "No key is set.")
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.NO_KEY])
 def test_a_failed_call_is_a_warning_and_validation_goes_on(reason: Reason) -> None:
     verdict, _ = criticised(Unavailable(reason, "D."))
     too_dear = reason in (Reason.BUDGET, Reason.TOO_DEAR)
@@ -207,3 +214,11 @@ def test_without_a_model_it_is_pending() -> None:
     verdict = judge(RICH, layers=[*LAYERS, *MODEL_LAYERS], policy={"layers_off": frozenset({"semantic"})})
     assert layer(verdict, "critique").why == PENDING
     assert verdict.pending == ("critique",)
+
+
+def test_the_amount_is_seen_in_the_data_of_any_format() -> None:
+    document = payload(data={"notional_usd": 90_000, "text": "Three sources agree."})
+    assert critique.triggered_by(subject_of(document)) == "high_notional:90000"
+    assert critique.skip(subject_of(document)) == "asked for outputs only"
+    assert critique.skip(subject_of(document, policy={"critique": CritiquePolicy.TRIGGERED})) is None
+    assert critique.triggered_by(subject_of(payload(data={"notional_usd": "90000"}))) == ""

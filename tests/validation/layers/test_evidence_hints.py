@@ -53,7 +53,8 @@ def test_citing_as_the_example_says_cites_the_claim(key: str, source: str) -> No
 
 def test_a_list_at_the_top_is_cited_by_its_bare_key() -> None:
     said = {"key findings": [SAID["summary"]], "evidence_refs": {"key findings": "offers"}}
-    verdict = judge(payload(data=said), demands=Demands(claim_fields=('["key findings"]',)))
+    fields = Demands(claim_fields=('["key findings"]',))
+    verdict = judge(payload(data=said, context_refs=["offers"]), demands=fields)
     assert [claim.claim_type for claim in verdict.claims] == ["cited"]
 
 

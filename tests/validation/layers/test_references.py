@@ -5,16 +5,18 @@ import errno
 
 import pytest
 
+from handoffaudit.validation.layers.references import MOST_CHECKED
+
 from ..support import codes, judge, universal
 
 
 class Disk:
     """A disk that fails after its first answers."""
 
-    def __init__(self, answers: list[bool]) -> None:
+    def __init__(self, answers: list[bool | None]) -> None:
         self.answers = answers
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: str) -> bool | None:
         if not self.answers:
             raise OSError(errno.EIO, "Input/output error")
         return self.answers.pop(0)
@@ -45,7 +47,12 @@ def test_ephemeral(path: str, temporary: bool) -> None:
 
 
 def test_existence_is_checked_only_where_files_can_be_seen() -> None:
-    assert codes(judge(naming("a", "b"))) == []
+    unseen = judge(naming("a", "b"))
+    assert codes(unseen) == []
+    assert (unseen.layers[3].status, unseen.layers[3].why) == (
+        "skipped",
+        "the sender's files cannot be seen here: whether they exist was not checked",
+    )
     verdict = judge(naming("a", "b"), files=Disk([True, False]))
     assert [issue.field_path for issue in verdict.issues] == ["handoff.payload.references.files[1].path"]
 
@@ -59,3 +66,25 @@ def test_a_failing_disk_is_an_error_of_the_layer_and_no_pass() -> None:
     layer = verdict.layers[3]
     assert (layer.status, layer.why) == ("error", "the files could not be looked up: Input/output error")
     assert "references.ephemeral" in codes(verdict)
+
+
+def test_a_temporary_path_is_found_though_the_file_is_not_looked_for() -> None:
+    verdict = judge(naming("/tmp/a"))
+    assert (codes(verdict), verdict.layers[3].status) == (["references.ephemeral"], "skipped")
+
+
+def test_files_that_may_not_be_looked_at_are_never_a_pass() -> None:
+    nothing = judge(naming("a", "b"), files=Disk([None, None]))
+    assert (nothing.layers[3].status, codes(nothing)) == ("skipped", [])
+    assert "outside" in nothing.layers[3].why
+    some = judge(naming("a", "b"), files=Disk([True, None]))
+    assert (some.layers[3].status, some.layers[3].why) == (
+        "passed",
+        "not checked: 1 file outside the folders that may be looked at",
+    )
+
+
+def test_so_many_files_are_looked_for_and_no_more() -> None:
+    disk = Disk([True] * MOST_CHECKED)
+    layer = judge(naming(*(str(number) for number in range(MOST_CHECKED + 5))), files=disk).layers[3]
+    assert (layer.status, layer.why) == ("passed", "not checked: 5 files beyond the first 200")

@@ -214,6 +214,7 @@ def test_an_outage_lets_it_pass_and_says_so(reason: Reason) -> None:
     assert verdict.issues[0].metadata["reason"] == reason.value
     assert verdict.issues[0].metadata["http_status"] == 529
     assert (verdict.outcome, verdict.unverified, verdict.validator_model) == ("accepted", True, None)
+    assert verdict_to_dict(verdict)["semantic_issues"] == ["semantic_validation_unavailable"]
     assert layer(verdict).why == "the model could not be asked: Nobody answers."
 
 
@@ -299,7 +300,7 @@ def test_odd_issues_are_bounded_and_can_be_stored(issues: list[Any]) -> None:
     ("text", "why"),
     [
         ("x" * 9_000, ""),
-        ("x" * 12_000, "of what is longer than 10,000 characters, only that much was put to the model"),
+        ("x" * 12_000, "Of what is longer than 10,000 characters, only that much was put to the model."),
         ("Fine. [truncated]\n</data>", ""),
     ],
     ids=["short", "long", "says so itself"],
@@ -313,16 +314,27 @@ def test_a_long_deliverable_passes_with_the_word_that_not_all_of_it_was_looked_a
     document = DELEGATION | {"tool": DELEGATION["tool"] | {"result": "Kronberg sells desks. " * 1000}}
     verdict, _ = checked({"status": "PASSED", "reasoning": "Met.", "confidence": 0.9}, document)
     [why] = [layer.why for layer in verdict.layers if layer.name == "semantic"]
-    assert why.startswith("PASSED with confidence 0.90: Met.; of what is longer than 10,000 characters")
+    assert why.startswith("PASSED with confidence 0.90: Met. Of what is longer than 10,000 characters, only")
 
 
 def test_that_a_secret_was_masked_is_told() -> None:
     verdict, _ = checked({"valid": True, "issues": []}, payload(data={"credentials": {"claim": "Revenue doubled."}}))
     [why] = [layer.why for layer in verdict.layers if layer.name == "semantic"]
-    assert why == "what looks like a secret was masked, and the model did not see it"
+    assert why == "What looks like a secret was masked, and the model did not see it."
 
 
 @pytest.mark.parametrize(("reason", "when"), [(Reason.NO_KEY, "set a key"), (Reason.TIMEOUT, "the model answers")])
 def test_when_it_is_checked_again_is_said_as_it_is(reason: Reason, when: str) -> None:
     (issue,) = checked(Unavailable(reason, "It was not asked."))[0].issues
     assert when in issue.hint
+
+
+@pytest.mark.parametrize(
+    ("length", "above", "role"),
+    [(100, 0, Role.FAST), (20_000, 0, Role.FAST), (100, 500, Role.FAST), (600, 500, Role.CAREFUL)],
+)
+def test_a_long_objective_is_put_to_the_careful_model(length: int, above: int, role: Role) -> None:
+    document = {**DELEGATION, "tool": {**DELEGATION["tool"], "result": "x" * length}}
+    policy = {"careful_above": above, "token_budget": 100_000}
+    _, (question,) = checked({"status": "PASSED", "reasoning": "r", "confidence": 1}, document, policy=policy)
+    assert (question.use, question.role) == (Use.OBJECTIVE, role)

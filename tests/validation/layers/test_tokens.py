@@ -1,5 +1,6 @@
 """The token budget and the declared count."""
 
+import orjson
 import pytest
 
 from handoffaudit.validation.canonical import compact
@@ -48,3 +49,34 @@ def test_drift_is_measured_against_a_quarter_of_the_characters() -> None:
     estimate = len(compact(universal(meta={"token_count": 100})).decode()) / 4
     for share, expected in [(1.29, []), (0.71, []), (1.31, ["tokens.count_drift"]), (0.69, ["tokens.count_drift"])]:
         assert codes(judge(universal(meta={"token_count": round(estimate * share)}))) == expected, share
+
+
+def test_outputs_have_a_budget_of_their_own() -> None:
+    long = {"thesis": "The trend is up and the volume confirms it. " * 400}
+    output = {
+        "parsed_output": {"_output_type": "Signal", **long},
+        "envelope": {"envelope_id": "e", "trace_id": "t", "agent_id": "a", "agent_type": "analyst", "tenant_id": "x"},
+    }
+    assert "tokens.over_budget" not in codes(judge(output, "output"))
+    assert "tokens.over_budget" in codes(judge(output, "output", policy={"output_token_budget": 2000}))
+    assert "tokens.over_budget" in codes(judge(payload(data=long)))
+
+
+def test_the_count_of_the_document_as_sent_is_right_too() -> None:
+    document = universal(meta={"token_count": 1000})
+    compacted = len(compact(document).decode()) / 4
+    indented = orjson.dumps(document, option=orjson.OPT_INDENT_2)
+    estimate = len(indented.decode()) / 4
+    assert estimate > 1.31 * compacted
+    for count, expected in [
+        (compacted, []),
+        (estimate, []),
+        (estimate * 1.29, []),
+        (estimate * 1.31, ["tokens.count_drift"]),
+        (compacted * 0.69, ["tokens.count_drift"]),
+    ]:
+        document["handoff"]["meta"]["token_count"] = round(count)
+        assert codes(judge(document, sent=indented)) == expected, count
+    document["handoff"]["meta"]["token_count"] = round(estimate * 1.1)
+    assert codes(judge(document)) == ["tokens.count_drift"]
+    assert codes(judge(document, sent=b"\xff" * len(indented))) == []

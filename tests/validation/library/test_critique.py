@@ -70,6 +70,13 @@ def test_reasons() -> None:
     assert trigger(0.1, {"notional_usd": 1e6}, **ALWAYS) == (True, "always_critique:Signal")
 
 
+def test_the_amount_is_seen_in_the_output_too() -> None:
+    given = {**signal(), "notional_usd": 60_000}
+    critic = CritiqueValidator()
+    assert critic.should_trigger(given, envelope(), 1.0) == (True, "high_notional:60000")
+    assert critic.should_trigger({**given, "notional_usd": "60000"}, envelope(), 1.0) == (False, "not_triggered")
+
+
 @pytest.mark.parametrize("notional", ["1e9", True, float("nan"), None, [1e9]])
 def test_what_is_no_amount_triggers_nothing(notional: Any) -> None:
     assert trigger(context={"notional_usd": notional}) == (False, "not_triggered")

@@ -31,7 +31,7 @@ def found(output: dict[str, Any], *sources: str, **given: Any) -> list[str]:
 
 
 def test_the_claims_of_an_assessment() -> None:
-    kinds = {claim.field_path: claim.claim_type for claim in claims(ASSESSMENT, "CMTAssessmentResponse")}
+    kinds = {claim.field_path: claim.claim_type for claim in claims(ASSESSMENT, "CMTAssessmentResponse", "candles")}
     assert kinds == {
         "thesis": ClaimType.CITED,
         "trade_plan.entry_price": ClaimType.DERIVED,
@@ -75,6 +75,15 @@ def test_what_a_claim_says() -> None:
     assert (claim.confidence, claim.validator_confidence) == (1.0, 0.5)
     bare = ClaimAnnotation(field_path="a", claim_text="b", claim_type=ClaimType.CITED)
     assert (bare.evidence_ids, bare.confidence, bare.validator_confidence) == ([], 1.0, 0.0)
+
+
+def test_a_claim_that_cites_only_unknown_sources_is_uncited() -> None:
+    output = signal(rationale="Nobody has looked this up.", evidence_refs={"rationale": "made up"})
+    (claim, *_) = claims(output, "Signal", "candles")
+    assert (claim.claim_type, claim.evidence_ids, claim.validator_confidence) == (ClaimType.UNCITED, ["made up"], 0.0)
+    assert [one.value for one in ClaimType] == ["cited", "assumption", "uncited", "derived"]
+    assert "evidence.uncited_threshold_exceeded" in found(output, "candles", claim_fields={"Signal": ["rationale"]})
+    assert "evidence.uncited_threshold_exceeded" not in found(output, "made up", claim_fields={"Signal": ["rationale"]})
 
 
 def test_fields_of_ones_own() -> None:

@@ -27,6 +27,7 @@ from handoffaudit.validation import (
     build_signal_rules,
 )
 from tests.elapsed import grows_linearly
+from tests.scale import examples
 
 from ..support import PAYLOAD
 from .support import SIGNAL, answer, codes, envelope, signal
@@ -59,7 +60,7 @@ def run(output: Any, schema: dict[str, Any] | None = None) -> ValidationResult:
     return pipeline().run(output, envelope(expected_output_schema=schema or {}), answer())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(OUTPUTS, TYPES, st.booleans())
 def test_nothing_raises_and_every_layer_ran(output: Any, output_type: str, with_schema: bool) -> None:
     if isinstance(output, dict):
@@ -71,7 +72,7 @@ def test_nothing_raises_and_every_layer_ran(output: Any, output_type: str, with_
     assert json.loads(result.model_dump_json())["validation_id"] == result.validation_id
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.dictionaries(NAMES, VALUES, max_size=8), st.randoms())
 def test_key_order_changes_nothing(output: dict[str, Any], random: Any) -> None:
     pairs = list({**signal(), **output}.items())
@@ -102,7 +103,7 @@ def test_large_and_odd_outputs_are_bounded(output: Callable[[int], dict[str, Any
 PAYLOADS = st.dictionaries(st.sampled_from(list(HandoffPayload.model_fields)) | TEXTS, VALUES, max_size=8)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(PAYLOADS, VALUES)
 def test_a_payload_made_of_anything_is_judged(fields: dict[str, Any], context: Any) -> None:
     payload = HandoffPayload.model_construct(**{**PAYLOAD, **fields})

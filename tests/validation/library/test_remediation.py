@@ -84,3 +84,12 @@ def test_the_record() -> None:
     assert second.remediation_id == first.remediation_id
     assert [taken["attempt"] for taken in second.actions_taken] == [1, 2]
     assert all(datetime.fromisoformat(taken["timestamp"]) >= before for taken in second.actions_taken)
+
+
+def test_the_record_may_be_given_as_current_record() -> None:
+    engine = RemediationEngine()
+    _, first = engine.decide(failed())
+    _, second = engine.decide(failed(), current_record=first)
+    assert (second.remediation_id, second.retry_count) == (first.remediation_id, 2)
+    with pytest.raises(TypeError, match="record or current_record, not both"):
+        engine.decide(failed(), first, current_record=first)

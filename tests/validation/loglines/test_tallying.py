@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from handoffaudit.validation.loglines import LONGEST_LINE, Kind, read_bytes, write_gate, write_health, write_trace
 from handoffaudit.validation.loglines.sums import Counts, Tally
 from handoffaudit.validation.loglines.tallying import tally
+from tests.scale import examples
 from tests.validation.loglines.test_writing import GATES, HEALTH, TRACES
 
 ZONES = st.sampled_from(["", "Z", "z", "+01:00", "-0500", "+05:30", "+02", " UTC", "+24:00", "Q"])
@@ -81,7 +82,7 @@ def one_by_one(text: bytes) -> Tally:
     return made
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(LINES, st.sampled_from([b"\n", b"\r\n"]))
 def test_the_sum_is_the_same(lines: list[bytes], end: bytes) -> None:
     text = end.join(lines)

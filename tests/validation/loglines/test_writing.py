@@ -17,6 +17,7 @@ from handoffaudit.validation.loglines import (
     write_health,
     write_trace,
 )
+from tests.scale import examples
 
 AT = datetime(2026, 2, 15, 0, 15, tzinfo=UTC)
 TIMES = st.datetimes(datetime(1970, 1, 1), datetime(2999, 1, 1), timezones=st.just(UTC))
@@ -97,7 +98,7 @@ def test_what_no_text_file_holds_becomes_a_question_mark() -> None:
     assert written.startswith("agent=a?b ")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(HEALTH)
 def test_each_health_line_can_be_read_back(line: HealthLine) -> None:
     written = write_health(line)
@@ -105,7 +106,7 @@ def test_each_health_line_can_be_read_back(line: HealthLine) -> None:
     assert read_bytes(written.encode()) == line
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(TRACES)
 def test_each_trace_line_can_be_read_back(line: TraceLine) -> None:
     written = write_trace(line)
@@ -113,7 +114,7 @@ def test_each_trace_line_can_be_read_back(line: TraceLine) -> None:
     assert read_bytes(written.encode()) == line
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(GATES)
 def test_each_gate_line_can_be_read_back_but_for_what_would_break_it(line: GateLine) -> None:
     written = write_gate(line)

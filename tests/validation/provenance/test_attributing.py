@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from handoffaudit.validation.provenance import Flaw, Step, attribute, tainted
 from tests.elapsed import grows_linearly
+from tests.scale import examples
 
 
 def step(data: str, *flaws: Flaw, source: str = "writer", context: str = "", brings: bool = False) -> Step:
@@ -144,7 +145,7 @@ _STEPS = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(_STEPS, max_size=8))
 def test_whatever_comes_every_finding_has_an_origin_not_after_it(steps):
     found = attribute(steps)

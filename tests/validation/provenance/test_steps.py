@@ -30,7 +30,7 @@ def test_a_step_has_the_texts_and_numbers_and_what_they_rest_on():
     )
     assert (made.key, made.source, made.target, made.brings_facts) == ("h-1", "writer", "critic", False)
     assert set(made.data.splitlines()) == {"12", "So."}
-    assert set(made.context.splitlines()) == {"13", "x", "y"}
+    assert set(made.context.splitlines()) == {"13", "y"}
     assert made.flaws == (Flaw("a.b", "data"),)
 
 

@@ -134,6 +134,13 @@ def test_the_session_is_stored_where_files_can_be() -> None:
     assert "structure.missing_field" not in codes(judge(found.document))
 
 
+def test_null_references_are_no_obstacle() -> None:
+    folder = Folder()
+    found = pressed(full(payload={"references": None}), 10, store=folder)
+    assert list(folder.files) == ["work/collaboration/handoffs/session-context.json"]
+    assert [entry["path"] for entry in found.document["handoff"]["payload"]["references"]["files"]] == [*folder.files]
+
+
 def test_references_that_are_there_stay() -> None:
     document = full(payload={"references": {"files": [{"path": "docs/brief.md"}], "urls": []}})
     references = pressed(document, 10, store=Folder()).document["handoff"]["payload"]["references"]

@@ -45,7 +45,7 @@ def _shown(value: object) -> str:
 
 
 def test_what_is_dropped_is_listed_in_its_order() -> None:
-    listed = PAGE.partition("Dropped, one after another:")[2].partition("Where files")[0]
+    listed = PAGE.partition("Dropped, one after another:")[2].partition("The session")[0]
     assert re.findall(r"`([a-z_.]+)`", listed) == [
         dotted(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
     ]

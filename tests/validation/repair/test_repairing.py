@@ -1,5 +1,6 @@
 """What repair mends and what it leaves to a person; that it changes nothing it was given."""
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from handoffaudit.validation.repair.editing import placed
 from handoffaudit.validation.repair.editing import without as dropped
 from handoffaudit.validation.verdict import Verdict
 from tests.elapsed import grows_linearly
+from tests.scale import examples
 from tests.validation.repair.support import NEW_ID, candidate, repaired, without
 from tests.validation.support import NOW, codes, judge, payload, record_of, universal
 from tests.validation.test_properties import BROKEN, OBJECTS, VALUES
@@ -69,14 +71,14 @@ def test_a_trace_id_from_beside_the_document_that_cannot_stand_in_it_is_made_ane
         ("context", {"problem_type": "Reserch"}, ("context", "problem_type"), "research"),
         ("schema_type", "Universal", ("schema_type",), "universal"),
         ("version", 3.0, ("version",), "3.0"),
-        ("trace_id", "D53A8F7E-049D-4F0D-910F-824BA3BF6E11", ("trace_id",), "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"),
+        ("trace_id", "D53A8F7E049D4F0D910F824BA3BF6E11", ("trace_id",), "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"),
         ("trace_id", "d53a8f7e049d4f0d910f824ba3bf6e11", ("trace_id",), "d53a8f7e-049d-4f0d-910f-824ba3bf6e11"),
         ("timestamp", "2026-02-01 09:00:00+01:00", ("timestamp",), "2026-02-01T08:00:00Z"),
         ("timestamp", "2026-02-01T08:00", ("timestamp",), "2026-02-01T08:00:00Z"),
         ("timestamp", "2026-02-01T08:00:00", ("timestamp",), "2026-02-01T08:00:00Z"),
         ("timestamp", 1769932800, ("timestamp",), "2026-02-01T08:00:00Z"),
         ("timestamp", 1769932800000, ("timestamp",), "2026-02-01T08:00:00Z"),
-        ("expires_at", None, ("expires_at",), None),
+        ("meta", {"handoff_reason": None}, ("meta", "handoff_reason"), None),
         ("source", {"workflow_id": 17}, ("source", "workflow_id"), "17"),
         ("context", {"focus_areas": "prices"}, ("context", "focus_areas"), ["prices"]),
         ("meta", {"handoff_chain": []}, ("meta", "handoff_chain"), ["curator"]),
@@ -307,12 +309,38 @@ def test_the_result_as_json() -> None:
     ]
 
 
+def test_a_compression_that_falls_short_says_which_step_saved_how_much() -> None:
+    document = universal(
+        target={"invocation": "/write " + "now " * 200},
+        payload={"working": {f"fact-{number}": f"value {number}" for number in range(1_000)}},
+    )
+    found = repaired(document)
+    note = found.attempts[1].note
+    assert found.status == "escalated"
+    assert note.startswith("Saved tokens: dropped handoff.target.invocation (about 2")
+    assert re.search(r"\. ([\d,]+) tokens are left, [\d,]+ over the budget of 2,000\.$", note)
+
+
+def test_a_compression_that_finds_nothing_says_what_is_left() -> None:
+    document = universal(payload={"working": {f"fact-{number}": f"value {number}" for number in range(1_000)}})
+    note = repaired(document).attempts[1].note
+    assert note.startswith("No step could take anything out. ")
+    assert note.endswith(" over the budget of 2,000.")
+
+
+def test_a_document_within_its_budget_says_so() -> None:
+    note = repaired(payload(target_agent_id="researcher")).attempts[1].note
+    assert re.fullmatch(r"The document is within its token budget: \d+ of 2,000\.", note)
+
+
 def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
     """As a model's does, whose answer counts as one of the three."""
 
     class Renaming:
         name = "asked"
-        idle = "Nothing was asked."
+
+        def idle(self, draft: Any, work: Any) -> str:
+            return "Nothing was asked."
 
         def __call__(self, draft: Any, verdict: Verdict, work: Any) -> Any:
             return draft.put(("target_agent_id",), "editor", "asked for") or draft
@@ -323,7 +351,7 @@ def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
     assert candidate(found)["target_agent_id"] == "editor"
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(document=OBJECTS | BROKEN, form=st.sampled_from(sorted(BY_NAME)))
 def test_any_object_is_repaired_or_goes_to_a_person(document: dict[str, Any], form: str) -> None:
     found = repaired(document, form, known={("tenant_id",): "acme"})
@@ -339,7 +367,7 @@ def places(value: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | in
     return [place, *(inner for key, item in held for inner in places(item, (*place, key)))]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), value=VALUES | st.just(ABSENT))
 def test_any_fault_of_a_real_document(data: st.DataObject, value: Any) -> None:
     document = data.draw(st.sampled_from(EXAMPLES))
@@ -369,7 +397,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(parts=st.lists(PARTS, max_size=6))
 def test_several_faults_at_once(parts: list[tuple[str, Any]]) -> None:
     document = universal()

@@ -1,7 +1,6 @@
 """The editor of one rule; and which editor of the rules page a form came from."""
 
 import itertools
-import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -10,8 +9,18 @@ from typing import Any
 from django.http import QueryDict
 from django.utils.text import slugify
 
-from handoffaudit.dashboard.policies.drafts import line_of, lines_of, read_json, sent, text_of
+from handoffaudit.dashboard.policies.drafts import line_of, lines_of, sent, text_of
 from handoffaudit.dashboard.policies.fields import Field, menu
+from handoffaudit.dashboard.policies.rules.inputs import (
+    CONDITION_INPUTS,
+    BadThresholdError,
+    condition_groups,
+    condition_values,
+    input_at,
+    read_conditions,
+    read_threshold,
+    threshold_text,
+)
 from handoffaudit.dashboard.policies.rules.sets import JsonEditor, RulesDraft, SetEditor, Sets
 from handoffaudit.dashboard.policies.rules.words import HELP, NAMES, OPERATORS, SEVERITIES, TYPES
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
@@ -28,7 +37,6 @@ GROUPS = {
 REQUIRED = ("rule_id", "name", "field")
 _LONGEST_PROPOSED = 50
 _MINE = re.compile(r"rules\[(\d+)\]\.([a-z_]+)(.*)", re.DOTALL)
-_LOOKS_LIKE_JSON = re.compile(r"[\[{\"]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,9 @@ class RuleEditor(RulesDraft):
 
     @property
     def groups(self) -> list[Group]:
-        return [Group(title, [self._field(name) for name in names]) for title, names in GROUPS.items()]
+        groups = [Group(title, [self._field(name) for name in names]) for title, names in GROUPS.items()]
+        conditions = [Group(title, fields) for title, fields in condition_groups(self.values, self.errors)]
+        return [groups[0], *conditions, *groups[1:]]
 
     def plain(self, now: Sets) -> list[dict[str, Any]]:
         sets = [to_plain(one) for one in now.rows]
@@ -87,10 +97,13 @@ class RuleEditor(RulesDraft):
         for error in invalid.errors:
             inside = _MINE.fullmatch(error.field)
             mine = inside and error.row == self.set_id and int(inside[1]) == self.place
-            if inside and mine and inside[2] in NAMES:
+            if inside and mine and inside[2] == "when":
+                name, where = input_at(self.values, inside[3])
+                self.keep(name, error, where)
+            elif inside and mine and inside[2] in NAMES:
                 self.keep(inside[2], error, inside[3])
             else:
-                self.keep(error.field if error.field in NAMES else "", error)
+                self.keep(error.field if error.field in (*NAMES, *CONDITION_INPUTS) else "", error)
 
     def _read(self) -> dict[str, Any]:
         given = self.values
@@ -99,18 +112,19 @@ class RuleEditor(RulesDraft):
         rule |= {"enabled": given["enabled"], "output_types": types or None}
         rule["operator"] = given["operator"] or None
         rule["compare_field"] = given["compare_field"] or None
-        if given["threshold"]:
-            rule["threshold"] = self._threshold(given["threshold"])
+        try:
+            if given["threshold"]:
+                rule["threshold"] = read_threshold(given["threshold"])
+            rule["when"] = read_conditions(given)
+        except BadThresholdError as error:
+            raise self._bad_json(error.name, error) from error
+        except ValueError as error:
+            raise self._bad_json("threshold", error) from error
         return rule
 
-    def _threshold(self, text: str) -> Any:
-        try:
-            return read_json(text)
-        except ValueError as error:
-            if not _LOOKS_LIKE_JSON.match(text):
-                return text
-            remedy = "Write JSON, or a text without the signs of JSON at its beginning."
-            raise InvalidPolicy([PolicyError(self.set_id, "threshold", text, str(error), remedy)]) from error
+    def _bad_json(self, name: str, error: ValueError) -> InvalidPolicy:
+        remedy = "Write JSON, or a text without the signs of JSON at its beginning."
+        return InvalidPolicy([PolicyError(self.set_id, name, self.values[name], str(error), remedy)])
 
     def _field(self, name: str) -> Field:
         return Field(
@@ -142,13 +156,19 @@ Editor = RuleEditor | SetEditor | JsonEditor
 def new_rule(now: Sets, set_id: str) -> RuleEditor:
     empty = dict.fromkeys((*TEXTS, "description", "output_types"), "")
     usual = {"rule_type": BusinessRuleType.RANGE.value, "operator": Operator.LE.value, "severity": "error"}
-    return RuleEditor(base_version=now.version, set_id=set_id, rule_id="", values={**empty, **usual, "enabled": True})
+    return RuleEditor(
+        base_version=now.version,
+        set_id=set_id,
+        rule_id="",
+        values={**empty, **usual, **condition_values(None), "enabled": True},
+    )
 
 
 def rule_editor(now: Sets, set_id: str, rule: BusinessRule) -> RuleEditor:
     plain = rule.model_dump(mode="json")
     values = {name: plain[name] or "" for name in (*TEXTS, "description")}
     values["threshold"] = threshold_text(plain["threshold"])
+    values |= condition_values(rule.when)
     values |= {"output_types": "\n".join(plain["output_types"] or ()), "enabled": plain["enabled"]}
     return RuleEditor(base_version=now.version, set_id=set_id, rule_id=rule.rule_id, values=values)
 
@@ -163,22 +183,8 @@ def editor_from(given: QueryDict) -> Editor:
         return SetEditor(
             set_id=set_id, new_id=line_of(given, "set_id").strip(), name=line_of(given, "name"), **sent(given)
         )
-    values: dict[str, Any] = {name: line_of(given, name).strip() for name in TEXTS}
+    values: dict[str, Any] = {name: line_of(given, name).strip() for name in (*TEXTS, *CONDITION_INPUTS)}
     values["threshold"] = text_of(given, "threshold").strip()
     values |= {"description": line_of(given, "description"), "output_types": text_of(given, "output_types")}
     values["enabled"] = "enabled" in given
     return RuleEditor(set_id=set_id, rule_id=line_of(given, "rule"), values=values, **sent(given))
-
-
-def threshold_text(value: Any) -> str:
-    """A threshold as it is typed: a text plainly, where it would not be read as something else."""
-    if value is None:
-        return ""
-    text = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, str) or value != value.strip() or not value or _LOOKS_LIKE_JSON.match(value):
-        return text
-    try:
-        read_json(value)
-    except ValueError:
-        return value
-    return text

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from handoffaudit.dashboard.policies.rules.editor import Editor, RuleEditor
 from handoffaudit.dashboard.policies.rules.sets import SetEditor, Sets
-from handoffaudit.dashboard.policies.rules.words import LONGEST_NAME, demand, subject, types
+from handoffaudit.dashboard.policies.rules.words import LONGEST_NAME, condition, demand, subject, types
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy import rule_sets
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
@@ -21,6 +21,7 @@ class RuleRow:
     name: str
     subject: str
     demand: str
+    condition: str
     severity: str
     types: str
     enabled: bool
@@ -87,6 +88,7 @@ def _row(rule: BusinessRule, editor: RuleEditor | None) -> RuleRow:
         name=cut(rule.name, LONGEST_NAME),
         subject=subject(rule),
         demand=demand(rule),
+        condition=condition(rule),
         severity=rule.severity.value,
         types=types(rule),
         enabled=rule.enabled,

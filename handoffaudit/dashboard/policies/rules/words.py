@@ -1,18 +1,22 @@
 """Rules in words: each as a sentence, what its fields are called and mean, and what a version changed."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from handoffaudit.dashboard.policies.words import Line, place, shown, shown_or_none
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy.difference import WHOLE_ROW, Change
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules.comparison import threshold_text
+from handoffaudit.validation.business_rules.conditions import when_text
+from handoffaudit.validation.business_rules.models import When
 from handoffaudit.validation.issues import Severity
 
 LONGEST_NAME = 120
 LONGEST_PATH = 80
-LONGEST_VALUE = 120
+LONGEST_TEXT = 800
 MOST_TOLD = 5
 
 NAMES = {
@@ -24,6 +28,7 @@ NAMES = {
     "operator": "Comparison",
     "threshold": "Threshold",
     "compare_field": "Compared field",
+    "when_match": "Applies when",
     "severity": "Severity",
     "output_types": "Handoff types",
     "enabled": "Enabled",
@@ -37,6 +42,7 @@ HELP = {
     "operator": "not looked at where the type is required",
     "threshold": 'JSON or a plain text: 100, ["LONG", "SHORT"], [0, 1], LONG',
     "compare_field": "a path; its value is compared with, in place of a threshold",
+    "when_match": "a rule without conditions always applies; a condition whose field is missing is not met",
     "severity": "of the issue where the rule is broken; errors reject",
     "output_types": "one a line; empty: all types",
     "enabled": "a rule that is off is kept, and not run",
@@ -59,7 +65,9 @@ OPERATORS = {
     Operator.NOT_IN: "none of a list",
     Operator.BETWEEN: "between two limits, inclusive",
 }
+MATCHES = {"all": "all of these conditions are met", "any": "any of these conditions is met"}
 SEVERITIES = {severity.value: "" for severity in Severity}
+_WHEN: TypeAdapter[When] = TypeAdapter(When)
 _SAID = {
     Operator.LT: "must be less than",
     Operator.LE: "must be at most",
@@ -88,11 +96,16 @@ def demand(rule: BusinessRule) -> str:
     said = _SAID[rule.operator]
     if rule.compare_field is not None:
         return f"{said} the value of {cut(rule.compare_field, LONGEST_PATH)}"
-    return f"{said} {_threshold(rule.operator, rule.threshold)}"
+    return f"{said} {cut(threshold_text(rule.operator, rule.threshold), LONGEST_TEXT)}"
+
+
+def condition(rule: BusinessRule) -> str:
+    """Return when the rule applies, empty where it always does."""
+    return cut(when_text(rule.when), LONGEST_TEXT)
 
 
 def sentence(rule: BusinessRule) -> str:
-    return f"{subject(rule)} {demand(rule)}"
+    return " ".join(filter(None, (subject(rule), demand(rule), condition(rule))))
 
 
 def types(rule: BusinessRule) -> str:
@@ -118,7 +131,14 @@ def _line(change: Change) -> Line:
     old, new = _rule(change.old), _rule(change.new)
     if old or new:
         return Line(name, f"rule {place(inside)}", old, new)
-    return Line(name, f"rule {place(inside)}", shown(change.old), shown(change.new))
+    return Line(name, f"rule {place(inside)}", _value(inside, change.old), _value(inside, change.new))
+
+
+def _value(inside: str, value: Any) -> str | None:
+    """Return one value of a rule; a whole condition as the words that the page has for it."""
+    if inside.endswith(".when") and isinstance(value, Mapping):
+        return cut(when_text(_WHEN.validate_python(value)), LONGEST_TEXT)
+    return shown(value)
 
 
 def _set(plain: Any) -> str | None:
@@ -134,19 +154,3 @@ def _rule(plain: Any) -> str | None:
         return None
     rule = BusinessRule.model_validate(plain)
     return f"{sentence(rule)}, {rule.severity.value}, {types(rule)}" + ("" if rule.enabled else ", off")
-
-
-def _threshold(operator: Operator, value: Any) -> str:
-    if operator is Operator.BETWEEN and isinstance(value, list) and len(value) == 2:
-        return f"{_value(value[0])} and {_value(value[1])}"
-    if operator in (Operator.IN, Operator.NOT_IN) and isinstance(value, list):
-        told = ", ".join(_value(one) for one in value[:MOST_TOLD])
-        more = len(value) - MOST_TOLD
-        return told + (f" and {more} more" if more > 0 else "")
-    return _value(value)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 10**15:
-        value = int(value)
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), LONGEST_VALUE)

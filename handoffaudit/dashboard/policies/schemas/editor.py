@@ -28,6 +28,7 @@ class Editor(Draft[TypeSchema]):
     row: str
     new_type: str = ""
     schema: str = ""
+    assert_formats: bool = False
     claim_fields: str = ""
     claims_nothing: bool = False
 
@@ -50,6 +51,10 @@ class Editor(Draft[TypeSchema]):
     @property
     def schema_field(self) -> Field:
         return self._field("schema", self.schema, height=18, is_code=True)
+
+    @property
+    def formats_field(self) -> Field:
+        return self._field("assert_formats", self.assert_formats, is_switch=True)
 
     @property
     def claims_field(self) -> Field:
@@ -75,6 +80,7 @@ class Editor(Draft[TypeSchema]):
             except ValueError as error:
                 refusal = PolicyError(handoff_type, "schema", None, str(error), "Put it right there.")
                 raise InvalidPolicy([refusal]) from error
+            given["assert_formats"] = self.assert_formats
         paths = lines_of(self.claim_fields)
         if self.claims_nothing and paths:
             remedy = "Take the paths out, or the tick."
@@ -105,7 +111,7 @@ class Editor(Draft[TypeSchema]):
         mine = self.read()
         self.theirs = lines(kinds.schemas.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
 
-    def _field(self, name: str, value: str, **more: Any) -> Field:
+    def _field(self, name: str, value: Any, **more: Any) -> Field:
         return Field(
             name=name, label=NAMES[name], help=HELP[name], value=value, error=self.errors.get(name, ""), **more
         )
@@ -118,6 +124,7 @@ def editor_for(now: Rows, row: TypeSchema) -> Editor:
         base_version=now.version,
         row=row.handoff_type,
         schema=schema,
+        assert_formats=bool(plain["assert_formats"]),
         claim_fields="\n".join(row.claim_fields or ()),
         claims_nothing=row.claim_fields == (),
     )
@@ -133,6 +140,7 @@ def editor_from(given: QueryDict) -> Editor:
         row=line_of(given, "row"),
         new_type=line_of(given, "handoff_type").strip(),
         schema=text_of(given, "schema"),
+        assert_formats="assert_formats" in given,
         claim_fields=text_of(given, "claim_fields"),
         claims_nothing="claims_nothing" in given,
         **sent(given),

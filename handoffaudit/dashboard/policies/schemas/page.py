@@ -66,6 +66,8 @@ def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 
 def _row(row: TypeSchema, editor: Editor | None) -> Row:
     mine = editor if editor and editor.row == row.handoff_type else None
     told = asks(row.schema.source) if row.schema else []
+    if row.schema and row.schema.assert_formats:
+        told.append("formats checked")
     return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), told, claims(row.claim_fields), mine)
 
 

@@ -10,10 +10,16 @@ from handoffaudit.policy.difference import WHOLE_ROW, Change
 LONGEST_NAME = 60
 MOST_TOLD = 6
 
-NAMES = {"handoff_type": "Handoff type", "schema": "Schema of the data", "claim_fields": "Claim fields"}
+NAMES = {
+    "handoff_type": "Handoff type",
+    "schema": "Schema of the data",
+    "assert_formats": "Check formats",
+    "claim_fields": "Claim fields",
+}
 HELP = {
     "handoff_type": "as senders write it, e.g. deal_data",
     "schema": "JSON Schema, draft 2020-12; empty: the data may look as it likes",
+    "assert_formats": "format (date-time, email, uri and others) is checked; off: it is a note, as in JSON Schema",
     "claim_fields": "a path a line: thesis, layers.*.key_findings; empty: every text and number at the top of the data",
     "claims_nothing": "nobody asks this type for sources",
 }
@@ -21,6 +27,8 @@ HELP = {
 
 def asks(schema: Any) -> list[str]:
     """What a schema asks, in a few parts: its type, the required fields, how many properties and definitions it has."""
+    if isinstance(schema, bool):
+        return ["any data" if schema else "no data passes"]
     if not isinstance(schema, Mapping):
         return []
     kind, required, properties = schema.get("type"), schema.get("required"), schema.get("properties")
@@ -65,6 +73,8 @@ def _row(plain: Any) -> str | None:
     if not isinstance(plain, Mapping):
         return shown_or_none(plain)
     parts = asks(plain["schema"])
+    if plain.get("assert_formats"):
+        parts.append("formats checked")
     if plain["claim_fields"] is not None:
         parts.append(f"claim fields: {_claims(plain['claim_fields'])}")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""What each row of the table stopped, or would have stopped without shadow mode, with links to the handoffs."""
+"""What each row of the table blocked, or would have blocked without shadow mode, with links to the handoffs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.policies.words import share_of
 from handoffaudit.handoffs import stopping
+from handoffaudit.handoffs.rates import BLOCKED, FINAL
 from handoffaudit.handoffs.stopping import Stopping
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.versions import Table
@@ -39,14 +39,6 @@ class Effect:
     lately: str = ""
     would_address: str = ""
     stopped_address: str = ""
-
-    @property
-    def would_share(self) -> str:
-        return share_of(self.stopping.would_stop, self.stopping.total)
-
-    @property
-    def stopped_share(self) -> str:
-        return share_of(self.stopping.stopped, self.stopping.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,8 @@ def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
 
 
 def since_words(since: datetime) -> str:
-    """Whole hours, as they are counted: "in the last 7 days"."""
-    if since <= timezone.now() - stopping.PERIOD:
+    """Return the counted time in words: "in the last 7 days". The current hour counts whole."""
+    if since <= timezone.now() + timedelta(hours=1) - stopping.PERIOD:
         return f"in the last {stopping.PERIOD.days} days"
     return f"in the last {_hours(since)}"
 
@@ -117,17 +109,19 @@ def _effect(tenant: Tenant, row: str, figures: Stopping, since: datetime) -> Eff
     lately = since_words(since) if figures.since == since else f"since it is in shadow, {_hours(figures.since)}"
     if row == ANY_OTHER_TYPE:
         return Effect(figures, lately)
-    stopped = ",".join(stopping.STOPPED)
+    blocked = ",".join(BLOCKED)
     return Effect(
         figures,
         lately,
         _shadowed(tenant, figures.since, row) if figures.would_stop else "",
-        _handoffs(tenant, state=stopped, type=row, since=utc_text(figures.since)) if figures.stopped else "",
+        _handoffs(tenant, state=blocked, type=row, since=utc_text(figures.since)) if figures.stopped else "",
     )
 
 
 def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
-    return _handoffs(tenant, flag="shadowed", type=handoff_type, since=utc_text(since), **more)
+    # Final attempts alone, as the numbers count them.
+    states = ",".join(FINAL)
+    return _handoffs(tenant, flag="shadowed", state=states, type=handoff_type, since=utc_text(since), **more)
 
 
 def _handoffs(tenant: Tenant, **query: str) -> str:

@@ -15,6 +15,7 @@ NAMES = {
     "mode": "Mode",
     "layers": "Layers",
     "token_budget": "Token budget",
+    "output_token_budget": "Token budget of outputs",
     "approval_length": "Approval length",
     "recommended_length": "Recommended length",
     "circular_policy": "Circular chains",
@@ -31,6 +32,7 @@ NAMES = {
     "four_eyes": "Four eyes",
     "fail_mode": "Without the model",
     "objective_confidence": "Objective confidence",
+    "careful_above": "Careful model above",
     "critique": "Critique",
     "critique_notional_usd": "Critique from (USD)",
     "critique_score_floor": "Critique below score",
@@ -45,6 +47,7 @@ HELP = {
     "mode": "shadow accepts, and keeps what it would have decided",
     "layers": "structure always runs",
     "token_budget": "tokens; above: rejected",
+    "output_token_budget": "tokens of a handoff in the output format; above: rejected",
     "approval_length": "agents; a longer chain is held",
     "recommended_length": "agents; a longer chain is warned of",
     "circular_policy": "when the target is in the chain already, and a reason is given",
@@ -61,8 +64,9 @@ HELP = {
     "four_eyes": "a decision takes effect once a second person has made the same one",
     "fail_mode": "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
     "objective_confidence": "0.0 to 1.0; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
+    "careful_above": "characters of objective and deliverable together; above: the careful model judges; 0: never",
     "critique": "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
-    "critique_notional_usd": "USD in the context's notional_usd; this and more triggers a critique",
+    "critique_notional_usd": "USD in notional_usd of the context or the data; this and more triggers a critique",
     "critique_score_floor": "0.0 to 1.0; a score so far below it triggers a critique; 0.0: never",
     "critique_model": "the fast model or the careful one; the settings name both",
     "critique_max_usd": "USD for one critique, estimated before it is asked for; above: left out, and warned of",
@@ -70,7 +74,13 @@ HELP = {
 }
 GROUPS = {
     "Judging": ("strictness", "mode", "layers"),
-    "Size and chain": ("token_budget", "approval_length", "recommended_length", "circular_policy"),
+    "Size and chain": (
+        "token_budget",
+        "output_token_budget",
+        "approval_length",
+        "recommended_length",
+        "circular_policy",
+    ),
     "Claims": ("evidence", "max_uncited_ratio", "grounding", "confidence_floor"),
     "Remediation and review": (
         "repair",
@@ -87,6 +97,7 @@ FOLDED = {
     MODEL: (
         "fail_mode",
         "objective_confidence",
+        "careful_above",
         "critique",
         "critique_model",
         "critique_notional_usd",

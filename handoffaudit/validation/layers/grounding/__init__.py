@@ -6,15 +6,16 @@ from itertools import islice
 from typing import Final
 
 from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.claims import Claim, ClaimType
+from handoffaudit.validation.claims import Claim, ClaimKind
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.layers.evidence import claims_of
+from handoffaudit.validation.layers.evidence import claims_of, source_names
 from handoffaudit.validation.layers.grounding.bringing import brings_facts, states_nothing
 from handoffaudit.validation.layers.grounding.engine import ground
 from handoffaudit.validation.layers.grounding.marks import Mark, Source
+from handoffaudit.validation.layers.grounding.mentions import SourceNames
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
 from handoffaudit.validation.paths import dotted
@@ -62,7 +63,7 @@ def _has_sources(record: Record) -> bool:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    claims = subject.findings.claims or claims_of(subject).claims
+    claims = subject.findings.claims or claims_of(subject, name).claims
     if not claims:
         return []
     is_call = bool(subject.record.data.get("tool_calls"))
@@ -74,7 +75,7 @@ def check(subject: Subject) -> Iterable[Issue]:
     if len(sources) > MOST_SOURCES:
         sources.pop()
         subject.findings.notes[name] = f"only the first {MOST_SOURCES:,} values of the context and evidence were read"
-    index = SourceIndex.of(sources)
+    index = SourceIndex.of(sources, _names_of(subject.record))
     most, statements = _affordable(claims, index)
     marked = [
         (claim, _told_of(claim, ground(claim.text, index, most, statements=statements)) if states else [])
@@ -91,7 +92,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 def _told_of(claim: Claim, marks: list[Mark]) -> list[Mark]:
     """Without the wording of an assumption: what is assumed restates nothing, though its values may be looked up."""
-    if claim.claim_type is not ClaimType.ASSUMPTION:
+    if claim.claim_type is not ClaimKind.ASSUMPTION:
         return marks
     return [mark for mark in marks if mark.kind != "wording"]
 
@@ -105,14 +106,22 @@ def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]
 
 
 def sources_of(record: Record) -> Iterator[Source]:
-    """Every text and number that claims may rest on, each named by its path: the context's, then the evidence's."""
-    yield from leaves(record.context, "context")
+    """Yield every text and number that claims may rest on, each named by its path: the context's, then the evidence's.
+
+    The names of the sources (the keys of the context, the `source` of evidence) are not among them.
+    """
+    # Sorted, because what an object says does not depend on how it was written.
+    for key in sorted(record.context, key=str):
+        yield from leaves(record.context[key], f"context.{key}")
     for index, item in enumerate(record.evidence):
-        if not isinstance(item, dict):
+        if isinstance(item, dict):
+            yield from leaves(item.get("content"), f"evidence[{index}].content")
+        else:
             yield from leaves(item, f"evidence[{index}]")
-            continue
-        yield from leaves(item.get("source"), f"evidence[{index}].source")
-        yield from leaves(item.get("content"), f"evidence[{index}].content")
+
+
+def _names_of(record: Record) -> SourceNames:
+    return SourceNames((name, f"evidence[{index}].source") for name, index in source_names(record).items())
 
 
 def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:

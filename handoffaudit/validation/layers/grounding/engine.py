@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from handoffaudit.validation.layers.grounding.data_wording import data_marks
-from handoffaudit.validation.layers.grounding.lookup import Lookup
+from handoffaudit.validation.layers.grounding.lookup import Found, Lookup
 from handoffaudit.validation.layers.grounding.marks import Kind, Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES, Value, ValueKind, values_in
@@ -80,13 +80,14 @@ def _place(mark: Mark) -> tuple[int, int]:
 
 def _value_marks(text: str, index: SourceIndex, values: Sequence[Value]) -> list[Mark]:
     lookup = Lookup(text, index)
+    mentions = index.names.mentions(text, values)
     marks: list[Mark] = []
     for value in values:
         if value.kind == "number" and _is_list_marker(text, value):
             continue
         if value.kind == "name" and _is_label(text, value):
             continue
-        found = lookup.find(value)
+        found = Found("grounded", mentions[value]) if value in mentions else lookup.find(value)
         if found is None:
             continue
         start, end = found.part or (value.start, value.end)

@@ -11,11 +11,13 @@ class Source(NamedTuple):
 
     `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of
     its own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines is given
-    whole.
+    whole. `keys` is the part of that path inside the supplied value (`.total` of `context.order`): these keys are
+    content like the text, while the name of the value itself is only what the sender calls it.
     """
 
     name: str
     text: str
+    keys: str = ""
 
 
 class Mark(NamedTuple):

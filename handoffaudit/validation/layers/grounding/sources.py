@@ -12,6 +12,7 @@ from handoffaudit.validation.layers.grounding.data_judge import DataJudge
 from handoffaudit.validation.layers.grounding.derived import SourceOperands
 from handoffaudit.validation.layers.grounding.known_days import KnownDays
 from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.layers.grounding.mentions import SourceNames
 from handoffaudit.validation.layers.grounding.nearby import Nearby
 from handoffaudit.validation.layers.grounding.normal import Day, days_of, folded, minutes_of, readings_of
 from handoffaudit.validation.layers.grounding.records import (
@@ -43,12 +44,14 @@ _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 
 
 class SourceIndex:
-    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case."""
+    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case, and `names` what the
+    sender calls its sources."""
 
-    __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "sources", "text")
+    __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "names", "sources", "text")
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], names: SourceNames | None = None) -> None:
         self.sources = sources
+        self.names = names or SourceNames()
         self._texts = [source.text for source in sources]
         self.text = _JOINT.join(self._texts)
         if "\\u" in self.text or "\\x" in self.text:
@@ -60,14 +63,18 @@ class SourceIndex:
         self._digits: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, sources: Iterable[Source]) -> "SourceIndex":
-        return cls(tuple(sources))
+    def of(cls, sources: Iterable[Source], names: SourceNames | None = None) -> "SourceIndex":
+        return cls(tuple(sources), names)
 
     @cached_property
     def judge(self) -> DataJudge | None:
         """What judges texts about the sources where these are structured data and next to no prose."""
         records = _all_records(self.sources)
-        return DataJudge(records, self.words) if records else None
+        if records is None:
+            return None
+        # "the survey" is no new word beside the source survey-7 or the key context.survey
+        named = plain_words(_JOINT.join([*(source.name for source in self.sources), *self.names.names]))
+        return DataJudge(records, self.words.union(named))
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -75,9 +82,9 @@ class SourceIndex:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Every word of the sources and of their names, without case and accents."""
-        named = _JOINT.join(source.name for source in self.sources)
-        return frozenset(self._in_order).union(plain_words(named))
+        """Return every word of the sources and of the keys in them, without case and accents."""
+        keys = _JOINT.join(source.keys for source in self.sources if source.keys)
+        return frozenset(self._in_order).union(plain_words(keys))
 
     @cached_property
     def _in_order(self) -> list[str]:
@@ -283,11 +290,12 @@ def leaves(value: object, path: str) -> Iterator[Source]:
 def _walk(value: object, path: str) -> Iterator[Source]:
     # a stack of its own: a document may be nested deeper than Python calls
     waiting: list[tuple[str, object]] = [(path, value)]
+    start = len(path)
     while waiting:
         name, item = waiting.pop()
         name = name[:_LONGEST_NAME]
         if isinstance(item, str):
-            yield Source(name, item)
+            yield Source(name, item, name[start:])
         elif isinstance(item, dict):
             # in the order of the keys, since what an object says does not depend on how it was written
             fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
@@ -295,4 +303,4 @@ def _walk(value: object, path: str) -> Iterator[Source]:
         elif isinstance(item, list | tuple):
             waiting += [(f"{name}[{at}]", inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, float) or (isinstance(item, int) and item.bit_length() < 190):
-            yield Source(name, str(item).lower() if isinstance(item, bool) else str(item))
+            yield Source(name, str(item).lower() if isinstance(item, bool) else str(item), name[start:])

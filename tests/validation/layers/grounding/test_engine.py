@@ -98,9 +98,9 @@ def test_headings_and_list_marks_are_no_claims(claim: str) -> None:
 def test_leaves_are_named_by_their_paths() -> None:
     document = {"order": {"items": [{"price": 3.5, "sent": True}], "id": "W1", "note": None}}
     assert set(leaves(document, "context")) == {
-        Source("context.order.items[0].price", "3.5"),
-        Source("context.order.items[0].sent", "true"),
-        Source("context.order.id", "W1"),
+        Source("context.order.items[0].price", "3.5", ".order.items[0].price"),
+        Source("context.order.items[0].sent", "true", ".order.items[0].sent"),
+        Source("context.order.id", "W1", ".order.id"),
     }
 
 

@@ -1,0 +1,121 @@
+"""Mentions of a source by its name in the text of a claim.
+
+The sender chooses the names of its sources. A name therefore supports only the mention of its source, such as
+`report-2099-4711` in "as report-2099-4711 says", and never a value that happens to occur in the name.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+from handoffaudit.validation.layers.grounding.values import Value, values_in
+
+_MAX_NAMES = 20_000
+_MAX_NAME_LENGTH = 500
+_MAX_NAMES_PER_WORD = 20
+_MAX_CUES = 100
+_BREAKS = frozenset("\"'\u2018\u2019\u201c\u201d`()[]{}<>,;|")
+_TRAILING = ".:!?*_…"
+_IDENTIFIER_SIGN = re.compile(r"[\d_/:@.#]")
+_WORD = re.compile(r"\w+")
+_LONG_WORD = re.compile(r"[^\W\d_]{4}")
+_CUE = re.compile(
+    r"\[|\b(?:according to|as per|per|see|cf\.|citing|cited (?:in|by)|(?:reported|stated|shown|noted) (?:in|by)"
+    r"|sources?:)\s(?:the\s)?[\"“]?",
+    re.IGNORECASE,
+)
+_VALUE_KINDS: Final = frozenset({"number", "date", "time"})
+
+
+class Mention(NamedTuple):
+    """The span of a source's name in a claim, and the place of the source (`evidence[0].source`)."""
+
+    start: int
+    end: int
+    where: str
+
+
+class SourceNames:
+    """The names of the supplied sources, indexed to find their mentions.
+
+    A name without blanks that looks like an identifier (`survey_7`, `https://example.com/2024`) is a mention wherever
+    it stands as a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording: it is a mention
+    only where the claim cites, as in "according to Annual Report 2025" or "[Annual Report 2025]". A name that is itself
+    a number or a date is never a mention.
+    """
+
+    __slots__ = ("_identifiers", "_phrases", "names")
+
+    def __init__(self, places: Iterable[tuple[str, str]] = ()) -> None:
+        """Index pairs of a name and the place of its source; the first 20,000 count."""
+        self._identifiers: dict[str, str] = {}
+        self._phrases: dict[str, list[tuple[str, str]]] = {}
+        pairs = [(name.strip()[: _MAX_NAME_LENGTH + 1], place) for name, place in islice(places, _MAX_NAMES)]
+        self.names = [name for name, _ in pairs]
+        for name, place in pairs:
+            self._add(name, place)
+
+    def _add(self, name: str, place: str) -> None:
+        lowered = name.lower()
+        if len(name) > _MAX_NAME_LENGTH or not any(map(str.isalpha, name)) or _is_value(name):
+            return
+        where = f"{place}: {name}"
+        if _is_identifier(name):
+            self._identifiers.setdefault(lowered, where)
+        elif _LONG_WORD.search(name) and (word := _WORD.match(lowered)):
+            same = self._phrases.setdefault(word[0], [])
+            if len(same) < _MAX_NAMES_PER_WORD:
+                same.append((lowered, where))
+
+    def mentions(self, text: str, values: Iterable[Value]) -> Mapping[Value, str]:
+        """Return the values of `text` that are part of a mention, each with where its source is."""
+        if not (self._identifiers or self._phrases):
+            return {}
+        lowered = text.lower()
+        phrases = list(self._cited(lowered)) if self._phrases and len(lowered) == len(text) else []
+        found: dict[Value, str] = {}
+        for value in values:
+            where = self._identifiers.get(_token_around(lowered, value)) or next(
+                (one.where for one in phrases if one.start <= value.start and value.end <= one.end), ""
+            )
+            if where:
+                found[value] = where
+        return found
+
+    def _cited(self, lowered: str) -> Iterator[Mention]:
+        for number, cue in enumerate(_CUE.finditer(lowered)):
+            if number == _MAX_CUES:
+                return
+            start = cue.end()
+            word = _WORD.match(lowered, start)
+            for name, where in self._phrases.get(word[0], ()) if word else ():
+                end = start + len(name)
+                if lowered.startswith(name, start) and not lowered[end : end + 1].isalnum():
+                    yield Mention(start, end, where)
+
+
+def _is_identifier(name: str) -> bool:
+    is_token = not any(map(_is_break, name))
+    return is_token and (name[0].isalpha() or bool(_LONG_WORD.search(name))) and bool(_IDENTIFIER_SIGN.search(name))
+
+
+def _is_break(sign: str) -> bool:
+    return sign.isspace() or sign in _BREAKS
+
+
+def _is_value(name: str) -> bool:
+    return any(
+        value.kind in _VALUE_KINDS and value.end - value.start == len(name) for value in values_in(name, quotes=False)
+    )
+
+
+def _token_around(text: str, value: Value) -> str:
+    """Return the token that holds the value, without the marks that end a sentence."""
+    start, end = value.start, value.end
+    lowest, highest = start - _MAX_NAME_LENGTH, end + _MAX_NAME_LENGTH
+    while start > max(lowest, 0) and not _is_break(text[start - 1]):
+        start -= 1
+    while end < min(highest, len(text)) and not _is_break(text[end]):
+        end += 1
+    return text[start:end].rstrip(_TRAILING)

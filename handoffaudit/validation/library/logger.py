@@ -1,0 +1,30 @@
+"""The structlog logger of the library."""
+
+import logging
+from typing import Any
+
+import structlog
+
+from handoffaudit.validation.asking.masking import masked
+
+
+def get_logger(name: str) -> Any:
+    """Return the structlog logger of that name.
+
+    An application that configured structlog decides what becomes of the events. Without a configuration, structlog
+    would print to standard output, which a library must not do: events then go through the `logging` logger of that
+    name, as one line of `key=value`, and are shown only where the application asks for them.
+    """
+    if structlog.is_configured():
+        return structlog.get_logger(name)
+    render = structlog.processors.KeyValueRenderer(key_order=["event"], drop_missing=True)
+    return structlog.wrap_logger(
+        logging.getLogger(name),
+        processors=[structlog.stdlib.filter_by_level, structlog.processors.format_exc_info, render],
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+
+
+def log_validation(name: str, event: str, *, handoff_id: str, valid: bool, issues: list[str]) -> None:
+    """Log one validation at level INFO: `event`, `handoff_id`, `valid` and `issues`, with secrets masked."""
+    get_logger(name).info(event, handoff_id=handoff_id, valid=valid, issues=masked(issues))

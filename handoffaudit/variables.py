@@ -1,0 +1,14 @@
+"""Environment variables before any of them is read."""
+
+import os
+from collections.abc import MutableMapping
+
+PREFIX = "HANDOFFAUDIT_"
+OTHERS = ("DATABASE_URL", "REDIS_URL", "XDG_DATA_HOME", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")
+
+
+def drop_empty(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Remove the product's variables that are empty: `NAME=` in a file of settings means that NAME is not set."""
+    for name in [name for name in environment if name.startswith(PREFIX) or name in OTHERS]:
+        if not environment[name].strip():
+            del environment[name]

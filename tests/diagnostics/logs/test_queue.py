@@ -1,0 +1,154 @@
+"""Large logs: kept in parts by the request, stored by a worker, each line once whatever happens to it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs import intake, queue, reading, storing
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
+from tests.diagnostics.logs.support import counted, gate_lines, stored, told
+
+PIECE = 50_000
+LOG = gate_lines(1, 20_000)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(intake, "PART_BYTES", 200_000)
+
+
+def pieces(data: bytes) -> Iterator[bytes]:
+    return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
+
+
+def receive(tenant: Tenant, data: bytes, source: str = "app.log") -> LogImport:
+    return intake.receive(tenant, source, "a test", pieces(data), keep_broken=True)
+
+
+def finished(made: LogImport) -> LogImport:
+    assert queue.drain()
+    assert reading.drain()
+    made.refresh_from_db()
+    return made
+
+
+def blocks() -> list[tuple[object, ...]]:
+    return list(
+        LogBlock.objects.order_by("first_line").values_list("digest", "occurrence", "first_line", "lines", "tail")
+    )
+
+
+def test_a_small_log_is_stored_at_once(tenant: Tenant) -> None:
+    made = receive(tenant, gate_lines(1, 50))
+    assert (made.lines, queue.unstored_bytes([made])) == (50, {})
+    assert not LogPart.objects.exists()
+
+
+def test_a_large_log_is_stored_by_a_worker_as_if_it_had_been_stored_at_once(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
+    made = receive(tenant, LOG)
+    assert (made.size, made.lines, queue.unstored_bytes([made])) == (len(LOG), 0, {made.pk: len(LOG)})
+    assert made.received_at
+    assert not LogBlock.objects.exists()
+    assert queue.anything_waits()
+    assert told(finished(made)) == {"lines": 20_000, "known": 0, "read": 20_000, "bad": 0}
+    assert made.finished_at
+    assert not queue.anything_waits()
+    assert not LogPart.objects.exists()
+    assert stored(tenant) == LOG
+    by_parts = blocks()
+    LogBlock.objects.all().delete()
+    storing.take(other_tenant, "app.log", "a test", pieces(LOG))
+    assert blocks() == by_parts
+
+
+def test_a_large_log_sent_again_or_grown_counts_what_is_new(tenant: Tenant) -> None:
+    finished(receive(tenant, LOG))
+    again = finished(receive(tenant, LOG + gate_lines(20_001, 22_000)))
+    assert told(again) == {"lines": 22_000, "known": 20_000, "read": 2_000, "bad": 0}
+    assert counted(tenant) == {"gate": 22_000}
+
+
+def test_equal_blocks_in_several_parts_are_told_apart(tenant: Tenant) -> None:
+    log = b"x\n" * 300_000
+    assert finished(receive(tenant, log)).bad == 300_000
+    assert finished(receive(tenant, log)).known == 300_000
+    assert counted(tenant) == {"bad": 300_000}
+
+
+@pytest.mark.parametrize("dies_at", [0, 2])
+def test_what_a_killed_worker_left_is_continued_and_counted_once(
+    tenant: Tenant, monkeypatch: pytest.MonkeyPatch, dies_at: int
+) -> None:
+    """The worker dies before the commit of a part; its lease is still there."""
+    made = receive(tenant, LOG)
+    add = storing.Taking.add
+    done = []
+
+    def dying(*arguments: object) -> None:
+        note = arguments[-1]
+
+        def die(digests: list[str], shift: int) -> None:
+            note(digests, shift)  # type: ignore[operator]
+            raise SystemExit
+
+        done.append(1)
+        add(*arguments[:-1], die if len(done) > dies_at else note)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(storing.Taking, "add", dying)
+    with pytest.raises(SystemExit):
+        queue.drain()
+    monkeypatch.undo()
+    assert LogPart.objects.filter(stored_at=None, claim__isnull=False).count() == 1
+    assert queue.claim(made.pk) is None
+    LogPart.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
+    assert told(finished(made)) == {"lines": 20_000, "known": 0, "read": 20_000, "bad": 0}
+    assert stored(tenant) == LOG
+
+
+def test_a_part_that_can_not_be_stored_is_given_up_and_said(tenant: Tenant, settings) -> None:
+    made = receive(tenant, LOG)
+    LogPart.objects.filter(number=1).update(
+        tries=settings.CLAIM_TRIES, claim=made.pk, claim_expires_at=timezone.now() - timedelta(seconds=1)
+    )
+    finished(made)
+    assert "could not be stored in 3 tries" in made.error
+    assert made.finished_at
+    assert not queue.anything_waits()
+
+
+def test_of_one_log_one_import_is_stored_at_a_time_the_oldest_first(tenant: Tenant) -> None:
+    first, second, other = receive(tenant, LOG), receive(tenant, LOG), receive(tenant, LOG, "other.log")
+    claimed = [queue.claim(one.pk) for one in (first, second, other)]
+    assert [part.imported if part else None for part in claimed] == [first, other, None]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_log_that_breaks_off_is_kept_or_left_out(tenant: Tenant, keep: bool) -> None:
+    def broken() -> Iterator[bytes]:
+        yield from pieces(LOG)
+        raise OSError("it is cut")
+
+    with pytest.raises(OSError, match="it is cut"):
+        intake.receive(tenant, "app.log", "a test", broken(), keep_broken=keep)
+    if not keep:
+        assert not LogImport.objects.exists()
+        return
+    made = finished(LogImport.objects.get())
+    assert (made.lines, made.error, made.received_at) == (20_000, "It broke off: it is cut", None)
+
+
+def test_what_a_server_left_when_it_ended_is_stored_later(tenant: Tenant) -> None:
+    made = receive(tenant, LOG)
+    LogImport.objects.update(received_at=None)
+    assert queue.drain()
+    assert not LogBlock.objects.exists()
+    LogImport.objects.update(started_at=timezone.now() - 2 * queue.ABANDONED)
+    assert queue.anything_waits()
+    assert finished(made).lines == 20_000
+    assert "the server ended" in made.error

@@ -1,0 +1,33 @@
+"""Who shares a worker, and who has it alone."""
+
+import threading
+
+from handoffaudit.handoffs.worker_lock import WorkerLock
+
+
+def test_one_that_is_alone_waits_for_all_and_holds_off_all() -> None:
+    room = WorkerLock()
+    never = threading.Event()
+    order: list[str] = []
+
+    def alone() -> None:
+        with room.alone():
+            order.append("alone")
+
+    def shared() -> None:
+        with room.shared():
+            order.append("later")
+
+    with room.shared():
+        waiting = threading.Thread(target=alone)
+        waiting.start()
+        never.wait(0.02)
+        order.append("shared")
+    waiting.join(5)
+    with room.alone():
+        later = threading.Thread(target=shared)
+        later.start()
+        never.wait(0.02)
+        order.append("alone again")
+    later.join(5)
+    assert order == ["shared", "alone", "alone again", "later"]

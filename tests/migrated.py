@@ -1,0 +1,46 @@
+"""A migrated SQLite database, kept between runs: migrations take most of the time in which a few tests run."""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+
+FOLDER = Path(__file__).parents[1] / ".pytest_cache"
+
+
+@cache
+def _template() -> Path:
+    """Return where the database of these very migrations is kept, whether it is there or not."""
+    seen = hashlib.sha256(f"{version('django')} {sqlite3.sqlite_version}".encode())
+    for _, migration in sorted(MigrationLoader(None).disk_migrations.items()):
+        source = sys.modules[migration.__module__].__file__
+        seen.update(Path(source or "").read_bytes())
+    return FOLDER / f"migrated-{seen.hexdigest()[:16]}.sqlite3"
+
+
+def copy_to(file: Path) -> None:
+    """Put a migrated database there, if one is kept."""
+    if _template().is_file():
+        shutil.copyfile(_template(), file)
+
+
+def keep() -> None:
+    """Keep the database of the present connection, which has just been migrated."""
+    if _template().is_file():
+        return
+    FOLDER.mkdir(exist_ok=True)
+    for outdated in FOLDER.glob("migrated-*.sqlite3"):
+        outdated.unlink(missing_ok=True)
+    # Another worker may do the same at this moment.
+    own = FOLDER / f"{os.getpid()}.part"
+    with sqlite3.connect(own) as copy:
+        connection.connection.backup(copy)
+    copy.close()
+    own.replace(_template())

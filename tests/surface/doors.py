@@ -1,0 +1,23 @@
+"""The few inner names that the snapshots need. Where a module moves, only this file follows it."""
+
+from handoffaudit.accounts.tenants import create as create_tenant
+from handoffaudit.dashboard.settings.audit_words import ACTIONS as AUDIT_ACTIONS
+from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs.alerts import raise_alert
+from handoffaudit.handoffs.webhooks.delivering import drain as deliver_waiting
+from handoffaudit.handoffs.webhooks.gathering import gather as gather_events
+from handoffaudit.problem_types import PROBLEM_TYPES, type_of
+from handoffaudit.validation.codes import CATALOGUE, FAMILIES
+
+__all__ = [
+    "AUDIT_ACTIONS",
+    "CATALOGUE",
+    "FAMILIES",
+    "PROBLEM_TYPES",
+    "Watermark",
+    "create_tenant",
+    "deliver_waiting",
+    "gather_events",
+    "raise_alert",
+    "type_of",
+]

@@ -1,0 +1,109 @@
+"""What the commit before the restructuring left, opened by the present code (see fixtures/README.md)."""
+
+import json
+import lzma
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.running.conftest import clean_environment
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = Path(__file__).parent / "fixtures"
+TABLES = {
+    "Verdict": "handoffs_verdict",
+    "Finding": "handoffs_finding",
+    "Event": "handoffs_event",
+    "AuditEntry": "accounts_auditentry",
+    "Key": "accounts_key",
+    "Person": "accounts_person",
+    "SavedView": "accounts_savedview",
+    "FileReport": "diagnostics_filereport",
+    "LogImport": "diagnostics_logimport",
+    "Delivery": "handoffs_delivery",
+}
+Query = Callable[[str], list[tuple[Any, ...]]]
+
+
+def numbers(query: Query) -> dict[str, Any]:
+    """Count what an upgrade must not change, by the tables of that time."""
+    return {
+        "states": dict(query("SELECT state, count(*) FROM handoffs_handoff GROUP BY state")),
+        "policies": dict(query("SELECT kind, count(*) FROM policy_policyversion GROUP BY kind")),
+        "rows": {name: query(f"SELECT count(*) FROM {table}")[0][0] for name, table in TABLES.items()},  # noqa: S608
+    }
+
+
+def inspect(folder: Path, **environment: str) -> dict[str, Any]:
+    """Open the data in a process of its own; what `inspection.py` found."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.upgrade.inspection"],
+        cwd=ROOT,
+        env=clean_environment(HANDOFFAUDIT_DATA=str(folder), HANDOFFAUDIT_ALLOWED_HOSTS="testserver", **environment),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def assert_all_there(found: dict[str, Any], before: dict[str, Any]) -> None:
+    assert before["rows"]["Verdict"] > 400
+    assert found["numbers"] == before
+    # The list of handoffs goes to the default view that was chosen for everybody.
+    differing = {name: got for name, (got, expected) in found["pages"].items() if got != expected}
+    assert differing == {"dashboard:handoffs": 302}
+    assert len(found["pages"]) > 60
+    assert found["states"] == {"a": "accepted", "b": "held"}
+
+
+def test_a_data_folder_opens(tmp_path: Path) -> None:
+    with tarfile.open(FIXTURES / "sqlite.tar.xz") as packed:
+        packed.extractall(tmp_path, filter="data")
+    file = sqlite3.connect(tmp_path / "handoffaudit.sqlite3")
+    before = numbers(lambda sql: file.execute(sql).fetchall())
+    file.close()
+    assert_all_there(inspect(tmp_path), before)
+
+
+@pytest.mark.services
+def test_a_postgresql_dump_opens(tmp_path: Path, postgres_url: str) -> None:
+    name = f"handoffaudit_upgrade_{uuid.uuid4().hex[:12]}"
+    url = f"{postgres_url.rpartition('/')[0]}/{name}"
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+        try:
+            restore(url)
+            with psycopg.connect(url) as database:
+                before = numbers(lambda sql: database.execute(sql).fetchall())
+            assert_all_there(inspect(tmp_path, DATABASE_URL=url), before)
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def restore(url: str) -> None:
+    """Run the dump as psql would: a COPY is followed by its rows and ends with a line of its own."""
+    with psycopg.connect(url) as database, database.cursor() as cursor:
+        statement: list[str] = []
+        lines = iter(lzma.decompress((FIXTURES / "postgres.sql.xz").read_bytes()).splitlines(keepends=True))
+        for line in lines:
+            if line.startswith(b"COPY "):
+                with cursor.copy(line) as copy:
+                    for row in iter(lines.__next__, b"\\.\n"):
+                        copy.write(row)
+            elif line.strip() and not line.startswith((b"--", b"\\")):
+                statement.append(line.decode())
+                if line.endswith(b";\n"):
+                    cursor.execute("".join(statement).encode())
+                    statement.clear()

@@ -1,0 +1,108 @@
+"""The name of a source supports the mention of that source and no value."""
+
+from typing import Any
+
+import pytest
+
+from handoffaudit.validation.layers.grounding.mentions import SourceNames
+from handoffaudit.validation.layers.grounding.values import values_in
+from tests.validation.support import judge, payload
+
+UNRELATED = "Nothing is said about figures here."
+
+
+def statuses(claim: str, evidence: list[Any] | None = None, context: dict[str, Any] | None = None) -> dict[str, str]:
+    """Return each looked-up value of a claim with its status."""
+    verdict = judge(payload(data={"text": claim}), envelope={"evidence": evidence, "context": context})
+    return {mark.text: mark.status for one in verdict.claims for mark in one.marks if mark.kind != "wording"}
+
+
+@pytest.mark.parametrize("content", ["", {}, [], UNRELATED])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "report-2099-4711",
+        "2099/4711",
+        "Revenue in 2099 was 4711 EUR",
+        "https://example.com/2099/4711",
+        "4711",
+        "2099",
+        "4711 EUR",
+    ],
+)
+def test_the_name_of_an_evidence_item_grounds_no_value(name: str, content: Any) -> None:
+    found = statuses("Revenue in 2099 was 4711 EUR.", [{"source": name, "content": content}])
+    assert {found["2099"], found["4711"]} == {"ungrounded"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "name", "value"),
+    [
+        ("The order was signed on 12 March 2099 there.", "12 March 2099", "12 March 2099"),
+        ("The order was signed by John Smithers there.", "John Smithers", "John Smithers"),
+        ("The order was signed by John Smithers there.", "report-john-smithers", "John Smithers"),
+        ("The order W4711 was paid at once.", "orders/W4711/paid", "W4711"),
+    ],
+)
+def test_dates_names_and_identifiers_rest_on_no_name_either(claim: str, name: str, value: str) -> None:
+    assert statuses(claim, [{"source": name, "content": UNRELATED}])[value] == "ungrounded"
+
+
+def test_a_key_of_the_context_names_a_source_and_the_keys_within_are_content() -> None:
+    claim = "The order was signed by Smithers there."
+    assert statuses(claim, context={"report of Smithers": UNRELATED}) == {"Smithers": "ungrounded"}
+    assert statuses(claim, context={"report": {"smithers": UNRELATED}}) == {"Smithers": "grounded"}
+    assert statuses(claim, [{"source": "report", "content": {"smithers": UNRELATED}}]) == {"Smithers": "grounded"}
+
+
+def test_references_and_ids_ground_nothing() -> None:
+    document = payload(data={"text": "Revenue in 2099 was 4711 EUR."}, context_refs=["2099", "report 4711"])
+    verdict = judge(document, envelope={"context": {"page": UNRELATED}, "trace_id": "run-4711", "agent": "a 2099"})
+    assert {mark.status for claim in verdict.claims for mark in claim.marks} == {"ungrounded"}
+
+
+@pytest.mark.parametrize(
+    ("claim", "name"),
+    [
+        ("As report-2099-4711 says, prices fell.", "report-2099-4711"),
+        ("Prices fell (see survey_7781).", "survey_7781"),
+        ("Prices fell [Survey_7781].", "survey_7781"),
+        ("Prices fell: https://example.com/2099/4711.", "https://example.com/2099/4711"),
+        ("According to the Annual Report 2099, prices fell.", "Annual Report 2099"),
+        ("Prices fell [Annual Report 2099].", "annual report 2099"),
+        ("Source: Annual Report 2099", "Annual Report 2099"),
+    ],
+)
+def test_a_mention_of_a_source_is_grounded_by_its_name(claim: str, name: str) -> None:
+    found = statuses(claim, [{"source": name, "content": "Prices fell."}])
+    assert found
+    assert set(found.values()) == {"grounded"}
+    assert "ungrounded" in statuses(claim, [{"source": "another", "content": "Prices fell."}]).values()
+
+
+def test_a_mention_says_which_source_it_names() -> None:
+    text = "As report-2099-4711 says, prices fell."
+    evidence = [{"source": "other", "content": ""}, {"source": "report-2099-4711", "content": "Prices fell."}]
+    verdict = judge(payload(data={"text": text}), envelope={"evidence": evidence})
+    (mark,) = [mark for mark in verdict.claims[0].marks if mark.text == "4711"]
+    assert mark.where == ("evidence[1].source: report-2099-4711",)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "It was 4711 as report-2099-4711-b says.",
+        "An Annual Report 2099 would help.",
+        "According to the Annual Report 20991 prices fell.",
+        "The 2099 report says so; according to the Annual Report it was so.",
+    ],
+)
+def test_only_the_whole_name_is_a_mention(claim: str) -> None:
+    names = SourceNames([("report-2099-4711", "evidence[0].source"), ("Annual Report 2099", "evidence[1].source")])
+    assert names.mentions(claim, values_in(claim)) == {}
+
+
+def test_many_names_and_cues_are_bounded() -> None:
+    names = SourceNames((f"report number {number} " + "x" * 400, "evidence[0].source") for number in range(50_000))
+    claim = "see report number 1 " * 20_000
+    assert names.mentions(claim, values_in(claim)) == {}

@@ -22,7 +22,7 @@ def sender(product: Product) -> Sender:
 def edit(page: Page, sender: Sender) -> None:
     page.goto(f"{sender.pages}strictness/")
     page.get_by_role("link", name="Edit any other type").click()
-    expect(page.get_by_label("Token budget")).to_be_visible()
+    expect(page.get_by_label("Token budget", exact=True)).to_be_visible()
     settled(page)
 
 
@@ -35,7 +35,7 @@ def test_a_row_is_edited_in_place_and_judges_from_then_on(open_page, sender, jav
     page = open_page("mara", javascript=javascript)
     edit(page, sender)
     budget = str(300 + before)
-    page.get_by_label("Token budget").fill(budget)
+    page.get_by_label("Token budget", exact=True).fill(budget)
     page.get_by_label(re.compile("^Note for the history")).fill("Smaller ones only.")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("row").filter(has_text="any other type")).to_contain_text(budget)
@@ -68,7 +68,7 @@ def test_a_wrong_value_is_told_at_its_field_and_kept(open_page, sender, javascri
     before = version(sender)
     page = open_page("mara", javascript=javascript)
     edit(page, sender)
-    budget = page.get_by_label("Token budget")
+    budget = page.get_by_label("Token budget", exact=True)
     budget.fill("plenty")
     page.get_by_role("button", name="Save").click()
     expect(budget).to_have_attribute("aria-invalid", "true")
@@ -89,11 +89,11 @@ def test_a_change_made_meanwhile_is_shown_and_not_overwritten(open_page, sender,
     edit(second, sender)
     before = version(sender)
     theirs, mine = str(500 + before), str(700 + before)
-    first.get_by_label("Token budget").fill(theirs)
+    first.get_by_label("Token budget", exact=True).fill(theirs)
     first.get_by_role("button", name="Save").click()
     expect(first.get_by_text(f"Version {before + 1}, saved by")).to_be_visible()
 
-    second.get_by_label("Token budget").fill(mine)
+    second.get_by_label("Token budget", exact=True).fill(mine)
     second.get_by_role("button", name="Save").click()
     told = second.get_by_role("alert")
     expect(told).to_contain_text(f"mara saved version {before + 1} while you were editing")
@@ -140,12 +140,12 @@ def test_what_was_typed_is_not_lost_without_a_question(open_page, sender, javasc
         dialog.dismiss()
 
     page.on("dialog", stay)
-    page.get_by_label("Token budget").fill("4321")
+    page.get_by_label("Token budget", exact=True).fill("4321")
     page.get_by_role("link", name="Add a type").click()
     assert asked == ["Leave without saving? What you typed is lost."]
-    expect(page.get_by_label("Token budget")).to_have_value("4321")
+    expect(page.get_by_label("Token budget", exact=True)).to_have_value("4321")
     page.get_by_role("link", name="Cancel").click()
-    expect(page.get_by_label("Token budget")).to_be_hidden()
+    expect(page.get_by_label("Token budget", exact=True)).to_be_hidden()
     page.get_by_role("link", name="Add a type").click()
     expect(page.get_by_role("textbox", name="Handoff type")).to_be_visible()
     assert len(asked) == 1

@@ -71,7 +71,7 @@ def test_a_set_and_a_rule_are_written_tried_and_saved(open_page, sender, javascr
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text(f"Saved as version {before + 1}. Now write its first rule.")).to_be_visible()
 
-    page.get_by_label("Field", exact=True).fill("never_there")
+    page.get_by_label("Field", exact=True).first.fill("never_there")
     page.get_by_label("Type", exact=True).select_option("required")
     page.get_by_label("Handoff types").fill(handoff_type)
     page.get_by_label("Name", exact=True).fill("It is there")

@@ -24,10 +24,12 @@ pytestmark = pytest.mark.django_db
 APPS = ("accounts", "policy", "handoffs", "diagnostics")
 # Rows of one table that hold different things are told apart by this column.
 KIND = ("kind",)
-# Documents of senders, and entries that have a snapshot of their own.
+# Documents of senders, entries that have a snapshot of their own, and what depends on the run.
 LEFT_OUT = {
     "accounts.AuditEntry.detail",
     "diagnostics.LogBlock.packed",
+    # The ids that earlier tests have spent and rolled back.
+    "handoffs.Gathering.gaps",
     "handoffs.HandoffBody.lifted",
     "handoffs.HandoffBody.original",
 }

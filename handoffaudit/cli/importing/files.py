@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
+from weakref import finalize
 
 import orjson
 
@@ -42,11 +43,12 @@ class Source:
         self.size = 0
         try:
             if path == STANDARD_INPUT:
-                self._bottom = cast("BinaryIO", sys.stdin.buffer)
+                bottom = cast("BinaryIO", sys.stdin.buffer)
             else:
-                self._bottom = Path(path).open("rb")  # noqa: SIM115 -- read until the process ends
+                bottom = Path(path).open("rb")  # noqa: SIM115 -- closed with this object
+                finalize(self, bottom.close)
                 self.size = Path(path).stat().st_size
-            self._counted = _Counted(self._bottom)
+            self._counted = _Counted(bottom)
             plain = io.BufferedReader(self._counted)
             self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
         except OSError as error:
@@ -66,19 +68,15 @@ class Source:
         """Give the content, unpacked, as it comes. Raise `Stop` where gzip makes it more than `most_ratio` times as
         large as the file."""
         size = 0
-        try:
-            for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
-                size += len(chunk)
-                if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
-                    raise Stop(
-                        f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
-                        " (HANDOFFAUDIT_MAX_LOG_RATIO). What came before is stored. If the file is what you expect,"
-                        " unpack it first."
-                    )
-                yield chunk
-        finally:
-            if self.path != STANDARD_INPUT:
-                self._bottom.close()
+        for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
+            size += len(chunk)
+            if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
+                raise Stop(
+                    f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
+                    " (HANDOFFAUDIT_MAX_LOG_RATIO). What came before is stored. If the file is what you expect,"
+                    " unpack it first."
+                )
+            yield chunk
 
     def _told(self, read: Iterator[Read]) -> Iterator[Read]:
         """What goes wrong while reading is said as commands say it."""

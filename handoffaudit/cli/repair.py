@@ -136,11 +136,9 @@ def _write(output: str, candidate: bytes) -> None:
 
 
 def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None:
-    """Say where the session went that compression took out of the document."""
+    """Say where the session went that compression took out; the list of changes says why it was dropped."""
     if session:
         click.echo(f"  payload.session was written to {files.root / session['path']}", err=True)
-    elif files.refusal:
-        click.echo(f"  payload.session could not be written to a file and was dropped: {files.refusal}", err=True)
 
 
 def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:

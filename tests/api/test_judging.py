@@ -81,6 +81,21 @@ def test_repair_answers_the_session_that_did_not_fit(api: httpx.Client) -> None:
     assert path in [entry["path"] for entry in candidate["references"]["files"]]
 
 
+@pytest.mark.parametrize("folder", ["../../x", "a/../../x", "..\\x", "a\0b"])
+def test_repair_answers_no_path_that_leads_out_of_its_folder(api: httpx.Client, folder: str) -> None:
+    handoff = UNIVERSAL["handoff"]
+    session = {"state": {"log": "The supplier was called. " * 600}}
+    sent = {
+        "handoff": handoff
+        | {"source": handoff["source"] | {"session_path": folder}, "payload": handoff["payload"] | {"session": session}}
+    }
+    answer = api.post("/repair", json={"document": sent}).json()
+    assert answer["session_context"] is None
+    changes = [change for attempt in answer["attempts"] for change in attempt["changes"]]
+    why = next(change["why"] for change in changes if change["field_path"] == "handoff.payload.session")
+    assert why.startswith("dropped to meet the token budget; it could not be stored: ")
+
+
 @pytest.mark.parametrize(
     ("sent", "status"), [(payload(), "not_needed"), (circular(), "escalated"), ({"a": 1}, "not_possible")]
 )

@@ -28,6 +28,17 @@ def repaired(document: Path, *options: str) -> Result:
     return result
 
 
+def said(result: Result) -> str:
+    """Return what a terminal shows, without its line breaks."""
+    return " ".join(result.stderr.split())
+
+
+def why_dropped(result: Result) -> str:
+    """Return why the session went, as the JSON answer says it."""
+    changes = [change for attempt in json.loads(result.stdout)["attempts"] for change in attempt["changes"]]
+    return next(str(change["why"]) for change in changes if change["field_path"] == "handoff.payload.session")
+
+
 def files_of(result: Result) -> list[str]:
     payload = json.loads(result.stdout)["handoff"]["payload"]
     assert "session" not in payload
@@ -60,8 +71,7 @@ def test_a_link_is_not_written_through(document: Path, tmp_path: Path) -> None:
     result = repaired(document)
     assert files_of(result) == []
     assert list((tmp_path / "elsewhere").iterdir()) == []
-    assert "was dropped" in result.stderr
-    assert "is a link" in result.stderr
+    assert "is a link" in said(result)
 
 
 def test_a_link_in_place_of_the_file_is_left_alone(document: Path, tmp_path: Path) -> None:
@@ -76,7 +86,7 @@ def test_without_its_folder_the_session_is_dropped_and_that_is_said(document: Pa
     result = repaired(document)
     assert files_of(result) == []
     assert not (tmp_path / "work").exists()
-    assert "there is no folder" in result.stderr
+    assert "dropped to meet the token budget; it could not be stored: there is no folder" in said(result)
 
 
 def test_a_session_path_that_leads_upwards_is_refused(document: Path, tmp_path: Path) -> None:
@@ -86,8 +96,7 @@ def test_a_session_path_that_leads_upwards_is_refused(document: Path, tmp_path: 
     result = repaired(document)
     assert files_of(result) == []
     assert list((tmp_path.parent / "beside").iterdir()) == []
-    assert "was dropped" in result.stderr
-    assert "leads out of its folder" in result.stderr
+    assert "../beside leads out of its folder" in said(result)
 
 
 def test_json_tells_the_path_and_the_content(document: Path) -> None:
@@ -99,3 +108,27 @@ def test_nothing_is_left_behind_where_no_candidate_is_offered(document: Path, tm
     document.write_text(json.dumps(told))
     assert CliRunner().invoke(command, [str(document)]).exit_code == 1
     assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_json_says_why_the_session_was_dropped(document: Path, tmp_path: Path) -> None:
+    (tmp_path / "work").rmdir()
+    result = repaired(document, "--json")
+    assert json.loads(result.stdout)["session_context"] is None
+    assert why_dropped(result) == (
+        f"dropped to meet the token budget; it could not be stored: there is no folder {tmp_path / 'work'}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ({"session_path": ""}, "the document names no session_path"),
+        ({"session_path": "a\\..\\.."}, "a\\..\\.. leads out of its folder"),
+        ({"session_path": "a\0b"}, "there is no folder"),
+    ],
+)
+def test_every_reason_is_in_the_changes(tmp_path: Path, source: dict[str, Any], why: str) -> None:
+    path = tmp_path / "big.json"
+    path.write_text(json.dumps(universal(source=source, payload={"session": SESSION})))
+    result = CliRunner().invoke(command, [str(path), "--json"])
+    assert why in why_dropped(result)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from handoffaudit.validation.handoff_files import write_new
+from handoffaudit.validation.repair import check_inside
 
 
 @dataclass(slots=True)
@@ -12,24 +13,18 @@ class SessionFiles:
     """A `FileStore` in the folders that documents name as `session_path`, relative ones under `root`.
 
     The session's folder must be there, and its path must not contain `..`: the sender of the document chose it. A file
-    that is there is never overwritten: other content gets `-2`, `-3`, … before `.json`. `refusal` says why a file could
-    not be written.
+    that is there is never overwritten: other content gets `-2`, `-3`, … before `.json`.
     """
 
     root: Path
     written: dict[str, bytes] = field(default_factory=dict)
-    refusal: str = ""
     _created: dict[str, Path] = field(default_factory=dict)
 
     def write(self, path: str, content: bytes) -> str:
-        try:
-            target = self.root / path
-            _check_folder(target, Path(path))
-            there = set(target.parent.iterdir()) if target.parent.exists() else set()
-            file = write_new(content, target)
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            self.refusal = str(getattr(error, "strerror", None) or error)
-            raise
+        target = self.root / path
+        _check_folder(target, path)
+        there = set(target.parent.iterdir()) if target.parent.exists() else set()
+        file = write_new(content, target)
         name = f"{path.rpartition('/')[0]}/{file.name}"
         self.written[name] = content
         if file not in there:
@@ -45,11 +40,10 @@ class SessionFiles:
                     file.parent.rmdir()
 
 
-def _check_folder(target: Path, named: Path) -> None:
+def _check_folder(target: Path, named: str) -> None:
     """Refuse a session folder that is not there or leads upwards, and a link in place of its folder of handoffs."""
     folder, session = target.parent, target.parent.parent
-    if ".." in named.parts:
-        raise PermissionError(0, f"{named.parent.parent} leads out of its folder")
+    check_inside(named)
     if not session.is_dir():
         raise NotADirectoryError(0, f"there is no folder {session}")
     if folder.is_symlink():

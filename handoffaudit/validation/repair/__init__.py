@@ -2,7 +2,7 @@
 
 from handoffaudit.validation.repair.repairing import TRIES, is_left_to_model, repair, tries_with
 from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus, repair_to_dict
-from handoffaudit.validation.repair.session_context import HeldFiles, session_context
+from handoffaudit.validation.repair.session_context import HeldFiles, check_inside, session_context
 from handoffaudit.validation.repair.working import Means, Try, budget_of
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "RepairStatus",
     "Try",
     "budget_of",
+    "check_inside",
     "is_left_to_model",
     "repair",
     "repair_to_dict",

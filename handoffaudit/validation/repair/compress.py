@@ -113,8 +113,10 @@ class _Press:
         self._cut_chain(plan)
         yield
         for location in plan.dropped:
-            if location != plan.session or not self._store_session(plan):
+            if location != plan.session:
                 self._drop(location)
+            elif (refusal := self._store_session(plan)) is not None:
+                self._drop(location, f"dropped to meet the token budget; {refusal}" if refusal else "")
             yield
         if plan.summary:
             self._shorten(plan.summary, self._short_summary)
@@ -159,10 +161,10 @@ class _Press:
         self.document = document
         self.changes.append(change)
 
-    def _drop(self, location: Location) -> None:
+    def _drop(self, location: Location, why: str = "") -> None:
         value = at(self.document, location, _ABSENT)
         if value is not _ABSENT:
-            change = removed(location, value, "dropped to meet the token budget")
+            change = removed(location, value, why or "dropped to meet the token budget")
             self._became(f"dropped {dotted(location)}", without(self.document, location), change, value)
 
     def _shorten(self, location: Location, how: Callable[[str], str], step: str = "") -> None:
@@ -195,27 +197,34 @@ class _Press:
             change = changed(plan.chain, chain, shorter, why)
             self._became("cut the chain", placed(self.document, plan.chain, shorter), change, chain, shorter)
 
-    def _store_session(self, plan: Plan) -> bool:
-        """Store the session as a file that the document refers to. Return whether that was possible."""
+    def _store_session(self, plan: Plan) -> str | None:
+        """Store the session as a file that the document refers to; return why that was not possible, else None.
+
+        The reason is empty where nobody takes files, or where there is no session.
+        """
         if self.store is None or plan.session is None:
-            return False
+            return ""
         session, folder = at(self.document, plan.session), at(self.document, plan.session_path)
         references = at(self.document, plan.files[:-1])
         references = {} if references is None else references
         files = references.get(plan.files[-1], []) if isinstance(references, dict) else None
-        if not isinstance(session, dict) or not isinstance(folder, str) or not folder or not isinstance(files, list):
-            return False
+        if not isinstance(session, dict):
+            return ""
+        if not isinstance(folder, str) or not folder:
+            return "it could not be stored: the document names no session_path"
+        if not isinstance(files, list):
+            return "it could not be stored: payload.references.files is not a list"
         try:
             path = f"{folder.rstrip('/')}/{SESSION_FILE}"
             path = self.store.write(path, compact(session)) or path
-        except (OSError, ValueError):  # ValueError: a NUL in the path
-            return False
+        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+            return f"it could not be stored: {getattr(error, 'strerror', None) or error}"
         entry = {"path": path, "description": "payload.session of this handoff", "relevance": "important"}
         document = placed(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
         self.changes.append(added((*plan.files, len(files)), entry, "the session is stored there"))
         stored = removed(plan.session, session, f"stored as {path} to meet the token budget")
         self._became(f"stored {dotted(plan.session)}", without(document, plan.session), stored, session, entry)
-        return True
+        return None
 
 
 def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:

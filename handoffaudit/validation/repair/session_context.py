@@ -1,5 +1,6 @@
 """The session that a repair takes out of a document and refers to as a file."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,16 +8,30 @@ from typing import Any
 import orjson
 
 from handoffaudit.validation.formats import universal
+from handoffaudit.validation.repair.compress import SESSION_FILE
 from handoffaudit.validation.repair.results import Repair
+
+
+def check_inside(path: str) -> None:
+    """Raise `PermissionError` for the file of a session whose folder leads upwards, as written on any system."""
+    if ".." in re.split(r"[/\\]", path):
+        folder = path.removesuffix(f"/{SESSION_FILE}")
+        raise PermissionError(0, f"{folder} leads out of its folder")
 
 
 @dataclass(slots=True)
 class HeldFiles:
-    """A `FileStore` in memory, for callers that answer the files beside the candidate."""
+    """A `FileStore` in memory, for callers that answer the files beside the candidate.
+
+    A path that `handoffaudit repair` would not write to is refused here, too: whoever gets the answer writes the file.
+    """
 
     files: dict[str, bytes] = field(default_factory=dict)
 
     def write(self, path: str, content: bytes) -> str:
+        check_inside(path)
+        if "\0" in path:
+            raise ValueError("the path has a NUL character")
         self.files[path] = content
         return path
 

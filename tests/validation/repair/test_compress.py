@@ -154,7 +154,11 @@ def test_references_that_are_there_stay() -> None:
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("embedded null byte")])
 def test_a_session_that_cannot_be_stored_is_dropped(error: Exception) -> None:
     document = full()
-    assert pressed(document, 10, store=Folder(error)) == pressed(document, 10)
+    found = pressed(document, 10, store=Folder(error))
+    assert found.document == pressed(document, 10).document
+    (why,) = [change.why for change in found.changes if change.field_path == "handoff.payload.session"]
+    said = error.args[-1]
+    assert why == f"dropped to meet the token budget; it could not be stored: {said}"
 
 
 def test_nothing_is_stored_where_the_budget_is_met_before() -> None:

@@ -50,12 +50,18 @@ def _pass_on(handoff: Handoff, *, note: str, actor: Actor, to: Person | None) ->
 
 
 def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
-    """Take an unreadable handoff out of the queue without judging it; call inside a transaction."""
+    """Take an unreadable handoff out of the queue without judging it; call inside a transaction.
+
+    Marking it again changes nothing, unless there is something new in the note.
+    """
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
     if not handoff.is_unreadable:
         raise Readable
     said = f"{HANDLED}: {note}" if note else HANDLED
+    before = passed_on_of(handoff)
+    if before and is_handled(before) and said in (HANDLED, before.note):
+        return
     _set_aside(handoff, said, said, actor, None)
 
 

@@ -110,6 +110,23 @@ def test_one_marked_as_handled_leaves_the_queue_unjudged_and_can_be_put_back(ten
     assert [one.pk for one in reviewing.queue(tenant, None).items] == [handoff.pk]
 
 
+def test_marking_it_as_handled_again_adds_no_event(tenant: Tenant) -> None:
+    handoff = judged(tenant, NOT_JSON)
+    first = decide(tenant, handoff, Decision.HANDLED, "asked by phone")
+    events = Event.objects.filter(handoff=handoff.pk).count()
+    for note, actor in (("asked by phone", RUI), ("", ADA)):
+        assert decide(tenant, handoff, Decision.HANDLED, note, actor).version == first.version
+    assert Event.objects.filter(handoff=handoff.pk).count() == events
+    assert reviewing.passed_on([first])[handoff.pk].by == RUI.name
+
+
+def test_a_new_note_on_a_handled_one_is_kept(tenant: Tenant) -> None:
+    handoff = judged(tenant, NOT_JSON)
+    decide(tenant, handoff, Decision.HANDLED)
+    decide(tenant, handoff, Decision.HANDLED, "asked by phone")
+    assert Event.objects.filter(handoff=handoff.pk).latest("id").reason == "Marked as handled: asked by phone"
+
+
 @pytest.mark.parametrize("decision", [Decision.RESEND, Decision.HANDLED])
 def test_what_can_be_read_is_approved_or_declined(tenant: Tenant, decision: Decision) -> None:
     for document in (circular(), to_itself()):

@@ -152,6 +152,20 @@ def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]
             yield from _id_issue(place, value)
 
 
+def blank_issues(document: Document, place: Location) -> Iterable[Issue]:
+    """A name that is nothing but blanks. The schema says of one without any character that it is empty."""
+    value = at(document, place)
+    if isinstance(value, str) and value and not value.strip():
+        yield make(
+            "structure.empty",
+            location=place,
+            message=f"{last_name(place)} has nothing but blanks.",
+            hint="Give at least one character that is not a blank.",
+            expected="at least one character that is not a blank",
+            actual=value,
+        )
+
+
 def _fits(value: object) -> bool:
     return not isinstance(value, str) or (len(value) <= MAX_TEXT and storable(value))
 

@@ -10,6 +10,7 @@ from handoffaudit.validation.formats.base import (
     Reference,
     Seal,
     Section,
+    blank_issues,
     confidence,
     entries,
     envelope_fields,
@@ -34,8 +35,9 @@ _BASICS: Basics = {
 }
 _SHAPE = Shape("output", _BASICS)
 _OF_A_PAYLOAD = ("source_agent_id", "call_chain")
+_TYPE = ("parsed_output", "_output_type")
 _IDS = (
-    ("parsed_output", "_output_type"),
+    _TYPE,
     ("envelope", "agent_id"),
     ("envelope", "trace_id"),
     ("envelope", "tenant_id"),
@@ -73,7 +75,8 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def check(record: Record) -> Iterable[Issue]:
-    return chain(_SHAPE.check(record.document), id_issues(record.document, _IDS))
+    document = record.document
+    return chain(_SHAPE.check(document), id_issues(document, _IDS), blank_issues(document, _TYPE))
 
 
 def sections(document: Document) -> Mapping[str, Section]:

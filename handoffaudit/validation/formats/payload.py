@@ -11,6 +11,7 @@ from handoffaudit.validation.formats.base import (
     Reference,
     Seal,
     Section,
+    blank_issues,
     confidence,
     envelope_fields,
     id_issues,
@@ -85,7 +86,13 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def check(record: Record) -> Iterable[Issue]:
-    return chain(_SHAPE.check(record.document), id_issues(record.document, _IDS), _source_in_chain(record.document))
+    document = record.document
+    return chain(
+        _SHAPE.check(document),
+        id_issues(document, _IDS),
+        blank_issues(document, ("handoff_type",)),
+        _source_in_chain(document),
+    )
 
 
 def _source_in_chain(document: Document) -> Iterable[Issue]:

@@ -78,6 +78,8 @@ def test_confidence_is_the_rules_matter_where_it_cannot_be_read(given: Any, read
         (output({"evidence_refs": {"a": 1}}), "structure.wrong_type", "parsed_output.evidence_refs.a"),
         (output({"assumptions": "thesis"}), "structure.wrong_type", "parsed_output.assumptions"),
         (output({"_output_type": 1}), "structure.wrong_type", "parsed_output._output_type"),
+        (output({"_output_type": ""}), "structure.empty", "parsed_output._output_type"),
+        (output({"_output_type": " \t\u00a0"}), "structure.empty", "parsed_output._output_type"),
         (output(agent_id=""), "structure.empty", "envelope.agent_id"),
         (output(agent_id="a" * 201), "structure.too_long", "envelope.agent_id"),
         (output(tenant_id="a\0"), "structure.bad_format", "envelope.tenant_id"),

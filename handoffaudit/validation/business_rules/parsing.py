@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from handoffaudit.validation.business_rules.conditions import conditions_of
 from handoffaudit.validation.business_rules.models import (
+    MOST_CONDITIONS,
     AllConditions,
     AnyCondition,
     BusinessRule,
@@ -30,6 +31,20 @@ LONGEST_TEXT = 500
 LARGEST_THRESHOLD = 20_000
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OF_CONDITIONS: tuple[type[BaseModel], ...] = (Condition, AllConditions, AnyCondition)
+_WHEN = (
+    'Write it as in {"field": "direction", "operator": "eq", "threshold": "LONG"}, or give a list of such conditions'
+    ' under "all" or "any".'
+)
+# What each family of pydantic's errors asks for, and the remedy.
+_WANTED = {
+    "model_": ("an object", "Give an object with its fields."),
+    "dict_": ("an object", "Give an object."),
+    "list_": ("a list", "Give a list."),
+    "string_type": ("a text", "Give a text."),
+    "bool_": ("true or false", "Give true or false."),
+    "int_": ("a whole number", "Give a whole number."),
+}
+_ENTRIES = {"rules": "The rule", "all": "The condition", "any": "The condition"}
 _CHOICES: dict[str, type[BusinessRuleType | Operator | Severity]] = {
     "rule_type": BusinessRuleType,
     "operator": Operator,
@@ -126,14 +141,31 @@ def _unknown(place: tuple[str | int, ...], plain: dict[str, Any], model: type[Ba
 
 
 def _said(where: tuple[str | int, ...], kind: str, message: str, value: object) -> tuple[str, str]:
-    name = str(where[-1])
+    name = _name(where)
     if kind == "missing":
         return f"{name} is missing.", f"Add {name}."
     if name in _CHOICES:
         options = [one.value for one in _CHOICES[name]]
         near = closest(value, options)
         return f"{name} is {shown(value)}.", f"Use {near}." if near else f"Use one of {either(options)}."
+    if kind == "too_short":
+        return f"{name} has no entries.", "Give at least one condition, or leave out when."
+    if kind == "too_long" and isinstance(value, list):
+        return (
+            f"{name} has {len(value):,} entries, over the limit of {MOST_CONDITIONS}.",
+            "Split the rule into several.",
+        )
+    for family, (wanted, remedy) in _WANTED.items():
+        if kind.startswith(family):
+            return f"{name} is {shown(value)}, not {wanted}.", _WHEN if where[-1] == "when" else remedy
     return f"{name} is {shown(value)}, which cannot be used.", f"{message}."
+
+
+def _name(where: tuple[str | int, ...]) -> str:
+    """Return the name of a field, or what an entry of a list is."""
+    if isinstance(where[-1], str):
+        return where[-1]
+    return "The rule set" if len(where) == 1 else _ENTRIES.get(str(where[-2]), "The entry")
 
 
 def _id_flaws(place: tuple[str | int, ...], name: str, value: str) -> Iterator[Flaw]:

@@ -135,6 +135,59 @@ def test_a_flawed_condition_is_told_at_its_place(when: Any, place: str) -> None:
     assert all(flaw.message and flaw.remedy for flaw in told.value.flaws)
 
 
+HOW = (
+    'Write it as in {"field": "direction", "operator": "eq", "threshold": "LONG"}, or give a list of such conditions'
+    ' under "all" or "any".'
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"when": "x"}, f'when: when is "x", not an object. {HOW}'),
+        ({"when": [LONG]}, f"when: when is a list of 1 entry, not an object. {HOW}"),
+        ({"when": {"all": []}}, "when.all: all has no entries. Give at least one condition, or leave out when."),
+        (
+            {"when": {"any": [LONG] * 11}},
+            "when.any: any has 11 entries, over the limit of 10. Split the rule into several.",
+        ),
+        ({"when": {"any": LONG}}, "when.any: any is an object of 3 fields, not a list. Give a list."),
+        (
+            {"when": {"all": ["x"]}},
+            'when.all[0]: The condition is "x", not an object. Give an object with its fields.',
+        ),
+        ({"when": LONG | {"field": 3}}, "when.field: field is 3, not a text. Give a text."),
+        ({"enabled": "perhaps"}, 'enabled: enabled is "perhaps", not true or false. Give true or false.'),
+        ({"metadata": []}, "metadata: metadata is a list of 0 entries, not an object. Give an object."),
+        ({"output_types": "x"}, 'output_types: output_types is "x", not a list. Give a list.'),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_said_in_our_words(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDemand) as told:
+        parse_sets([{"set_id": "s", "name": "S", "rules": [BELOW_ENTRY | changed]}])
+    assert [str(flaw) for flaw in told.value.flaws] == [f"[0].rules[0].{said}"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        (["x"], '[0]: The rule set is "x", not an object. Give an object with its fields.'),
+        (
+            [{"set_id": "s", "name": "S", "rules": ["x"]}],
+            '[0].rules[0]: The rule is "x", not an object. Give an object with its fields.',
+        ),
+        (
+            [{"set_id": "s", "name": "S", "version": "x"}],
+            '[0].version: version is "x", not a whole number. Give a whole number.',
+        ),
+    ],
+)
+def test_what_is_no_set_or_rule_is_named(sets: list[Any], said: str) -> None:
+    with pytest.raises(InvalidDemand) as told:
+        parse_sets(sets)
+    assert [str(flaw) for flaw in told.value.flaws] == [said]
+
+
 def test_the_model_and_its_published_schema_know_conditions() -> None:
     rule = BusinessRule.model_validate(BELOW_ENTRY)
     assert rule.when is not None

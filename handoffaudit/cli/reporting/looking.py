@@ -59,9 +59,20 @@ def read_bytes(path: Path, folder: Path | None, most: int) -> bytes:
 def _below(path: Path, folder: Path | None) -> tuple[Path, str]:
     """The folder that must not be left, and the path below it: where it is not below that one, the file's own."""
     whole = path.absolute()
-    if folder is not None and ".." not in whole.parts and whole.is_relative_to(folder.absolute()):
+    if folder is None:
+        return whole.parent, whole.name
+    if ".." not in whole.parts and whole.is_relative_to(folder.absolute()):
         return folder, str(whole.relative_to(folder.absolute()))
-    return whole.parent, whole.name
+    # Written with "..", or by a link above the folder, the path is below it all the same.
+    held = next((above for above in whole.parents if _is_same(above, folder)), None)
+    return (whole.parent, whole.name) if held is None else (folder, str(whole.relative_to(held)))
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return False
 
 
 def _found(parent: int, name: str, found: os.stat_result) -> Looked:

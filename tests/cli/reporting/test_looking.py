@@ -111,6 +111,29 @@ def test_a_folder_that_is_a_link_out_of_the_folder_is_not_followed(secret: Path)
     assert "content" not in looking.look(run / "code/secret.json", run).file
 
 
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("run/../run/code/secret.json", "run"),
+        ("run/plan/../code/secret.json", "run"),
+        ("alias/code/secret.json", "run"),
+        ("run/code/secret.json", "alias"),
+        ("alias/../run/code/secret.json", "alias"),
+    ],
+)
+def test_a_path_written_otherwise_leads_out_of_the_folder_no_more(secret: Path, path: str, folder: str) -> None:
+    here = secret.parent
+    (here / "run/code").symlink_to(here)
+    (here / "run/plan/handoff.json").write_text("inside")
+    (here / "alias").symlink_to(here / "run")
+    looked = looking.look(here / path, here / folder)
+    assert looked.file == {"exists": True, "error": "the link leaves the folder, and is not followed"}
+    with pytest.raises(OSError, match="leaves the folder"):
+        looking.read_bytes(here / path, here / folder, 100)
+    inside = here / path.replace("code/secret.json", "plan/handoff.json")
+    assert looking.look(inside, here / folder).file == {"exists": True, "content": "inside"}
+
+
 def test_links_within_the_folder_are_followed(secret: Path) -> None:
     run = secret.parent / "run"
     (run / "plan/v2.json").write_text("inside")

@@ -59,6 +59,11 @@ def positive(name: str, default: int) -> int:
     return value
 
 
+def most_log_ratio() -> int:
+    """How many times its size a packed log may unpack to."""
+    return positive("HANDOFFAUDIT_MAX_LOG_RATIO", 100)
+
+
 def amount(name: str, default: float) -> float:
     """A number of 0 or more."""
     value: float = env.float(name, default)

@@ -17,6 +17,7 @@ from handoffaudit.env import (
     folders,
     mail_sender,
     mail_server,
+    most_log_ratio,
     positive,
     private_targets,
     secret_key,
@@ -173,7 +174,7 @@ MAX_BODY_BYTES = positive("HANDOFFAUDIT_MAX_BODY_BYTES", 1024 * 1024)
 MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
 MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
 MAX_LOG_BYTES = positive("HANDOFFAUDIT_MAX_LOG_BYTES", 2 * 1024 * 1024 * 1024)
-MAX_LOG_RATIO = positive("HANDOFFAUDIT_MAX_LOG_RATIO", 100)
+MAX_LOG_RATIO = most_log_ratio()
 MAX_NESTING = positive("HANDOFFAUDIT_MAX_NESTING", 64)
 RATE_PER_MINUTE = positive("HANDOFFAUDIT_RATE_PER_MINUTE", 200_000)
 MAX_WAIT_SECONDS = positive("HANDOFFAUDIT_MAX_WAIT_SECONDS", 60)

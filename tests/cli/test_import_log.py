@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -122,6 +123,27 @@ def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_
     plain = tmp_path / "plain.log"
     plain.write_bytes(b"x" * (files.FREE_BYTES * 2))
     assert run(str(plain)).exit_code == 0
+
+
+def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[bytes] = []
+
+    def post(_: logs.ToServer, path: str, body: bytes, *kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
+        sent.append(body)
+        return 202, {"id": "1", "lines": 1, "known": 0}
+
+    monkeypatch.setattr(logs.ToServer, "post", post)
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress((b"x" * 99 + b"\n") * (files.FREE_BYTES // 50)))
+    arguments = ("--url", "http://127.0.0.1:9", "--key", "k", str(path))
+    with pytest.raises(Stop, match="more than 100 times its size"):
+        run(*arguments)
+    assert len(sent) <= 2
+    monkeypatch.setenv("HANDOFFAUDIT_MAX_LOG_RATIO", "2000")
+    assert run(*arguments).exit_code == 0
+    monkeypatch.setenv("HANDOFFAUDIT_MAX_LOG_RATIO", "many")
+    with pytest.raises(Stop, match="HANDOFFAUDIT_MAX_LOG_RATIO"):
+        run(*arguments)
 
 
 def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:

@@ -48,7 +48,7 @@ class Local:
         self._tenant = tenant
 
     @property
-    def most_ratio(self) -> int | None:
+    def most_ratio(self) -> int:
         """How many times its size a packed log may unpack to."""
         from django.conf import settings
 
@@ -69,8 +69,18 @@ class Local:
 class ToServer(Server):
     """By its API, in parts that end where blocks do: sent again, the same lines make the same blocks."""
 
-    # The server has the setting, and looks at each part.
-    most_ratio: int | None = None
+    @property
+    def most_ratio(self) -> int:
+        """As for the local database: the server sees only parts, which are packed anew and never too large."""
+        from django.core.exceptions import ImproperlyConfigured
+        from environs import EnvError
+
+        from handoffaudit.env import most_log_ratio
+
+        try:
+            return most_log_ratio()
+        except (ImproperlyConfigured, EnvError) as error:
+            raise Stop(str(error)) from error
 
     def send(self, source: str, stream: Iterable[bytes], told: Told) -> Imported:
         from handoffaudit.diagnostics.logs.cutting import blocks

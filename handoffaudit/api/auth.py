@@ -9,13 +9,14 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from handoffaudit import disk_space
+from handoffaudit import disk_space, file_damage
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import refused_keys
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.rates import RequestRate
 from handoffaudit.api.reading_requests import check_length
+from handoffaudit.database_faults import FAULTS, Cause
 from handoffaudit.handoffs.actors import Actor
 
 log = structlog.get_logger(__name__)
@@ -83,6 +84,7 @@ class KeyWith(HttpBearer):
             check_length(request, settings.MAX_BODY_BYTES)
         if self.stores:
             _check_room()
+            _check_file()
         return Caller(identity)
 
 
@@ -94,6 +96,20 @@ def _check_room() -> None:
             "The disk is nearly full",
             f"Nothing new is taken until there is room again. Try again in {disk_space.RETRY_AFTER_SECONDS} seconds.",
             headers={"Retry-After": str(disk_space.RETRY_AFTER_SECONDS)},
+        )
+
+
+def _check_file() -> None:
+    """Refuse what would be lost when the operator restores a backup of the damaged database."""
+    if file_damage.watch.is_known():
+        fault = FAULTS[Cause.DAMAGED]
+        log.error("the database can't be used", cause=fault.cause.value)
+        raise Problem(
+            503,
+            "The database can't be used",
+            f"The database {fault.symptom}. Try again in {fault.retry_after} seconds.",
+            headers={"Retry-After": str(fault.retry_after)},
+            cause=fault.cause.value,
         )
 
 

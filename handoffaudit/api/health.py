@@ -1,8 +1,6 @@
 """`/healthz`: the process answers. `/readyz`: what it needs is there, too, and whether workers were seen. Neither needs
 a key nor tells a secret."""
 
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,17 +11,13 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from handoffaudit import disk_space
+from handoffaudit import disk_space, file_damage
 from handoffaudit.database_faults import FAULTS, Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics import workers
 from handoffaudit.redis_client import connect
-from handoffaudit.sqlite_file import find_damage
 
 log = structlog.get_logger(__name__)
 
-# How often the file of an SQLite database is looked at for damage, and for how long: whoever asks waits for it.
-DAMAGE_EVERY_SECONDS = 60.0
-DAMAGE_SECONDS = 0.5
 _DAMAGED = "the file is damaged: restore a backup (handoffaudit up says how)"
 
 # Whoever asks hears within 2 seconds.
@@ -79,7 +73,7 @@ def _database() -> str:
     fault = _find_fault()
     if fault:
         return _named(fault)
-    return _DAMAGED if connection.vendor == "sqlite" and _damage.is_there() else "ok"
+    return _DAMAGED if file_damage.watch.is_there() else "ok"
 
 
 def _named(fault: Fault) -> str:
@@ -100,27 +94,6 @@ def _find_fault() -> Fault | None:
 
 def _disk() -> str:
     return disk_space.missing() or "ok"
-
-
-class _Damage:
-    """What the last look at the file of the database found. Other requests do not wait for a look that is under way."""
-
-    def __init__(self) -> None:
-        self._looking = threading.Lock()
-        self._look_at = 0.0
-        self._found = ""
-
-    def is_there(self) -> bool:
-        if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
-            try:
-                self._found = find_damage(Path(connection.settings_dict["NAME"]), seconds=DAMAGE_SECONDS)
-                self._look_at = time.monotonic() + DAMAGE_EVERY_SECONDS
-            finally:
-                self._looking.release()
-        return bool(self._found)
-
-
-_damage = _Damage()
 
 
 def _migrations() -> str:

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from handoffaudit import disk_space
+from handoffaudit import disk_space, file_damage
 from handoffaudit.accounts.models import Person, Tenant
 from tests.api.support import problem
 from tests.handoffs.support import payload
@@ -69,6 +69,28 @@ def test_a_database_that_is_full(api: httpx.Client, tenant: Tenant) -> None:
     answer = next(one for one in answers if one.status_code != 202)
     assert problem(answer, 503)["cause"] == "full"
     assert api.get("/handoffs").status_code == 200
+
+
+def test_a_damaged_file_that_is_known_takes_nothing_new(
+    api: httpx.Client, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = file_damage.DamageWatch()
+    monkeypatch.setattr(file_damage, "watch", watch)
+    monkeypatch.setattr(file_damage, "find_damage", lambda *_, **__: "wrong # of entries in index x")
+    # Nobody has looked yet, and a submission does not look.
+    assert api.post("/handoffs", json=payload()).status_code == 202
+    ready = api.get(READY)
+    assert (ready.status_code, "is damaged" in ready.json()["checks"]["database"]) == (503, True)
+    for address, sent in (("/handoffs", payload()), ("/handoffs/batch", [payload()]), ("/hooks/post-tool-use", {})):
+        answer = api.post(address, json=sent)
+        assert problem(answer, 503)["cause"] == "damaged"
+        assert answer.headers["Retry-After"] == "60"
+    assert len(api.get("/handoffs").json()["items"]) == 1
+    assert api.post("/validate", json=payload()).status_code == 200
+    # The file is looked at again after a while, also where nobody asks for /readyz.
+    monkeypatch.setattr(file_damage, "find_damage", lambda *_, **__: "")
+    monkeypatch.setattr(watch, "_look_at", 0.0)
+    assert api.post("/handoffs", json=payload()).status_code == 202
 
 
 def test_a_disk_that_is_nearly_full_takes_nothing_new(

@@ -45,21 +45,26 @@ def ready(request: HttpRequest) -> JsonResponse:
             if fault is None:
                 raise
             checks["database"] = _named(fault)
-    good = all(value == "ok" for value in checks.values())
-    answer = {"status": "ok" if good else "not ready", "checks": checks}
-    # Without a worker it takes handoffs all the same: where only that is missing, it is ready.
-    response = JsonResponse(answer | there, status=200 if good else 503)
+    missing = {name: value for name, value in checks.items() if value != "ok"}
+    # Without a worker or Redis handoffs are taken all the same, and workers look at the database by themselves: where
+    # only that is missing, it is ready.
+    is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
+    status = "degraded" if is_degraded else "not ready" if missing else "ok"
+    response = JsonResponse({"status": status, "checks": checks} | there, status=503 if status == "not ready" else 200)
     # It is asked again and again: Django would log each time that it answered, and not what is missing.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
-    _log(checks if not good else {})
+    _log(status, missing)
     return response
 
 
-def _log(missing: dict[str, str]) -> None:
+def _log(status: str, missing: dict[str, str]) -> None:
     """What is missing, once for each that is."""
     global _logged  # noqa: PLW0603 -- one for the process
     if missing and missing != _logged:
-        log.error("not ready", **{name: value for name, value in missing.items() if value != "ok"})
+        if status == "degraded":
+            log.warning("ready, but degraded", **missing)
+        else:
+            log.error("not ready", **missing)
     _logged = missing
 
 

@@ -141,15 +141,17 @@ def what_is_missing(host: str, port: int) -> str | None:
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})
         answer = connection.getresponse()
-        said = answer.read()
-        if answer.status == http.HTTPStatus.OK:
-            return None
-        checks = json.loads(said)["checks"].items()
-        return "; ".join(f"{name} {value}" for name, value in checks if value != "ok")
+        told = json.loads(answer.read())
+        missing = "; ".join(f"{name} {value}" for name, value in told["checks"].items() if value != "ok")
     except (OSError, ValueError, LookupError, TypeError, AttributeError, http.client.HTTPException):
         return ""
     finally:
         connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        return missing
+    if missing:
+        warn(f"Ready, but degraded: {missing}.")
+    return None
 
 
 def allowed_name() -> str:

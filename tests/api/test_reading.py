@@ -2,6 +2,7 @@
 
 import hashlib
 from datetime import timedelta
+from pathlib import Path
 from xml.etree import ElementTree
 
 import httpx
@@ -10,6 +11,7 @@ import orjson
 import pytest
 from django.utils import timezone
 
+from handoffaudit import disk_space
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.published import NAMES
@@ -222,7 +224,7 @@ def test_a_schema_that_there_is_not_names_those_there_are(api: httpx.Client) -> 
     assert all(name in problem(api.get("/schemas/nothing.json"), 404)["detail"] for name in NAMES)
 
 
-def test_it_is_alive_and_ready(api: httpx.Client, settings) -> None:
+def test_it_is_alive_and_ready(api: httpx.Client, settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.QUEUE_FOLDER.mkdir(parents=True, exist_ok=True)
     settings.REDIS_URL = ""
     assert api.get("http://testserver/healthz").json() == {"status": "ok"}
@@ -234,8 +236,20 @@ def test_it_is_alive_and_ready(api: httpx.Client, settings) -> None:
     assert api.get("http://testserver/readyz").json()["workers"] == {"worker": "ok"}
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     away = api.get("http://testserver/readyz")
-    assert (away.status_code, away.json()["status"]) == (503, "not ready")
+    # The database wakes the workers in place of Redis.
+    assert (away.status_code, away.json()["status"]) == (200, "degraded")
     assert "REDIS_URL" in away.json()["checks"]["queue"]
+    assert away.json()["workers"] == {"worker": "ok"}
+    settings.MIN_FREE_BYTES, share = 10**18, 1.0
+    monkeypatch.setattr(disk_space, "SHARE", share)
+    full = api.get("http://testserver/readyz")
+    assert (full.status_code, full.json()["status"]) == (503, "not ready")
+
+
+def test_without_the_folder_of_the_queue_it_is_not_ready(api: httpx.Client, settings, tmp_path: Path) -> None:
+    settings.REDIS_URL, settings.QUEUE_FOLDER = "", tmp_path / "none"
+    away = api.get("http://testserver/readyz")
+    assert (away.status_code, away.json()["status"]) == (503, "not ready")
 
 
 def test_thresholds_are_looked_at_by_who_asks_whether_it_is_ready_also_without_a_queue(
@@ -244,5 +258,5 @@ def test_thresholds_are_looked_at_by_who_asks_whether_it_is_ready_also_without_a
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     submit(tenant, payload())
     Handoff.objects.update(received_at=timezone.now() - timedelta(minutes=20))
-    assert api.get("http://testserver/readyz").status_code == 503
+    assert api.get("http://testserver/readyz").json()["status"] == "degraded"
     assert Alert.objects.get().kind == "queue_age"

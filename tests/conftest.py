@@ -11,6 +11,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.redis_databases import NoSuchDatabase, url_of_worker
+
 # Before any setting is read: no test may touch the data folder of the person who runs it.
 DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
 atexit.register(shutil.rmtree, DATA_FOLDER, ignore_errors=True)
@@ -25,8 +27,7 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 if WORKER and (given := os.environ.get("REDIS_URL")):
     # The counts and wake-ups in one worker's Redis must not reach the tests of another.
-    server, _, number = given.rpartition("/")
-    os.environ["REDIS_URL"] = f"{server}/{int(number) + int(WORKER.removeprefix('gw'))}"
+    os.environ["REDIS_URL"] = url_of_worker(given, int(WORKER.removeprefix("gw")))
 
 import django
 import hypothesis
@@ -61,7 +62,14 @@ REDIS_URL = os.environ.get("HANDOFFAUDIT_TEST_REDIS", "redis://127.0.0.1:6379/15
 SHARING_REDIS = ("tests/resilience/", "tests/running/test_full_way.py", "tests/handoffs/test_listening.py")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    workers = getattr(config.option, "numprocesses", 0)
+    if workers and not WORKER and (given := os.environ.get("REDIS_URL")):
+        try:
+            url_of_worker(given, workers - 1)
+        except NoSuchDatabase as error:
+            # In a worker it would be one of many errors.
+            raise pytest.UsageError(str(error)) from error
     # Who ends a run that is beside others ends what it started, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 

@@ -2,11 +2,12 @@ import re
 from collections.abc import Callable
 
 import pytest
-from django.template.loader import render_to_string
+from django.template.loader import get_template, render_to_string
 from django.test import Client
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
 from handoffaudit.dashboard.navigation import GROUPS
+from handoffaudit.database_faults import FAULTS, Cause
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]
@@ -120,10 +121,22 @@ def test_an_unknown_theme_in_the_cookie_changes_nothing(sign_in: SignIn, viewer:
     assert "data-theme" not in client.get("/t/acme/").text
 
 
-def test_the_page_for_a_broken_server_needs_neither_request_nor_database() -> None:
-    page = render_to_string("500.html")
-    assert "Something broke here" in page
+@pytest.mark.parametrize(
+    ("name", "heading"), [("500.html", "Something broke here"), ("503.html", "The database is not available")]
+)
+def test_the_pages_for_a_broken_server_need_neither_request_nor_database(name: str, heading: str) -> None:
+    page = render_to_string(name, {"fault": FAULTS[Cause.AWAY]})
+    assert f"<h1>{heading}</h1>" in page
+    assert page.lstrip().startswith("<!DOCTYPE html>")
     assert re.search(r'href="/static/css/tokens[.0-9a-f]*\.css"', page)
+
+
+def test_the_pages_for_a_broken_server_share_their_frame() -> None:
+    pages = [render_to_string(name, {"fault": FAULTS[Cause.AWAY]}) for name in ("500.html", "503.html")]
+    sources = [get_template(name).template.source for name in ("500.html", "503.html")]  # type: ignore[attr-defined]
+    assert all(source.startswith('{% extends "fault_page.html" %}') and "<html" not in source for source in sources)
+    frames = [re.sub(r"(<(title|h1|p class=\"text\")>).*?(</)", r"\1\3", page, flags=re.DOTALL) for page in pages]
+    assert frames[0] == frames[1]
 
 
 def test_a_list_asks_the_database_no_more_for_more_rows(

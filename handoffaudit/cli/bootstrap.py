@@ -55,7 +55,7 @@ def start_with_database() -> None:
     from handoffaudit.cli import migrating
 
     with migrating.database_errors():
-        migrating.refuse_newer()
+        migrating.refuse_unknown()
         if not migrating.is_behind():
             return
         if os.environ.get("DATABASE_URL"):

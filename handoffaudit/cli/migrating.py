@@ -10,6 +10,7 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from psycopg_pool import PoolTimeout
 
 from handoffaudit.cli.locking import locked
@@ -66,17 +67,26 @@ def remedy() -> str:
     return "check that the server runs and that DATABASE_URL is right."
 
 
-def refuse_newer() -> None:
-    """A database that a newer version has migrated is left alone."""
-    loader = MigrationLoader(connection)
+def refuse_unknown() -> None:
+    """Raise `Stop` for a database that a newer version migrated, or that a version before 0.1.0 left half-way."""
     ours = {app.split(".")[-1] for app in settings.INSTALLED_APPS if app.startswith("handoffaudit.")}
-    unknown = sorted(key for key in loader.applied_migrations if key[0] in ours and key not in loader.disk_migrations)
-    if unknown:
+    applied = {key for key in MigrationRecorder(connection).applied_migrations() if key[0] in ours}
+    there = MigrationLoader(None).disk_migrations
+    replaced = {key for migration in there.values() for key in migration.replaces}
+    if unknown := sorted(applied - set(there) - replaced):
         app, name = unknown[0]
         raise Stop(
             f"The database {described()} was made by a newer version of handoffaudit (migration {app}.{name} is not"
             f" known to {settings.VERSION}): upgrade handoffaudit, or give another folder with --data."
         )
+    for migration in there.values():
+        lacking = sorted(set(migration.replaces) - applied)
+        if lacking and len(lacking) < len(migration.replaces):
+            app, name = lacking[0]
+            raise Stop(
+                f"The database {described()} was made before version 0.1.0 (migration {app}.{name} was never applied):"
+                " export its handoffs with the version that made it, and import them into a new folder (--data)."
+            )
 
 
 def is_behind() -> bool:

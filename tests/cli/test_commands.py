@@ -134,7 +134,7 @@ def test_verify_log_finds_a_changed_entry(folder):
 def test_manage_passes_everything_on(folder):
     shown = run("manage", "showmigrations", "--plan", folder=folder)
     assert shown.returncode == 0
-    assert "[X]  handoffs.0001_initial" in shown.stdout
+    assert "[X]  handoffs.0001_squashed_0011_deciders" in shown.stdout
     assert run("manage", "check", folder=folder).returncode == 0
     late = run("manage", "changepassword", "ada", "--data", "x", folder=folder)
     told = "--data goes before the command: handoffaudit manage --data DIR changepassword."

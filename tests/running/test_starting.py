@@ -142,6 +142,15 @@ def test_a_newer_database_is_refused_and_left_alone(folder):
     assert "newer version" in run("key", "list", folder=folder).stderr
 
 
+def test_a_database_that_an_unreleased_version_left_half_way_is_refused(folder):
+    with sqlite3.connect(folder / "handoffaudit.sqlite3") as database:
+        database.execute("DELETE FROM django_migrations WHERE app = 'handoffs' AND name = '0011_deciders'")
+        database.execute("DELETE FROM django_migrations WHERE app = 'handoffs' AND name LIKE '0001_squashed%'")
+    line = refused(folder)
+    assert "made before version 0.1.0 (migration handoffs.0011_deciders was never applied)" in line
+    assert "import them into a new folder (--data)" in line
+
+
 def test_a_damaged_database_is_refused(tmp_path):
     (tmp_path / "handoffaudit.sqlite3").write_bytes(b"not a database" * 100)
     assert "file is not a database" in refused(tmp_path)

@@ -32,7 +32,7 @@ def prepare() -> Prepared:
     warnings = check_settings()
     with migrating.database_errors():
         migrating.refuse_damaged()
-        migrating.refuse_newer()
+        migrating.refuse_unknown()
         migrating.migrate()
         link = first_administrator()
     check_redis()

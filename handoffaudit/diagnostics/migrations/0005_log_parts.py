@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('diagnostics', '0004_traced_by_agent'),
+        ('diagnostics', '0001_squashed_0004_traced_by_agent'),
     ]
 
     operations = [

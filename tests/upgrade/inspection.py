@@ -13,18 +13,31 @@ from handoffaudit.cli.running.preparing import prepare
 if prepared := prepare().error:
     sys.exit(prepared)
 
-from django.db.models import Count
+from django.db.models import Count, Model
 
 from handoffaudit.accounts.models import AuditEntry, Key, Person, SavedView, Tenant
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport
 from handoffaudit.handoffs import judging
-from handoffaudit.handoffs.models import Alert, Delivery, Event, Finding, Handoff, Subscriber, Trial, Verdict
+from handoffaudit.handoffs.models import (
+    Alert,
+    Delivery,
+    Event,
+    Finding,
+    Handoff,
+    HandoffBody,
+    Subscriber,
+    Trial,
+    Verdict,
+)
 from handoffaudit.policy.models import PolicyVersion
 from tests.access.page_rows import SIGNED_IN, TABLE
 from tests.access.test_pages import Asking, ask
 from tests.api.support import client, make_key
 from tests.handoffs.support import payload
+from tests.upgrade.digests import COLUMNS, digest
 
+# The tables of that time, whatever they are called now.
+STORED: dict[type[Model], str] = {HandoffBody: "handoffs_handoffbody", Verdict: "handoffs_verdict"}
 TENANT = Tenant.objects.get(slug="default")
 
 
@@ -59,6 +72,17 @@ def count() -> dict[str, Any]:
     return {"states": dict(by_state), "policies": dict(by_kind), "rows": rows}
 
 
+def digests(known: dict[type[Model], set[Any]]) -> dict[str, str]:
+    """Return the digests of what was stored before, as `tests/upgrade/test_upgrade.py` reads them before it."""
+    return {
+        f"{table}.{column}": digest(
+            row for row in model.objects.values_list("pk", column).iterator() if row[0] in known[model]
+        )
+        for model, table in STORED.items()
+        for column in COLUMNS[table][1]
+    }
+
+
 def visit() -> dict[str, tuple[int, int]]:
     """Return the status of every page that an administrator reads, and the status that its row demands."""
     browser = Asking()
@@ -82,7 +106,10 @@ def main() -> None:
     # Both end this process where something is wrong.
     command(["recount", "--check"], standalone_mode=False)
     command(["verify-log"], standalone_mode=False)
-    found = {"numbers": count(), "pages": visit(), "states": submit()}
+    known = {model: set(model.objects.values_list("pk", flat=True)) for model in STORED}
+    found: dict[str, Any] = {"numbers": count(), "pages": visit(), "states": submit()}
+    # Last, so that using the product is part of it.
+    found["digests"] = digests(known)
     command(["recount", "--check"], standalone_mode=False)
     sys.stdout.write(f"{json.dumps(found)}\n")
 

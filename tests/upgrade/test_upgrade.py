@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from tests.running.conftest import clean_environment
+from tests.upgrade.digests import COLUMNS, digest, expected
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -42,6 +43,15 @@ def numbers(query: Query) -> dict[str, Any]:
     }
 
 
+def digests(query: Query) -> dict[str, str]:
+    """Return the digests of what is stored, by the tables of that time."""
+    return {
+        f"{table}.{column}": digest(query(f"SELECT {key}, {column} FROM {table}"))  # noqa: S608
+        for table, (key, columns) in COLUMNS.items()
+        for column in columns
+    }
+
+
 def inspect(folder: Path, **environment: str) -> dict[str, Any]:
     """Open the data in a process of its own; what `inspection.py` found."""
     done = subprocess.run(
@@ -58,7 +68,7 @@ def inspect(folder: Path, **environment: str) -> dict[str, Any]:
     return found
 
 
-def assert_all_there(found: dict[str, Any], before: dict[str, Any]) -> None:
+def assert_all_there(found: dict[str, Any], before: dict[str, Any], stored: dict[str, str]) -> None:
     assert before["rows"]["Verdict"] > 400
     assert found["numbers"] == before
     # The list of handoffs goes to the default view that was chosen for everybody.
@@ -66,6 +76,7 @@ def assert_all_there(found: dict[str, Any], before: dict[str, Any]) -> None:
     assert differing == {"dashboard:handoffs": 302}
     assert len(found["pages"]) > 60
     assert found["states"] == {"a": "accepted", "b": "held"}
+    assert found["digests"] == stored
 
 
 def test_a_data_folder_opens(tmp_path: Path) -> None:
@@ -73,8 +84,9 @@ def test_a_data_folder_opens(tmp_path: Path) -> None:
         packed.extractall(tmp_path, filter="data")
     file = sqlite3.connect(tmp_path / "handoffaudit.sqlite3")
     before = numbers(lambda sql: file.execute(sql).fetchall())
+    assert digests(lambda sql: file.execute(sql).fetchall()) == expected("sqlite")
     file.close()
-    assert_all_there(inspect(tmp_path), before)
+    assert_all_there(inspect(tmp_path), before, expected("sqlite"))
 
 
 @pytest.mark.services
@@ -87,7 +99,8 @@ def test_a_postgresql_dump_opens(tmp_path: Path, postgres_url: str) -> None:
             restore(url)
             with psycopg.connect(url) as database:
                 before = numbers(lambda sql: database.execute(sql).fetchall())
-            assert_all_there(inspect(tmp_path, DATABASE_URL=url), before)
+                assert digests(lambda sql: database.execute(sql).fetchall()) == expected("postgres")
+            assert_all_there(inspect(tmp_path, DATABASE_URL=url), before, expected("postgres"))
         finally:
             server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 

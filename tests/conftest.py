@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,9 @@ from typing import Any
 
 from tests.redis_databases import NoSuchDatabase, url_of_worker
 
+# Without bytecode every worker and every process that a test starts would compile all modules anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # Before any setting is read: no test may touch the data folder of the person who runs it.
 DATA_FOLDER = Path(tempfile.mkdtemp(prefix="handoffaudit-tests-"))
 atexit.register(shutil.rmtree, DATA_FOLDER, ignore_errors=True)

@@ -53,7 +53,8 @@ def told(verdict: Verdict) -> dict[str, Any]:
 
 def assert_is_whole(verdict: Verdict) -> None:
     text = orjson.dumps(verdict_to_dict(verdict))
-    assert b"\\u0000" not in text
+    # An escaped backslash in front of it is text about a null character, which databases store.
+    assert b"\\u0000" not in text.replace(rb"\\", b"")
     assert 0.0 <= verdict.quality_score <= 1.0
     assert {layer.status.value for layer in verdict.layers} <= {"passed", "failed", "skipped"}
     assert verdict.issues or verdict.outcome == "accepted"

@@ -20,6 +20,11 @@ def kept_tenant(django_db_setup: None, django_db_blocker) -> Iterator[Tenant]:
         TestCase._rollback_atomics(around)
 
 
+@pytest.fixture(scope="module")
+def kept_other_tenant(kept_tenant: Tenant) -> Tenant:
+    return Tenant.objects.create(slug="globex", name="Globex")
+
+
 @pytest.fixture
 def tenant(kept_tenant: Tenant, db: None) -> Tenant:
     return kept_tenant

@@ -117,16 +117,30 @@ def _a_worker_runs(db: None) -> None:
     Watermark.objects.create(name="worker", at=timezone.now())
 
 
-@pytest.fixture
-def elsewhere(other_tenant: Tenant) -> Things:
-    return Things.of(other_tenant)
+@pytest.fixture(scope="module")
+def elsewhere(kept_other_tenant: Tenant) -> Things:
+    return Things.of(kept_other_tenant)
+
+
+@pytest.fixture(scope="module")
+def sessions(kept_tenant: Tenant, kept_other_tenant: Tenant) -> dict[str, str]:
+    """The session cookie of each person, who signs in once for the whole module."""
+    people = {role.value: (kept_tenant, role) for role in RANK} | {"stranger": (kept_other_tenant, Role.ADMIN)}
+    cookies = {}
+    for name, (tenant, role) in people.items():
+        person = Person.objects.create_user(username=name, email=f"{name}@example.com", password="x")
+        Membership.objects.create(tenant=tenant, person=person, role=role)
+        client = Client()
+        client.force_login(person)
+        cookies[name] = client.cookies[settings.SESSION_COOKIE_NAME].value
+    return cookies
 
 
 @pytest.fixture
-def signed_in(request: pytest.FixtureRequest) -> Callable[[str], Asking]:
-    def sign_in(who: str) -> Asking:
-        client = Asking()
-        client.force_login(request.getfixturevalue(who))
+def signed_in(sessions: dict[str, str]) -> Callable[..., Asking]:
+    def sign_in(who: str, **options: bool) -> Asking:
+        client = Asking(**options)
+        client.cookies[settings.SESSION_COOKIE_NAME] = sessions[who]
         return client
 
     return sign_in
@@ -171,9 +185,7 @@ def test_a_member_may_what_the_role_allows(name: str, who: str, here: Things, si
 
 
 @pytest.mark.parametrize("name", IN_TENANT)
-def test_another_tenants_administrator_finds_nothing_there(
-    name: str, here: Things, stranger: Person, signed_in
-) -> None:
+def test_another_tenants_administrator_finds_nothing_there(name: str, here: Things, signed_in) -> None:
     client = signed_in("stranger")
     before = everything()
     assert ask(client, name, here.tenant, here).status_code == 404
@@ -184,7 +196,7 @@ def test_another_tenants_administrator_finds_nothing_there(
     "name", [name for name in IN_TENANT if TABLE[name].about or "{handoff}" in str(TABLE[name].data)]
 )
 def test_what_belongs_to_another_tenant_cannot_be_named_in_ones_own(
-    name: str, here: Things, elsewhere: Things, admin: Person, signed_in
+    name: str, here: Things, elsewhere: Things, signed_in
 ) -> None:
     client = signed_in("admin")
     before = everything()
@@ -195,22 +207,21 @@ def test_what_belongs_to_another_tenant_cannot_be_named_in_ones_own(
 
 
 @pytest.mark.parametrize("name", IN_TENANT)
-def test_a_tenant_that_does_not_exist_looks_the_same(name: str, here: Things, admin: Person, signed_in) -> None:
+def test_a_tenant_that_does_not_exist_looks_the_same(name: str, here: Things, signed_in) -> None:
     client = signed_in("admin")
     assert ask(client, name, Tenant(slug="nobody"), here).status_code == 404
 
 
 @pytest.mark.parametrize("name", [name for name in IN_TENANT if TABLE[name].method == "POST"])
-def test_nothing_is_changed_without_a_token_of_the_page(name: str, here: Things, admin: Person) -> None:
-    client = Asking(enforce_csrf_checks=True)
-    client.force_login(admin)
+def test_nothing_is_changed_without_a_token_of_the_page(name: str, here: Things, signed_in) -> None:
+    client = signed_in("admin", enforce_csrf_checks=True)
     before = everything()
     assert ask(client, name, here.tenant, here).status_code == 403
     assert everything() == before
 
 
 @pytest.mark.parametrize("name", [name for name in IN_TENANT if TABLE[name].method == "POST"])
-def test_nothing_is_changed_by_looking(name: str, here: Things, admin: Person, signed_in) -> None:
+def test_nothing_is_changed_by_looking(name: str, here: Things, signed_in) -> None:
     client = signed_in("admin")
     before = everything()
     kwargs = {"tenant": here.tenant.slug}

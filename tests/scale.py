@@ -8,6 +8,11 @@ KIB = 1024
 LARGE = 1024 * KIB if NIGHTLY else 256 * KIB
 
 
+def size(nightly: int) -> int:
+    """Return from what size a test measures growth: a quarter by day of the size at night."""
+    return nightly if NIGHTLY else nightly // 4
+
+
 def examples(nightly: int) -> int:
     """Return how many examples Hypothesis tries of the number that it tries at night."""
     return nightly if NIGHTLY else max(10, nightly // 4)

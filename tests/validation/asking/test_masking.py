@@ -10,6 +10,7 @@ from handoffaudit.validation.asking import grounding
 from handoffaudit.validation.asking.fencing import as_text
 from handoffaudit.validation.asking.masking import MASKED, masked
 from tests.elapsed import grows_linearly
+from tests.scale import size
 
 from .secret_corpus import HARMLESS, IN_TEXTS, LOOKS, MIXED, NAMED
 
@@ -101,7 +102,7 @@ ORDINARY = "The supplier answered on 3 March; 12.40 EUR per unit, see https://ex
 
 @pytest.mark.parametrize("piece", [*WORST, ORDINARY])
 def test_hostile_texts_take_linear_time_up_to_a_megabyte(piece: str) -> None:
-    assert grows_linearly(lambda size: partial(masked, piece * (size // len(piece))), 2**16)
+    assert grows_linearly(lambda length: partial(masked, piece * (length // len(piece))), size(2**16))
 
 
 def test_a_secret_right_behind_another_is_masked_too() -> None:

@@ -11,7 +11,7 @@ from handoffaudit.handoffs import attempts, bulk, changing, counts, outcomes, ow
 from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.arrivals import Arrival
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
-from handoffaudit.handoffs.unread import is_asked_again, verdict_of_unread
+from handoffaudit.handoffs.unread import is_asked_again, verdicts_of_unread
 
 HANDOFF = bulk.Columns.of(
     Handoff,
@@ -84,7 +84,7 @@ def store_many(arrivals: list[Arrival], sender: Actor) -> list[Known | None]:
     attempts.number(new)
     insert(new, sender)
     unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
-    deltas = outcomes.store_at_the_door([(handoff, verdict_of_unread(handoff, issues)) for handoff, issues in unread])
+    deltas = outcomes.store_at_the_door(verdicts_of_unread(unread))
     deltas.update(attempts.supersede(new, sender))
     # Last of all, as workers do: rows first, then counts.
     counts.apply(deltas)

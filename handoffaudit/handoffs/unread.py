@@ -1,5 +1,6 @@
 """Documents that no record can be read from: the verdict on them, and what is asked of their sender."""
 
+from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -7,6 +8,7 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.models import Event, Handoff, State, new_id
 from handoffaudit.policy import load
+from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.unread import reject_unread
 from handoffaudit.validation.verdict import Verdict
@@ -22,7 +24,22 @@ def is_asked_again(tenant: int, handoff: UUID) -> bool:
 
 
 def verdict_of_unread(handoff: Handoff, issues: tuple[Issue, ...]) -> Verdict:
-    config = load.load(handoff.tenant_id)
+    return _verdict(load.load(handoff.tenant_id), handoff, issues)
+
+
+def verdicts_of_unread(unread: Iterable[tuple[Handoff, tuple[Issue, ...]]]) -> list[tuple[Handoff, Verdict]]:
+    """Return each handoff with its verdict. Load the policy of each tenant once."""
+    configs: dict[int, ValidationConfig] = {}
+    verdicts = []
+    for handoff, issues in unread:
+        tenant = handoff.tenant_id
+        if tenant not in configs:
+            configs[tenant] = load.load(tenant)
+        verdicts.append((handoff, _verdict(configs[tenant], handoff, issues)))
+    return verdicts
+
+
+def _verdict(config: ValidationConfig, handoff: Handoff, issues: tuple[Issue, ...]) -> Verdict:
     return reject_unread(
         issues,
         handoff_id=handoff.handoff_id,

@@ -19,21 +19,21 @@ from handoffaudit.diagnostics.models import (
     TracedHandoff,
     Watermark,
 )
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import db
 
 PATH = "handoff.payload"
 GRAVE = "error"
 
-_TRACED = bulk.Columns.of(
+_TRACED = db.Columns.of(
     TracedHandoff,
     *("handoff", "tenant", "trace_id", "at", "source_agent_id", "target_agent_id", "took_seconds"),
     *("caused", "passed_on", "verdict", "grouped"),
 )
-_ATTRIBUTION = bulk.Columns.of(
+_ATTRIBUTION = db.Columns.of(
     Attribution, "tenant", "trace_id", "handoff", "at", "agent", "code", "field_path", "value", "caused", "origin"
 )
-_MEMBER = bulk.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
-_DAY = bulk.Columns.of(FindingGroupDay, "group", "day", "number")
+_MEMBER = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
+_DAY = db.Columns.of(FindingGroupDay, "group", "day", "number")
 
 
 class Behind:
@@ -73,8 +73,8 @@ class Behind:
     def write(self) -> None:
         """What was added since the last time, but for the groups."""
         with transaction.atomic():
-            bulk.insert(_TRACED, self._traced)
-            bulk.insert(_ATTRIBUTION, self._attributions)
+            db.insert_rows(_TRACED, self._traced)
+            db.insert_rows(_ATTRIBUTION, self._attributions)
         self._traced, self._attributions = [], []
 
     def finish(self, until: datetime) -> None:
@@ -83,6 +83,6 @@ class Behind:
             FindingGroup.objects.bulk_create(self._groups.values(), batch_size=500)
             keys = {place: group.pk for place, group in self._groups.items()}
             tenant = self._tenant.pk
-            bulk.insert(_MEMBER, [[tenant, keys[place], pk, decisive] for place, pk, decisive in self._members])
-            bulk.insert(_DAY, [[keys[place], day, number] for (place, day), number in self._days.items()])
+            db.insert_rows(_MEMBER, [[tenant, keys[place], pk, decisive] for place, pk, decisive in self._members])
+            db.insert_rows(_DAY, [[keys[place], day, number] for (place, day), number in self._days.items()])
             Watermark.objects.update_or_create(name=MARK, defaults={"at": until})

@@ -20,12 +20,11 @@ from psycopg.types.json import Jsonb
 from benchmarks.behind import Behind
 from benchmarks.documents import submissions
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import bulk, counts, verdicts
-from handoffaudit.handoffs.arrivals import Arrival, prepare
-from handoffaudit.handoffs.arriving import BODY, EVENT
+from handoffaudit.handoffs import counts, db, verdicts
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, prepare, read_submission
+from handoffaudit.handoffs.ingest.store import BODY, EVENT
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
-from handoffaudit.handoffs.outcomes import FINDING, VERDICT
-from handoffaudit.handoffs.submission import read_submission
+from handoffaudit.handoffs.results import FINDING, VERDICT
 from handoffaudit.policy import load
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.verdict import verdict_to_dict
@@ -55,7 +54,7 @@ HOLDS = {"chain.needs_approval": 700, "chain.circular_with_reason": 300}
 SEVERITIES = dict.fromkeys(WARNINGS, "warning") | dict.fromkeys(ERRORS, "error")
 
 FIELDS = Handoff._meta.concrete_fields  # noqa: SLF001 -- Django's documented API
-HANDOFF = bulk.Columns.of(Handoff, *(column.name for column in FIELDS))
+HANDOFF = db.Columns.of(Handoff, *(column.name for column in FIELDS))
 
 
 @dataclass(slots=True)
@@ -75,7 +74,7 @@ class _Rows:
                 (FINDING, self.findings),
                 (EVENT, self.events),
             ):
-                bulk.insert(columns, rows)
+                db.insert_rows(columns, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,7 @@ class _Filler:
         with transaction.atomic():
             counts.apply(self.deltas)
         with connection.cursor() as cursor:
-            cursor.execute("VACUUM ANALYZE" if bulk.on_postgresql() else "ANALYZE")
+            cursor.execute("VACUUM ANALYZE" if db.is_postgresql() else "ANALYZE")
 
     def _pick(self, weights: dict[str, int]) -> str:
         return self.random.choices(list(weights), list(weights.values()))[0]
@@ -143,14 +142,14 @@ class _Filler:
             self.trace = f"trace-{self.random.getrandbits(64):016x}"
         values = self.defaults | self._values(index, pk, at, state, codes) | {"verdict": verdict}
         self._beside(index, pk, at, values, rows)
-        stored = values | {"codes": Jsonb(codes)} if bulk.on_postgresql() else values
+        stored = values | {"codes": Jsonb(codes)} if db.is_postgresql() else values
         rows.handoffs.append([stored[column.attname] for column in HANDOFF.fields])
-        place = counts.Place(
+        place = counts.CountKey(
             self.tenant.pk,
             at.replace(minute=0, second=0, microsecond=0),
             *(values[name] for name in ("handoff_type", "source_agent_id", "target_agent_id")),
         )
-        self.deltas.update(counts.moved(place, codes, "", state))
+        self.deltas.update(counts.count_transition(place, codes, "", state))
 
     def _id(self, milliseconds: int) -> uuid.UUID:
         bits = self.random.getrandbits
@@ -215,10 +214,10 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
     config = load.load(tenant.pk)
     for line in submissions():
         arrival = prepare(tenant.pk, tenant.slug, read_submission(line), timezone.now())
-        if isinstance(arrival, Arrival) and not arrival.issues:
+        if isinstance(arrival, PreparedHandoff) and not arrival.issues:
             handoff, sent = arrival.handoff.as_model(), arrival.submission
             body = HandoffBody(handoff=handoff, original=sent.document, context=sent.context, evidence=sent.evidence)
-            verdict = verdicts.verdict_on(handoff, body, verdicts.Before(History()), config)
+            verdict = verdicts.verdict_on_stored(handoff, body, verdicts.PriorContext(History()), config)
             content = orjson.dumps(verdict_to_dict(verdict)).decode()
             yield _Sample(sent.document, sent.context, sent.evidence, content)
 

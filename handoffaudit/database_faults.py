@@ -1,16 +1,19 @@
-"""Causes of database errors: the one place that maps error codes of SQLite and PostgreSQL to causes."""
+"""Causes of database errors, by the error codes of SQLite and PostgreSQL, and the room left on the disk."""
 
 import errno
 import re
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, Final
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
@@ -18,7 +21,9 @@ from django.template.loader import render_to_string
 
 # libpq takes no shorter one.
 CONNECT_SECONDS: Final = 2
+
 LOCK_MILLISECONDS: Final = 1000
+
 # Whoever sends a request hears within 5 seconds that the database is locked.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
 
@@ -63,6 +68,7 @@ FAULTS: Final[Mapping[Cause, Fault]] = MappingProxyType(
         )
     }
 )
+
 _SQLITE: Final = {
     sqlite3.SQLITE_BUSY: Cause.LOCKED,
     sqlite3.SQLITE_LOCKED: Cause.LOCKED,
@@ -73,6 +79,7 @@ _SQLITE: Final = {
     sqlite3.SQLITE_CORRUPT: Cause.DAMAGED,
     sqlite3.SQLITE_NOTADB: Cause.DAMAGED,
 }
+
 # Codes of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html), and classes of them.
 _SQLSTATES: Final = {
     "53100": Cause.FULL,
@@ -88,7 +95,9 @@ _SQLSTATES: Final = {
     "57": Cause.AWAY,
     "58": Cause.AWAY,
 }
+
 _OF_THE_POOL: Final = ("PoolTimeout", "TooManyRequests")
+
 # A connection that is refused has no code.
 _NO_CONNECTION_FREE: Final = re.compile(r"too many (clients|connections)|connection slots are reserved", re.IGNORECASE)
 
@@ -193,3 +202,34 @@ def _cause_of_used_up_pool() -> Cause:
     """A pool says only that it has no connection: whether the server is there tells why."""
     fault = find_fault()
     return fault.cause if fault else Cause.BUSY
+
+
+# Of the whole disk, where this is less than the setting: a small disk must not look full from the start.
+LEAST_FREE_SHARE = 0.02
+
+RETRY_SECONDS = 60
+
+
+def describe_shortage() -> str:
+    """Say in words that a disk is nearly full; empty where there is room.
+
+    Only disks that this process sees: the one of an SQLite file, and the one of the queue where there is no Redis.
+    """
+    for folder in _folders():
+        try:
+            usage = shutil.disk_usage(folder)
+        except OSError:
+            continue
+        least = min(settings.MIN_FREE_BYTES, int(usage.total * LEAST_FREE_SHARE))
+        if usage.free < least:
+            return f"{usage.free / 1e6:,.0f} MB are free in {folder}, {least / 1e6:,.0f} MB are needed: make room"
+    return ""
+
+
+def _folders() -> set[Path]:
+    folders = set()
+    if connection.vendor == "sqlite":
+        folders.add(Path(connection.settings_dict["NAME"]).parent)
+    if not settings.REDIS_URL:
+        folders.add(settings.DATA_FOLDER)
+    return folders

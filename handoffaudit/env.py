@@ -72,7 +72,7 @@ def amount(name: str, default: float) -> float:
     return value
 
 
-def checked_prices() -> None:
+def check_prices() -> None:
     """Refuses prices of the model that cannot be read; who estimates a call reads them."""
     try:
         prices_here()

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest
 from django.utils.text import slugify
 
 ADDRESS = "/help/problems/"
+
 # What HTTP itself says all of.
 PLAIN = "about:blank"
 
@@ -163,6 +167,7 @@ _TYPES = (
         "Try again in a second, or submit it: then it waits its turn.",
     ),
 )
+
 PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for one in _TYPES})
 
 
@@ -170,3 +175,19 @@ def type_of(title: str) -> str:
     """The `type` of a problem document with that title."""
     known = PROBLEM_TYPES.get(title)
     return f"{ADDRESS}{known.name}/" if known else PLAIN
+
+
+_LONGEST: Final = 100
+
+
+def explain_unknown_host(request: HttpRequest) -> str:
+    """What is told where the server does not answer to the name that it is called by; else empty."""
+    try:
+        request.get_host()
+    except DisallowedHost:
+        name = request.META.get("HTTP_HOST", "")[:_LONGEST]
+        return (
+            f"This server does not answer to the name {name!r}. Its operator adds it to HANDOFFAUDIT_ALLOWED_HOSTS "
+            "and starts it again."
+        )
+    return ""

@@ -1,15 +1,21 @@
-"""Redis connections of the product. Redis only makes things faster: nothing waits long for it, and nothing needs it."""
+"""Connections to Redis, and the cache on it. Redis only makes things faster: nothing waits long for it."""
 
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import redis
 from django.conf import settings
+from django.core.cache.backends.locmem import LocMemCache
+from django.core.cache.backends.redis import RedisCache
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 CONNECT_SECONDS = 1.0
+
 ANSWER_SECONDS = 2.0
+
 PAUSE_SECONDS = 1.0
 
 
@@ -23,7 +29,7 @@ def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> redis.Redis:
     )
 
 
-class Breaker:
+class ServerBreaker:
     """Keep callers away from a server for a moment after it failed, so that each of them does not wait for it."""
 
     def __init__(self, pause_seconds: float = PAUSE_SECONDS) -> None:
@@ -49,3 +55,47 @@ class Breaker:
             with self._lock:
                 self._is_failing = False
                 self._open_until = 0.0
+
+
+class FallbackCache(RedisCache):
+    """Django's cache on Redis, which goes on in the memory of the process while Redis is away: people still sign in."""
+
+    def __init__(self, server: str, params: dict[str, Any]) -> None:
+        super().__init__(server, params)
+        self._memory = LocMemCache("without-redis", {})
+        self._breaker = ServerBreaker()
+
+    def _call(self, name: str, *arguments: Any, **named: Any) -> Any:
+        if not self._breaker.is_open:
+            try:
+                found = getattr(super(), name)(*arguments, **named)
+            except redis.RedisError:
+                self._breaker.fail()
+            else:
+                self._breaker.succeed()
+                return found
+        return getattr(self._memory, name)(*arguments, **named)
+
+
+def _fall_back(name: str) -> Callable[..., Any]:
+    def method(self: FallbackCache, *arguments: Any, **named: Any) -> Any:
+        return self._call(name, *arguments, **named)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "add",
+    "get",
+    "set",
+    "touch",
+    "delete",
+    "get_many",
+    "set_many",
+    "delete_many",
+    "has_key",
+    "incr",
+    "clear",
+):
+    setattr(FallbackCache, _name, _fall_back(_name))

@@ -7,7 +7,7 @@ from csp.constants import NONE, SELF
 
 from handoffaudit.env import (
     amount,
-    checked_prices,
+    check_prices,
     choice,
     data_folder,
     database,
@@ -23,7 +23,7 @@ from handoffaudit.env import (
     secret_key,
     web_address,
 )
-from handoffaudit.logs import configure_logs
+from handoffaudit.logging import configure_logs
 
 VERSION = importlib.metadata.version("handoffaudit")
 PACKAGE = Path(__file__).resolve().parent
@@ -102,7 +102,7 @@ REDIS_URL = env.str("REDIS_URL", "")
 CACHES = {
     "default": (
         {
-            "BACKEND": "handoffaudit.cache.FallbackCache",
+            "BACKEND": "handoffaudit.redis_client.FallbackCache",
             "LOCATION": REDIS_URL,
             "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 2, "retry": None},
         }
@@ -206,7 +206,7 @@ MODEL_CONNECT_SECONDS = positive("HANDOFFAUDIT_MODEL_CONNECT_SECONDS", 5)
 MODEL_TRIES = positive("HANDOFFAUDIT_MODEL_TRIES", 3)
 MODEL_CONCURRENCY = positive("HANDOFFAUDIT_MODEL_CONCURRENCY", 32)
 MODEL_DAILY_USD = amount("HANDOFFAUDIT_MODEL_DAILY_USD", 10.0)
-checked_prices()
+check_prices()
 MODEL_BREAKER_FAILURES = positive("HANDOFFAUDIT_MODEL_BREAKER_FAILURES", 5)
 MODEL_BREAKER_SECONDS = positive("HANDOFFAUDIT_MODEL_BREAKER_SECONDS", 30)
 MODEL_CATCH_UP_HOURS = positive("HANDOFFAUDIT_MODEL_CATCH_UP_HOURS", 168)

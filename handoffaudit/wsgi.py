@@ -15,12 +15,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotFound
 
 django.setup(set_prefix=False)
 
-from handoffaudit import bodies  # noqa: E402 -- needs the apps loaded
+from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
 from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import limit_lock_waits  # noqa: E402
-from handoffaudit.handoffs.lending import lend_connection  # noqa: E402
-from handoffaudit.memory import calm  # noqa: E402
+from handoffaudit.handoffs.db import release_connection  # noqa: E402
+from handoffaudit.memory import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 API_PAGES = ("/api/v1/docs",)
@@ -50,7 +50,7 @@ class ApiHandler(WSGIHandler):
 
 _api = ApiHandler()
 _pages = WSGIHandler()
-calm()
+freeze_startup_objects()
 connection_created.connect(limit_lock_waits)
 
 
@@ -58,24 +58,30 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
     path = environ.get("PATH_INFO", "")
     for_api = path.startswith(API_PREFIX) and not path.startswith(API_PAGES)
     announced = environ.get("CONTENT_LENGTH") or "0"
-    if not (for_api or bodies.LOG_FORM.match(path)) and announced.isdecimal() and int(announced) > MAX_FORM_BYTES:
+    if (
+        not (for_api or request_bodies.LOG_FORM.match(path))
+        and announced.isdecimal()
+        and int(announced) > MAX_FORM_BYTES
+    ):
         said = f"The form is too large; {MAX_FORM_BYTES:,} bytes are the most."
-        return bodies.refuse(start_response, "413 Content Too Large", said)
+        return request_bodies.refuse(start_response, "413 Content Too Large", said)
     handler = _api if for_api else _pages
     if announced == "0":
         return handler(environ, start_response)
     sender = _sender_of(environ, for_api)
     if sender is None:
         # The view refuses the call, with the reason.
-        bodies.drop(environ)
+        request_bodies.drop(environ)
         return handler(environ, start_response)
     try:
         # Nobody holds a connection to the database meanwhile.
-        bodies.read_ahead(environ, sender, is_form=not for_api)
-        with bodies.read_by_view(environ, sender, is_form=not for_api):
+        request_bodies.read_ahead(environ, sender, is_form=not for_api)
+        with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
-    except bodies.TooManyBodiesError as error:
-        return bodies.refuse(start_response, "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1"))
+    except request_bodies.TooManyBodiesError as error:
+        return request_bodies.refuse(
+            start_response, "503 Service Unavailable", f"{error}. Try again.", ("Retry-After", "1")
+        )
 
 
 def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private
@@ -95,4 +101,4 @@ def _key_of(environ: dict[str, Any]) -> KeyIdentity | None:
     except DatabaseError:
         return None
     finally:
-        lend_connection()
+        release_connection()

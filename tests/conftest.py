@@ -47,7 +47,6 @@ django.setup()
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.diagnostics import workers
 from tests import migrated
 from tests.api import answers
 from tests.messages_api.server import MessagesServer, running
@@ -189,7 +188,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a process that answers would start or stop in place of workers: no thread of a test outlives it."""
     asked: list[str] = []
     stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
-    monkeypatch.setattr(workers, "running", stand_in)
+    monkeypatch.setattr("handoffaudit.diagnostics.workers.webhook_worker", stand_in)
     return asked
 
 

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from handoffaudit import bodies
-from handoffaudit.slow_connections import Guard, is_too_slow
+from handoffaudit import request_bodies
+from handoffaudit.request_bodies import Guard, is_too_slow
 from tests.api.support import application
 
 
@@ -31,48 +31,50 @@ def environ(body: bytes, source: io.IOBase | None = None) -> dict:
 
 def test_a_body_is_whole_before_the_view_begins() -> None:
     request = environ(b"all of it")
-    bodies.read_ahead(request, "key")
+    request_bodies.read_ahead(request, "key")
     assert request["wsgi.input"].read() == b"all of it"
 
 
 def test_a_part_of_a_body_does_not_pass_as_the_whole() -> None:
     request = {"CONTENT_LENGTH": "10", "wsgi.input": io.BytesIO(b"a part")}
-    bodies.read_ahead(request, "key")
+    request_bodies.read_ahead(request, "key")
     with pytest.raises(OSError, match="6 of 10 bytes"):
         request["wsgi.input"].read()
 
 
-@pytest.mark.parametrize("length", ["", "0", "x", str(bodies.READ_AHEAD_BYTES + 1)])
+@pytest.mark.parametrize("length", ["", "0", "x", str(request_bodies.READ_AHEAD_BYTES + 1)])
 def test_nothing_else_is_read(length: str) -> None:
     source = io.BytesIO(b"left")
-    bodies.read_ahead({"CONTENT_LENGTH": length, "wsgi.input": source}, "key")
+    request_bodies.read_ahead({"CONTENT_LENGTH": length, "wsgi.input": source}, "key")
     assert source.read() == b"left"
 
 
 def test_slow_bodies_hold_so_many_threads_of_one_sender_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(request_bodies, "PATIENCE_SECONDS", 0.02)
     goes_on = threading.Event()
-    senders = ["one"] * bodies.MOST_OF_ONE + ["two"] * (bodies.MOST_READING - bodies.MOST_OF_ONE)
+    senders = ["one"] * request_bodies.MOST_OF_ONE + ["two"] * (
+        request_bodies.MOST_READING - request_bodies.MOST_OF_ONE
+    )
     slow = [
-        threading.Thread(target=bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), sender])
+        threading.Thread(target=request_bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), sender])
         for sender in senders
     ]
     try:
         for at, thread in enumerate(slow):
-            if at == bodies.MOST_OF_ONE:
-                with pytest.raises(bodies.TooManyBodiesError):
-                    bodies.read_ahead(environ(b"more"), "one")
-                bodies.read_ahead(environ(b"other"), "two")
+            if at == request_bodies.MOST_OF_ONE:
+                with pytest.raises(request_bodies.TooManyBodiesError):
+                    request_bodies.read_ahead(environ(b"more"), "one")
+                request_bodies.read_ahead(environ(b"other"), "two")
             thread.start()
-            while bodies._places._reading.total() <= at:
+            while request_bodies._places._reading.total() <= at:
                 pass
-        with pytest.raises(bodies.TooManyBodiesError):
-            bodies.read_ahead(environ(b"more"), "three")
+        with pytest.raises(request_bodies.TooManyBodiesError):
+            request_bodies.read_ahead(environ(b"more"), "three")
     finally:
         goes_on.set()
         for thread in slow:
             thread.join(60)
-    bodies.read_ahead(environ(b"more"), "one")
+    request_bodies.read_ahead(environ(b"more"), "one")
 
 
 @pytest.mark.parametrize(
@@ -134,22 +136,22 @@ def test_a_connection_that_was_idle_before_its_request_is_not_ended() -> None:
 
 
 def test_forms_leave_places_to_those_who_have_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "PATIENCE_SECONDS", 0.02)
+    monkeypatch.setattr(request_bodies, "PATIENCE_SECONDS", 0.02)
     goes_on = threading.Event()
     slow = [
         threading.Thread(
-            target=bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), at], kwargs={"is_form": True}
+            target=request_bodies.read_ahead, args=[environ(b"late", Stuck(goes_on)), at], kwargs={"is_form": True}
         )
-        for at in range(bodies.MOST_FOR_FORMS)
+        for at in range(request_bodies.MOST_FOR_FORMS)
     ]
     try:
         for at, thread in enumerate(slow):
             thread.start()
-            while bodies._places._reading.total() <= at:
+            while request_bodies._places._reading.total() <= at:
                 pass
-        with pytest.raises(bodies.TooManyBodiesError):
-            bodies.read_ahead(environ(b"more"), "another address", is_form=True)
-        bodies.read_ahead(environ(b"submission"), "a key")
+        with pytest.raises(request_bodies.TooManyBodiesError):
+            request_bodies.read_ahead(environ(b"more"), "another address", is_form=True)
+        request_bodies.read_ahead(environ(b"submission"), "a key")
     finally:
         goes_on.set()
         for thread in slow:
@@ -157,20 +159,20 @@ def test_forms_leave_places_to_those_who_have_a_key(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_body_that_the_view_reads_takes_a_place_meanwhile() -> None:
-    large = {"CONTENT_LENGTH": str(bodies.READ_AHEAD_BYTES + 1)}
+    large = {"CONTENT_LENGTH": str(request_bodies.READ_AHEAD_BYTES + 1)}
     with ExitStack() as held:
-        for _ in range(bodies.MOST_OF_ONE):
-            held.enter_context(bodies.read_by_view(large, "one"))
-        with pytest.raises(bodies.TooManyBodiesError), bodies.read_by_view(large, "one"):
+        for _ in range(request_bodies.MOST_OF_ONE):
+            held.enter_context(request_bodies.read_by_view(large, "one"))
+        with pytest.raises(request_bodies.TooManyBodiesError), request_bodies.read_by_view(large, "one"):
             pass
-        with bodies.read_by_view(large, "two"):
+        with request_bodies.read_by_view(large, "two"):
             pass
-    assert not bodies._places._reading
+    assert not request_bodies._places._reading
 
 
 def test_a_body_that_was_not_read_does_not_pass_as_an_empty_one() -> None:
     request = environ(b"all of it")
-    bodies.drop(request)
+    request_bodies.drop(request)
     with pytest.raises(OSError, match="0 of 9 bytes"):
         request["wsgi.input"].read()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.cache import FallbackCache
+from handoffaudit.redis_client import FallbackCache
 
 
 def test_without_redis_the_process_counts_for_itself() -> None:

@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from handoffaudit import env
-from handoffaudit.env import amount, checked_prices, web_address
+from handoffaudit.env import amount, check_prices, web_address
 
 
 @pytest.mark.parametrize("value", ["localhost", "gateway.example.com:8080", "ftp://example.com"])
@@ -30,7 +30,7 @@ def test_an_amount_is_a_number_of_0_or_more(monkeypatch: pytest.MonkeyPatch, val
 def test_prices_that_cannot_be_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HANDOFFAUDIT_MODEL_PRICES", "dear")
     with pytest.raises(ImproperlyConfigured, match="HANDOFFAUDIT_MODEL_PRICES"):
-        checked_prices()
+        check_prices()
 
 
 def test_private_targets_are_all_none_or_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

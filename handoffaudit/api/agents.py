@@ -17,7 +17,7 @@ from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
 from handoffaudit.diagnostics.edges import Edge
 from handoffaudit.diagnostics.windows import window_of
-from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, Judged
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts
 
 router = Router(tags=["Agents"])
 
@@ -118,7 +118,7 @@ def _agent(found: Agents, agent: Agent, nearest: dict[str, str]) -> dict[str, An
     }
 
 
-def _counted(judged: Judged, one: Edge | Agent) -> dict[str, Any]:
+def _counted(judged: OutcomeCounts, one: Edge | Agent) -> dict[str, Any]:
     told = one.told
     return {
         "accepted": judged.accepted,

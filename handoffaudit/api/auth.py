@@ -9,7 +9,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja.security import HttpBearer
 
-from handoffaudit import disk_space, file_damage
+from handoffaudit import database_faults, file_damage
 from handoffaudit.accounts.keys import KeyIdentity, authenticate
 from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.api import refused_keys
@@ -17,7 +17,7 @@ from handoffaudit.api.problems import Problem
 from handoffaudit.api.rates import RequestRate
 from handoffaudit.api.reading_requests import check_length
 from handoffaudit.database_faults import FAULTS, Cause
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs.transitions import Actor
 
 log = structlog.get_logger(__name__)
 
@@ -89,13 +89,13 @@ class KeyWith(HttpBearer):
 
 
 def _check_room() -> None:
-    if missing := disk_space.missing():
+    if missing := database_faults.describe_shortage():
         log.error("handoffs are refused: the disk is nearly full", detail=missing)
         raise Problem(
             503,
             "The disk is nearly full",
-            f"Nothing new is taken until there is room again. Try again in {disk_space.RETRY_AFTER_SECONDS} seconds.",
-            headers={"Retry-After": str(disk_space.RETRY_AFTER_SECONDS)},
+            f"Nothing new is taken until there is room again. Try again in {database_faults.RETRY_SECONDS} seconds.",
+            headers={"Retry-After": str(database_faults.RETRY_SECONDS)},
         )
 
 

@@ -16,7 +16,7 @@ from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, Handoff
 from handoffaudit.api.submitting import router
 from handoffaudit.api.verdict_schemas import VerdictsOut
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.handoffs import comparing, listening, queries, remedies
+from handoffaudit.handoffs import compare, long_poll, queries, remediation
 from handoffaudit.handoffs.filters import FLAGS, Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
 
@@ -65,9 +65,9 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     seconds = seconds_to_wait(request)
-    if seconds and not listening.too_many(who.tenant.pk):
+    if seconds and not long_poll.are_too_many(who.tenant.pk):
         pending = (*WAITING_STATES, State.HELD)
-        handoff = listening.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
+        handoff = long_poll.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
     shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.replaced_of(handoff, who.tenant.slug)
     shown |= shapes.review_of(handoff)
     shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(handoff)
@@ -113,8 +113,8 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     """The newest twenty of its lineage, with what was asked of the lineage so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
-    items = [shapes.attempt_of(attempt, who.tenant.slug) for attempt in comparing.attempts(handoff)]
-    record = remedies.of(handoff)
+    items = [shapes.attempt_of(attempt, who.tenant.slug) for attempt in compare.compare_attempts(handoff)]
+    record = remediation.load_record(handoff)
     return shapes.answer({"items": items, "next": None, "remediation": record.to_dict() if record else None})
 
 

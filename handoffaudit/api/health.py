@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 
-from handoffaudit import disk_space, file_damage
+from handoffaudit import database_faults, file_damage
 from handoffaudit.database_faults import FAULTS, Cause, Fault, fault_of, find_fault
 from handoffaudit.diagnostics import workers
 from handoffaudit.redis_client import connect
@@ -98,7 +98,7 @@ def _find_fault() -> Fault | None:
 
 
 def _disk() -> str:
-    return disk_space.missing() or "ok"
+    return database_faults.describe_shortage() or "ok"
 
 
 def _migrations() -> str:

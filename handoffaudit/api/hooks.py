@@ -21,9 +21,8 @@ from handoffaudit.api.problems import Problem
 from handoffaudit.api.reading_requests import body_of
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.diagnostics.retention import figures
-from handoffaudit.handoffs.gate import answers, deciding, records
-from handoffaudit.handoffs.gate.answers import Ruling
-from handoffaudit.handoffs.gate.statuses import Status
+from handoffaudit.handoffs.hooks import decide, records, status
+from handoffaudit.handoffs.hooks.status import Ruling, Status
 from handoffaudit.policy.retention import Data
 
 router = Router(tags=["Hooks"])
@@ -168,9 +167,9 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
         sent = body_of(request, settings.MAX_BODY_BYTES)
     except Problem as refused:
         ruling = Ruling(Status.NOT_APPLICABLE, f"It was not looked at: {refused.detail}")
-        return shapes.answer(answers.answer(None, ruling))
+        return shapes.answer(status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    return shapes.answer(deciding.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+    return shapes.answer(decide.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
 
 
 def _seconds(request: HttpRequest) -> float:
@@ -195,7 +194,7 @@ def _seconds(request: HttpRequest) -> float:
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
     """A verdict that came after the event was answered is in it."""
     tenant = caller(request).tenant
-    found = records.state(tenant, workflow_id, phase_id)
+    found = records.find_state(tenant, workflow_id, phase_id)
     if found is None:
         said = figures.told(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")

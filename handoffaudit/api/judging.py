@@ -19,12 +19,14 @@ from handoffaudit.api.reading_requests import body_of
 from handoffaudit.api.schemas import ProblemOut, RepairOut
 from handoffaudit.api.submitting import FORMAT, NAMED
 from handoffaudit.api.verdict_schemas import PreviewOut
-from handoffaudit.handoffs import previewing, queries, repairing
-from handoffaudit.handoffs.arrivals import Refusal
-from handoffaudit.handoffs.submission import Submission, read_submission
+from handoffaudit.handoffs import preview as handoffs_preview
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.ingest.prepare import Refusal, read_submission
+from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.validation.asking.question import Answer, Question
 from handoffaudit.validation.ports import LanguageModel
 from handoffaudit.validation.repair import HeldFiles, session_context
+from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.verdict import verdict_to_dict
 
 router = Router(tags=["Judging"])
@@ -53,7 +55,7 @@ def validate(
     trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
-        preview = _judged(previewing.preview(caller(request).tenant, sent))
+        preview = _judged(handoffs_preview.preview(caller(request).tenant, sent))
     return shapes.answer(verdict_to_dict(preview.verdict) | {"links": {"codes": shapes.codes_link()}})
 
 
@@ -72,10 +74,10 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     `session_context`: store it at its `path`, which the candidate refers to."""
     sent = _sent(request, declared_format, handoff_id)
     with _turn():
-        case = _judged(repairing.case_of_sent(caller(request).tenant, sent))
+        case = _judged(cases.case_of_sent(caller(request).tenant, sent))
         model = _WithoutTurn(case.model) if case.model else None
         held = HeldFiles()
-        result = repairing.candidates(replace(case, model=model), files=held)
+        result = run.make_candidates(replace(case, model=model), files=held)
     return shapes.answer(shapes.repair_of(result) | {"session_context": session_context(result, held.files)})
 
 
@@ -89,8 +91,8 @@ def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
 def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
     who = caller(request)
     try:
-        result = repairing.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
-    except repairing.NotRepairable as error:
+        result = run.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
+    except run.NotRepairable as error:
         raise Problem(409, "Nothing to repair", str(error)) from error
     return shapes.answer(shapes.repair_of(result))
 

@@ -13,13 +13,12 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from handoffaudit import hosts
+from handoffaudit import problem_types
 from handoffaudit.api import refusing
 from handoffaudit.database_faults import Fault, fault_of, page
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import ReviewError, Stale
-from handoffaudit.handoffs.reviewing.errors import WrongInput
+from handoffaudit.handoffs.review.errors import ReviewError, Stale, WrongInput
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
@@ -86,7 +85,7 @@ def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
     return problem(404, "Not found", str(error) or "There is nothing at this address.")
 
 
-def _bad_filter(request: HttpRequest, error: BadFilter) -> HttpResponse:
+def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
     message = f"{error.field} is {error.value!r}."
     found = refusing.refused(error.field, error.value, message, refusing.sentence(error.remedy))
     return problem(400, "A filter can't be read", str(error), **refusing.members([found]))
@@ -117,7 +116,7 @@ _HANDLERS: dict[Any, Any] = {
     HttpError: _http,
     Http404: _not_found,
     Handoff.DoesNotExist: _not_found,
-    BadFilter: _bad_filter,
+    FilterError: _bad_filter,
     ReviewError: _review,
     InvalidPolicy: _invalid_policy,
     StalePolicy: _stale_policy,
@@ -181,7 +180,7 @@ def broken(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def _translated(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     details = {
-        400: hosts.refusal(request) or HTTPStatus.BAD_REQUEST.phrase,
+        400: problem_types.explain_unknown_host(request) or HTTPStatus.BAD_REQUEST.phrase,
         404: f"There is nothing at {request.path_info}. All addresses: /api/v1/docs.",
         405: f"{request.method} is not answered here; allowed: {response.get('Allow', '')}.",
         413: f"The body is too large; {settings.MAX_BODY_BYTES:,} bytes are the most.",

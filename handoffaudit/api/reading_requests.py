@@ -13,7 +13,7 @@ from ninja import Schema
 from ninja.parser import Parser
 
 from handoffaudit.api.problems import Problem
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
 
@@ -32,7 +32,7 @@ def check_names(request: HttpRequest, query: type[Schema]) -> None:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"the filters are {', '.join(known)}."
-            raise BadFilter(name[:40], request.GET[name][:40], f"there is no such filter; {hint}")
+            raise FilterError(name[:40], request.GET[name][:40], f"there is no such filter; {hint}")
 
 
 def check_length(request: HttpRequest, most: int) -> None:

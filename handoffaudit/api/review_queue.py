@@ -14,15 +14,16 @@ from handoffaudit.api.parameters import HandoffsQuery
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import PassedOnOut, ProblemOut, ProposalOut, SummaryOut
 from handoffaudit.diagnostics import groups
-from handoffaudit.handoffs import holding, reviewing
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import assignments, queue
+from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.transitions import REVIEWABLE
 
 router = Router(tags=["Review"])
 
 # These are a person's, and a key is none.
-VIEWS: Final = tuple(view for view in reviewing.VIEWS if view not in ("mine", "proposed"))
+VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "proposed"))
 
 
 class QueueQuery(HandoffsQuery):
@@ -64,12 +65,12 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
     check_names(request, QueueQuery)
     tenant = caller(request).tenant
     if query.view not in VIEWS:
-        raise BadFilter("view", query.view[:40], f"use one of {', '.join(VIEWS)}.")
+        raise FilterError("view", query.view[:40], f"use one of {', '.join(VIEWS)}.")
     filters = Filters.from_query(request.GET)
     for state in filters.state:
         if state not in REVIEWABLE:
-            raise BadFilter("state", state, f"only these wait for review: {', '.join(REVIEWABLE)}.")
-    page = reviewing.queue(
+            raise FilterError("state", state, f"only these wait for review: {', '.join(REVIEWABLE)}.")
+    page = queue.list_queue(
         tenant,
         None,
         view=query.view,
@@ -82,7 +83,11 @@ def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
 
 
 def _shown(tenant: Tenant, handoffs: Sequence[Handoff]) -> list[dict[str, Any]]:
-    proposals, passed, held = reviewing.proposals(handoffs), reviewing.passed_on(handoffs), holding.holders(handoffs)
+    proposals, passed, held = (
+        review_proposals.list_proposals(handoffs),
+        assignments.list_reassignments(handoffs),
+        assignments.list_holders(handoffs),
+    )
     return [
         shapes.handoff_of(one, tenant.slug)
         | shapes.review_as(proposals.get(one.pk), passed.get(one.pk))

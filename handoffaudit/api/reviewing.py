@@ -13,10 +13,11 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.handoffs import router
 from handoffaudit.api.parameters import Reference
 from handoffaudit.api.schemas import HandoffOut, ProblemOut
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision, NoReviewer
+from handoffaudit.handoffs.review import assignments, decide, undo
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NoReviewer
+from handoffaudit.handoffs.transitions import Actor
 
 # The one of reading, and not one of its own: an address with two methods must stand in one.
 __all__ = ["router"]
@@ -104,10 +105,10 @@ def _taken(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Han
         "seen_version": asked.seen_version,
     }
     if asked.decision is Step.REOPEN:
-        return reviewing.reopen(**common)
+        return undo.reopen(**common)
     if asked.decision is Step.PASS_ON:
-        return reviewing.pass_on(**common, to=_reviewer(tenant, asked.to))
-    return reviewing.decide(**common, decision=Decision(asked.decision))
+        return assignments.reassign(**common, to=_reviewer(tenant, asked.to))
+    return decide.decide_handoff(**common, decision=Decision(asked.decision))
 
 
 class _Common(TypedDict):
@@ -122,7 +123,9 @@ def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
     """The member of that name, in any case, as sign-in takes it. Raises `NoReviewer`."""
     if not name:
         return None
-    found = next((one for one in reviewing.reviewers(tenant) if one.get_username().lower() == name.lower()), None)
+    found = next(
+        (one for one in assignments.list_reviewers(tenant) if one.get_username().lower() == name.lower()), None
+    )
     if found is None:
         raise NoReviewer(name)
     return found

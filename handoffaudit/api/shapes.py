@@ -8,10 +8,11 @@ import orjson
 from django.conf import settings
 from django.http import HttpResponse
 
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.comparing import Attempt
-from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.compare import Attempt
+from handoffaudit.handoffs.ingest.store import Receipt
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, PassedOn, Proposal
+from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.validation.repair import Repair, repair_to_dict
 from handoffaudit.validation.verdict import verdict_to_dict
 
@@ -116,7 +117,7 @@ def replaced_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
 
 def review_of(handoff: Handoff) -> dict[str, Any]:
     """What people did with one that still waits for them."""
-    return review_as(reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff))
+    return review_as(proposals.find_proposal(handoff), assignments.reassignment_of(handoff))
 
 
 def review_as(proposal: Proposal | None, passed: PassedOn | None) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.problems import Problem, problem
 from handoffaudit.api.reading_requests import body_of, seconds_to_wait
 from handoffaudit.api.schemas import BatchOut, HandoffOut, ProblemOut, ReceiptOut, RejectedOut
-from handoffaudit.handoffs import ingest, listening, queries
-from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs import long_poll, queries
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.prepare import read_submission, split_batch
+from handoffaudit.handoffs.ingest.store import Receipt
 from handoffaudit.handoffs.models import WAITING_STATES
-from handoffaudit.handoffs.submission import read_submission, split_batch
 from handoffaudit.validation.formats import BY_NAME
 
 router = Router(tags=["Handoffs"])
@@ -54,7 +55,7 @@ def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_i
     has it could not be read."""
     who = caller(request)
     sent = body_of(request, settings.MAX_BODY_BYTES, may_be_empty=True)
-    receipt = ingest.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
+    receipt = store.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
     seconds = seconds_to_wait(request)
     if seconds and receipt.status in (200, 202):
         return _waited(who.tenant, receipt, seconds)
@@ -76,9 +77,9 @@ def _received(receipt: Receipt, slug: str) -> dict[str, Any]:
 
 
 def _waited(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpResponse:
-    if listening.too_many(tenant.pk):
+    if long_poll.are_too_many(tenant.pk):
         return _answer(receipt, tenant.slug)
-    handoff = listening.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
+    handoff = long_poll.wait_while(lambda: queries.get(tenant, receipt.id), WAITING_STATES, seconds)
     if handoff.state in WAITING_STATES:
         return _answer(receipt, tenant.slug)
     shown = shapes.handoff_of(handoff, tenant.slug) | shapes.replaced_of(handoff, tenant.slug)
@@ -99,7 +100,7 @@ def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> 
     item spoils no other."""
     who = caller(request)
     items = _items(body_of(request, settings.MAX_BATCH_BYTES))
-    receipts = ingest.accept_batch(who.tenant, who.actor, items, declared_format)
+    receipts = store.accept_batch(who.tenant, who.actor, items, declared_format)
     shown = [_item(receipt, who.tenant.slug) for receipt in receipts]
     totals = Counter(str(receipt.status) for receipt in receipts)
     return shapes.answer({"items": shown, "totals": totals, "links": {"codes": shapes.codes_link()}})

@@ -13,8 +13,8 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.problems import Problem
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.handoffs.models import Subscriber, SubscriberKind
-from handoffaudit.handoffs.webhooks import log, registering
-from handoffaudit.handoffs.webhooks.registering import EVENTS, VERDICTS, Wanted
+from handoffaudit.handoffs.webhooks import log, subscriptions
+from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, SubscriptionValues
 
 router = Router(tags=["Webhooks"])
 ADMIN = KeyWith(Scope.ADMIN)
@@ -93,7 +93,7 @@ class TestedOut(Schema):
 )
 def list_all(request: HttpRequest) -> HttpResponse:
     tenant = caller(request).tenant
-    items = [_shown(tenant, one) for one in registering.listing(tenant)]
+    items = [_shown(tenant, one) for one in subscriptions.list_subscribers(tenant)]
     return shapes.answer({"items": items, "next": None})
 
 
@@ -107,9 +107,9 @@ def list_all(request: HttpRequest) -> HttpResponse:
 )
 def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     who = caller(request)
-    wanted = Wanted(asked.name, asked.address, asked.events, asked.states)
+    wanted = SubscriptionValues(asked.name, asked.address, asked.events, asked.states)
     try:
-        made = registering.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
+        made = subscriptions.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
     except Refused as refused:
         members = refusing.of_change(request, refused)
         raise Problem(422, "The webhook can't be made", refused.message, **members) from None
@@ -125,7 +125,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
 )
 def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     who = caller(request)
-    registering.delete(tenant=who.tenant, pk=_found(who.tenant, webhook).pk, actor=who.named)
+    subscriptions.delete(tenant=who.tenant, pk=_found(who.tenant, webhook).pk, actor=who.named)
     return HttpResponse(status=204)
 
 
@@ -138,20 +138,20 @@ def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
 )
 def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     """Answered once the receiver has answered, or its time is up. The test stands in the log, as any delivery."""
-    answer = log.test(_found(caller(request).tenant, webhook))
+    answer = log.send_test(_found(caller(request).tenant, webhook))
     shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
     return shapes.answer(shown)
 
 
 def _found(tenant: Tenant, pk: int) -> Subscriber:
     try:
-        return registering.get(tenant, pk)
+        return subscriptions.get(tenant, pk)
     except Subscriber.DoesNotExist:
         raise Http404(f"There is no webhook {pk}.") from None
 
 
 def _shown(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
-    health = log.health(tenant, [one])[one.pk]
+    health = log.load_health(tenant, [one])[one.pk]
     return {
         "id": one.pk,
         "kind": one.kind,

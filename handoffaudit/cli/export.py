@@ -36,16 +36,16 @@ def command(tenant: str, *, reviews: bool, **narrowed: str | None) -> None:
     removed by retention, is left out and counted.
     """
     start_with_database()
-    from handoffaudit.handoffs import portable
-    from handoffaudit.handoffs.filters import BadFilter, Filters
+    from handoffaudit.handoffs import export
+    from handoffaudit.handoffs.filters import FilterError, Filters
 
     try:
         filters = Filters.from_query({name: narrowed[name] or "" for name in FILTERS})
-    except BadFilter as bad:
+    except FilterError as bad:
         raise Stop(f"--{bad.field} is {bad.value!r}: {bad.remedy}") from None
     out = sys.stdout.buffer
     written = unreadable = removed = 0
-    for line in portable.lines(find_tenant(tenant), filters, reviews=reviews):
+    for line in export.lines(find_tenant(tenant), filters, reviews=reviews):
         if line.text is None:
             removed += line.is_removed
             unreadable += not line.is_removed

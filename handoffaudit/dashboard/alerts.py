@@ -11,8 +11,8 @@ from django.views.decorators.http import require_POST
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, Tenant
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.handoffs import alert_texts, alerts
-from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert
 
 
@@ -35,12 +35,12 @@ PAGES = ("overview", "model_health", "alerts")
 
 def told(tenant: Tenant) -> list[Told]:
     """Those that are open, newest first."""
-    return [of(tenant, alert) for alert in alerts.open_of(tenant)]
+    return [of(tenant, alert) for alert in alerts.list_open(tenant)]
 
 
 def of(tenant: Tenant, alert: Alert) -> Told:
     """An alert in words, whether it stands or is over."""
-    about = alert_texts.about(alert)
+    about = alerts.describe(alert)
     link, link_text = f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{about.query}", about.link_text
     if not about.query:
         link, link_text = _elsewhere(tenant, alert)
@@ -48,7 +48,7 @@ def of(tenant: Tenant, alert: Alert) -> Told:
 
 
 def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
-    if alert.kind == Kind.WEBHOOK_FAILING:
+    if alert.kind == AlertKind.WEBHOOK_FAILING:
         return reverse("dashboard:settings_webhooks", args=[tenant.slug]), "Webhooks"
     return reverse("dashboard:handoffs", args=[tenant.slug]), "See the last handoffs"
 

@@ -5,14 +5,14 @@ import sys
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from handoffaudit import hosts
+from handoffaudit import problem_types
 from handoffaudit.dashboard.access import known_member
 from handoffaudit.database_faults import fault_of, page
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """In plain words, as nothing of the request can be trusted."""
-    said = hosts.refusal(request) or "This request can't be answered."
+    said = problem_types.explain_unknown_host(request) or "This request can't be answered."
     return HttpResponse(f"400 Bad Request\n\n{said}\n", status=400, content_type="text/plain; charset=utf-8")
 
 

@@ -22,9 +22,10 @@ from handoffaudit.dashboard.reviewing.queue import page_of
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.diagnostics.groups import exporting as of_groups
 from handoffaudit.diagnostics.groups.listing import GroupFilters
-from handoffaudit.handoffs import exporting, queries
-from handoffaudit.handoffs.exporting import Form
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs import export as handoffs_export
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.export import Form
+from handoffaudit.handoffs.filters import FilterError, Filters
 
 # A file keeps one of the server's 32 threads busy until whoever reads it has it all. Who stops reading keeps it, but
 # only from their own and their tenant's other files.
@@ -94,9 +95,16 @@ class Parts:
 def export(request: HttpRequest, who: Who) -> HttpResponseBase:
     try:
         filters, form = Filters.from_query(request.GET), _form(request)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, "dashboard/handoffs/page.html", {"bad": bad}, status=400)
-    return _file(request, who, "handoffs", filters.to_query(), form, lambda: exporting.parts(who.tenant, filters, form))
+    return _file(
+        request,
+        who,
+        "handoffs",
+        filters.to_query(),
+        form,
+        lambda: handoffs_export.render_list(who.tenant, filters, form),
+    )
 
 
 @page_for(Role.VIEWER)
@@ -105,11 +113,11 @@ def review_export(request: HttpRequest, who: Who) -> HttpResponseBase:
     """From the beginning of the queue, wherever its page stands."""
     try:
         place, form = Place.of(request).but(cursor=""), _form(request)
-        page = page_of(who, place, limit=exporting.PART)
-    except BadFilter as bad:
+        page = page_of(who, place, limit=handoffs_export.PART)
+    except FilterError as bad:
         return render_page(request, "dashboard/review/page.html", {"bad": bad, "section": "review"}, status=400)
     query = place.query.removeprefix("?")
-    return _file(request, who, "review", query, form, lambda: exporting.of_handoffs(page, form))
+    return _file(request, who, "review", query, form, lambda: handoffs_export.render_handoffs(page, form))
 
 
 @page_for(Role.VIEWER)
@@ -117,7 +125,7 @@ def review_export(request: HttpRequest, who: Who) -> HttpResponseBase:
 def groups_export(request: HttpRequest, who: Who) -> HttpResponseBase:
     try:
         filters, form = GroupFilters.from_query(request.GET), _form(request)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, "dashboard/groups/page.html", {"bad": bad}, status=400)
     return _file(request, who, "groups", filters.to_query(), form, lambda: of_groups.parts(who.tenant, filters, form))
 
@@ -128,7 +136,7 @@ def count(request: HttpRequest, who: Who) -> HttpResponse:
     """How many the file would hold, for the menu that offers it."""
     try:
         filters = Filters.from_query(request.GET)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, "dashboard/handoffs/bad.html", {"bad": bad}, status=400)
     number = queries.count(who.tenant, filters, COUNTED + 1)
     return render_page(
@@ -141,13 +149,13 @@ def _file(
 ) -> HttpResponseBase:
     """The file of the list whose page is named so; back to it where too many are under way."""
     if request.method == "HEAD":
-        return HttpResponse(content_type=exporting.CONTENT_TYPES[form])
+        return HttpResponse(content_type=handoffs_export.CONTENT_TYPES[form])
     try:
         begun = Parts.begun(who.person.pk, who.tenant.pk, parts())
     except TooMany as full:
         messages.error(request, f"{full} Try again when one of them is done.")
         return HttpResponseRedirect(joined(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))
-    answer = StreamingHttpResponse(begun, content_type=exporting.CONTENT_TYPES[form])
+    answer = StreamingHttpResponse(begun, content_type=handoffs_export.CONTENT_TYPES[form])
     answer["Content-Disposition"] = f'attachment; filename="{_name(who, page, query, form)}"'
     return answer
 
@@ -157,7 +165,7 @@ def _form(request: HttpRequest) -> Form:
     try:
         return Form(asked)
     except ValueError:
-        raise BadFilter("format", asked[:40], f"use {' or '.join(Form)}.") from None
+        raise FilterError("format", asked[:40], f"use {' or '.join(Form)}.") from None
 
 
 def _name(who: Who, page: str, query: str, form: Form) -> str:

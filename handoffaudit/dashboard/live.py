@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff, State
 
 # As many as static/js/live.js sends.
@@ -45,7 +45,7 @@ def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
         try:
             shown[uuid.UUID(pk)] = int(version[:12])
         except ValueError:
-            raise BadFilter("rows", token[:40], "use the ids and versions of the rows that the page shows.") from None
+            raise FilterError("rows", token[:40], "use the ids and versions of the rows that the page shows.") from None
     return shown
 
 
@@ -55,7 +55,7 @@ def number_seen(request: HttpRequest, name: str) -> int:
     if not text:
         return -1
     if not (text.isascii() and text.isdigit() and len(text) <= 12):
-        raise BadFilter(name, text[:40], "use the number that the page shows.")
+        raise FilterError(name, text[:40], "use the number that the page shows.")
     return int(text)
 
 
@@ -83,7 +83,7 @@ def over() -> HttpResponse:
     return HttpResponse(status=410)
 
 
-def refused(bad: BadFilter) -> HttpResponse:
+def refused(bad: FilterError) -> HttpResponse:
     """The script stops asking; nobody reads it."""
     return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
 
@@ -94,7 +94,7 @@ def live(request: HttpRequest, who: Who) -> HttpResponse:
     """For pages of which nothing but the menu changes."""
     try:
         return answer(request, who)
-    except BadFilter as bad:
+    except FilterError as bad:
         return refused(bad)
 
 

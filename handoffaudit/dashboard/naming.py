@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import stats
 from handoffaudit.validation.codes import CATALOGUE
 
 
@@ -19,7 +19,7 @@ def code_named(tenant: Tenant, text: str) -> str:
     if not wanted:
         return ""
     # Only what a code was made for stands behind a colon: `Breaks a business rule: total`.
-    made = queries.known_values(tenant).codes if ":" in wanted else ()
+    made = stats.list_known_values(tenant).codes if ":" in wanted else ()
     return _first(wanted, CATALOGUE) or _first(wanted, made)
 
 

@@ -22,12 +22,12 @@ from handoffaudit.diagnostics.noise import MOST_DECISIONS, noisy
 from handoffaudit.diagnostics.windows import window_of, written
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.handoffs import awaiting, queries
-from handoffaudit.handoffs.figures import Bucket
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.rates import Judged
-from handoffaudit.handoffs.reviewing import MOST_COUNTED
+from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.handoffs.review.queue import MOST_COUNTED
+from handoffaudit.handoffs.stats import Bucket
 
 ORDER = (State.ACCEPTED, State.APPROVED, State.HELD, State.REJECTED, State.DECLINED)
 BUCKETS = 30
@@ -70,18 +70,18 @@ class Reason:
 @page_for(Role.VIEWER)
 def overview(request: HttpRequest, who: Who) -> HttpResponse:
     asked = request.GET.get("period", "") or "24h"
-    bad = None if asked in PERIODS else BadFilter("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
+    bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
     period = PERIODS.get(asked, PERIODS["24h"])
     until = timezone.now()
     # The same hours as the reports of that period have.
     since = window_of({"period": period.name}, until).since
-    unjudged = queries.count_unjudged(who.tenant)
-    figures = _figures(period, queries.state_totals(who.tenant, since, until, unjudged))
+    unjudged = stats.count_unjudged(who.tenant)
+    figures = _figures(period, stats.count_by_state(who.tenant, since, until, unjudged))
     figures["since"] = written(since)
     if live.is_asked(request):
         return _newer(request, who, figures)
     for_review = waiting(who.tenant, MOST_COUNTED)
-    waits = queries.waiting(who.tenant, unjudged)
+    waits = stats.count_waiting(who.tenant, unjudged)
     context: dict[str, Any] = figures | {
         "bad": bad,
         "periods": PERIODS.values(),
@@ -97,7 +97,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         "unverified": model_now.unverified(who.tenant, since),
     }
     if context["total"]:
-        buckets = queries.over_time(who.tenant, since, until, BUCKETS)
+        buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
         bars = _bars(who, buckets, until, hourly=period.name == "24h")
         context["chart"] = _chart(bars, width=BESIDE, prefix="wide")
         context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
@@ -119,7 +119,7 @@ def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
         "period": period,
         "figures": [Figure(state.value, totals.get(state, 0)) for state in shown],
         "total": sum(totals.values()),
-        "judged": Judged.of_states(totals),
+        "judged": OutcomeCounts.of_states(totals),
         "seen": ".".join(str(totals.get(state, 0)) for state in State),
     }
 
@@ -128,13 +128,13 @@ def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpRespo
     parts = []
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
-    oldest = awaiting.oldest(who.tenant.pk)
+    oldest = stats.find_oldest_unjudged(who.tenant.pk)
     missed = workers.missed(who.tenant, oldest.since if oldest else None)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/no_worker.html", {"no_worker": missed}, request))
     try:
         return live.answer(request, who, parts)
-    except BadFilter as bad:
+    except FilterError as bad:
         return live.refused(bad)
 
 
@@ -160,6 +160,6 @@ def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
 
 
 def _reasons(who: Who, since: datetime, until: datetime) -> list[Reason]:
-    found = queries.top_codes(who.tenant, since, until, 8)
+    found = stats.count_top_codes(who.tenant, since, until, 8)
     most = max((number for _, number in found), default=1)
     return [Reason(code, number, number / most) for code, number in found]

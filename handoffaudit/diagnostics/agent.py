@@ -17,10 +17,9 @@ from handoffaudit.diagnostics.file_counts import Pair
 from handoffaudit.diagnostics.models import Attribution, HealthCount
 from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import HOUR, Window
+from handoffaudit.handoffs.db import TimeStep, sum_rows
 from handoffaudit.handoffs.models import DailyCount, Handoff, HourlyCount
-from handoffaudit.handoffs.rates import Judged
-from handoffaudit.handoffs.summing import summed
-from handoffaudit.handoffs.time_steps import TimeStep
+from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.validation.text import nearest
@@ -88,7 +87,7 @@ def report(tenant: Tenant, name: str, window: Window) -> AgentReport:
     findings = _sum(found)
     agent = next((one for one in agents_of(seen.listed) if one.name == name), None)
     return AgentReport(
-        agent=agent or Agent(name, 0, 0, Judged(), Told()),
+        agent=agent or Agent(name, 0, 0, OutcomeCounts(), Told()),
         hands_to=tuple(edge for edge in seen.listed if edge.source == name),
         gets_from=tuple(edge for edge in seen.listed if edge.target == name),
         findings=findings,
@@ -138,7 +137,7 @@ def _found(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
     return [
         # SQLite has no booleans and no UUIDs.
         _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
-        for step, code, caused, origin, number in summed([newest], columns, ["COUNT(*)"])
+        for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.edges import Edge, Edges, Told, edges
-from handoffaudit.handoffs.rates import Judged
+from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.declared_edges import ANYBODY, DeclaredEdges
 from handoffaudit.policy.known_agents import known_agents
@@ -29,7 +29,7 @@ class Agent:
     name: str
     handed_on: int
     received: int
-    judged: Judged
+    judged: OutcomeCounts
     told: Told
 
     @property
@@ -102,7 +102,7 @@ def agents_of(listed: Iterable[Edge]) -> list[Agent]:
             name,
             sum(edge.number for edge in given.get(name, ())),
             received.get(name, 0),
-            Judged.of(edge.judged for edge in given.get(name, ())),
+            OutcomeCounts.of(edge.judged for edge in given.get(name, ())),
             Told.of(edge.told for edge in given.get(name, ())),
         )
         for name in given.keys() | received.keys()

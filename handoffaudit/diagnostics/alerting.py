@@ -14,10 +14,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.measures import last_received, measure
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs.actors import SYSTEM
-from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert
-from handoffaudit.handoffs.webhooks import running
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.webhooks import worker
 from handoffaudit.policy.kinds import thresholds
 from handoffaudit.policy.thresholds import NoData, Threshold, Watched
 
@@ -28,7 +28,7 @@ EVERY = timedelta(minutes=1)
 REMIND = timedelta(hours=24)
 WARNING, ALERT = "warning", "alert"
 _MARK = "thresholds"
-_BY_THRESHOLD = (*(Kind(watched.value) for watched in Watched), Kind.NO_HANDOFFS)
+_BY_THRESHOLD = (*(AlertKind(watched.value) for watched in Watched), AlertKind.NO_HANDOFFS)
 
 
 def anything_due() -> bool:
@@ -48,7 +48,7 @@ def run() -> bool:
             evaluate(tenant, now)
         except Exception:
             log.exception("thresholds could not be evaluated", tenant=tenant.slug)
-    running.stir()
+    worker.notify_webhook_workers()
     return True
 
 
@@ -62,7 +62,7 @@ def evaluate(tenant: Tenant, now: datetime) -> None:
     silent: list[Threshold] = []
     last = last_received(tenant)
     for row in thresholds.current(tenant).rows:
-        kind = Kind(row.name.value)
+        kind = AlertKind(row.name.value)
         if not row.on:
             _close(tenant, kind, now)
             continue
@@ -86,12 +86,12 @@ def _level(row: Threshold, value: float) -> str:
 def _settle_silence(tenant: Tenant, silent: list[Threshold], last: datetime | None, now: datetime) -> None:
     # A tenant that never had a handoff misses none.
     if silent and last is not None:
-        _settle(tenant, Kind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
+        _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
     else:
-        _close(tenant, Kind.NO_HANDOFFS, now)
+        _close(tenant, AlertKind.NO_HANDOFFS, now)
 
 
-def _settle(tenant: Tenant, kind: Kind, level: str, value: float, row: Threshold, now: datetime) -> None:
+def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: Threshold, now: datetime) -> None:
     alert = _open(tenant, kind)
     if not level:
         if alert and now - alert.last_at >= timedelta(minutes=row.clear_minutes):
@@ -117,7 +117,7 @@ def _go_on(alert: Alert, level: str, value: float, row: Threshold, now: datetime
     Alert.objects.filter(pk=alert.pk, acknowledged_at=None).update(**columns)
 
 
-def _known(tenant: Tenant, kind: Kind, level: str, row: Threshold, now: datetime) -> bool:
+def _known(tenant: Tenant, kind: AlertKind, level: str, row: Threshold, now: datetime) -> bool:
     """Whether a person acknowledged this very state, and it never ended since; it is then marked as still seen."""
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:
@@ -137,11 +137,11 @@ def _remind(tenant: Tenant, now: datetime) -> None:
     standing.filter(long_ago).update(notified_at=now)
 
 
-def _open(tenant: Tenant, kind: Kind) -> Alert | None:
+def _open(tenant: Tenant, kind: AlertKind) -> Alert | None:
     return Alert.objects.filter(tenant=tenant, kind=kind, acknowledged_at=None).first()
 
 
-def _close(tenant: Tenant, kind: Kind, now: datetime) -> None:
+def _close(tenant: Tenant, kind: AlertKind, now: datetime) -> None:
     Alert.objects.filter(tenant=tenant, kind=kind, acknowledged_at=None).update(
         acknowledged_at=now, acknowledged_by=SYSTEM.name
     )

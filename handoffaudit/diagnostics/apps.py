@@ -7,6 +7,6 @@ class DiagnosticsConfig(AppConfig):
 
     def ready(self) -> None:
         from handoffaudit.diagnostics.groups import belonging  # noqa: PLC0415 -- needs the apps loaded
-        from handoffaudit.handoffs import grouping  # noqa: PLC0415
+        from handoffaudit.handoffs import filters  # noqa: PLC0415
 
-        grouping.found_by(belonging.members)
+        filters.set_group_members(belonging.members)

@@ -22,11 +22,10 @@ from handoffaudit.diagnostics.groups import keeping
 from handoffaudit.diagnostics.groups.places import Grouped, grouped
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.diagnostics.tracing import MOST_HANDOFFS, in_order
-from handoffaudit.handoffs import bulk, claims
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs import db, leases
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
-from handoffaudit.handoffs.parts import parts
-from handoffaudit.handoffs.rows import record_of
+from handoffaudit.handoffs.verdicts import chunk_by_size, record_of
 from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
 from handoffaudit.validation.text import clean
 
@@ -49,8 +48,8 @@ _WORKED_OUT: Final = (
     *("handoff", "tenant", "trace_id", "at", "source_agent_id", "target_agent_id", "took_seconds"),
     *("caused", "passed_on", "verdict"),
 )
-_TRACED = bulk.Columns.of(TracedHandoff, *_WORKED_OUT, "grouped")
-_ATTRIBUTION = bulk.Columns.of(
+_TRACED = db.Columns.of(TracedHandoff, *_WORKED_OUT, "grouped")
+_ATTRIBUTION = db.Columns.of(
     Attribution, "tenant", "trace_id", "handoff", "at", "agent", "code", "field_path", "value", "caused", "origin"
 )
 _COLUMNS: Final = (
@@ -87,7 +86,7 @@ def run() -> int:
         while found := _part() or _group_part():
             number += found
             spent = time.monotonic() - begun
-            if claims.anything_waits():
+            if leases.is_anything_waiting():
                 pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
                 break
             if spent > _LONGEST_RUN:
@@ -251,7 +250,7 @@ def _steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) ->
     if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
         return [_bare(row, flaws) for row in rows]
     steps: list[Step] = []
-    for some in parts(rows):
+    for some in chunk_by_size(rows):
         whole = Handoff.objects.in_bulk([row.pk for row in some])
         bodies = HandoffBody.objects.in_bulk(list(whole))
         for row in some:
@@ -327,8 +326,8 @@ def _store(tenant_id: int, worked: _Worked) -> None:
         changed = [one for one in handoffs if one not in same]
         TracedHandoff.objects.filter(handoff__in=changed).delete()
         Attribution.objects.filter(tenant=tenant_id, handoff__in=changed).delete()
-        bulk.insert(_TRACED, [[*worked.traced[one], True] for one in changed])
-        bulk.insert(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
+        db.insert_rows(_TRACED, [[*worked.traced[one], True] for one in changed])
+        db.insert_rows(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
         keeping.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
 
 

@@ -12,12 +12,12 @@ from handoffaudit.diagnostics import noise
 from handoffaudit.diagnostics.noise import Decided
 from handoffaudit.diagnostics.tallies import Change
 from handoffaudit.diagnostics.windows import Window
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Finding, Handoff, HourlyTotal
-from handoffaudit.handoffs.outcome_sums import sums_by
+from handoffaudit.handoffs.outcome_sums import sum_outcomes
 from handoffaudit.handoffs.rates import FINAL, Share
-from handoffaudit.handoffs.time_steps import TimeStep
 
 MOST_SOURCES = 12
 MOST_CODES = 10
@@ -64,9 +64,9 @@ class CodeReport:
 
 def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
     """The codes that most handoffs have, with whose they are."""
-    most = queries.top_codes(tenant, window.since, window.until, MOST_CODES)
+    most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES)
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
-    found = sums_by(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
+    found = sum_outcomes(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
     for (code, source), sums in found.items():
         if len(agents[code]) < MOST_AGENTS:
             agents[code].append((source, sums.total))
@@ -103,7 +103,7 @@ def _share(tenant: Tenant, code: str, since: datetime, until: datetime) -> Share
 
 
 def _by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[str, int]]:
-    found = sums_by(tenant, window.since, window.until, column, codes=[code])
+    found = sum_outcomes(tenant, window.since, window.until, column, codes=[code])
     return [(name, sums.total) for (name,), sums in islice(found.items(), MOST_SOURCES)]
 
 

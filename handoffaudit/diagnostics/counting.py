@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from handoffaudit.diagnostics.models import HealthCount, LogCount
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import db
 
 
 class HealthPlace(NamedTuple):
@@ -34,8 +34,8 @@ class LogPlace(NamedTuple):
 HealthDeltas = Counter[HealthPlace]
 LogDeltas = Counter[LogPlace]
 
-_HEALTH = bulk.Columns.of(HealthCount, "tenant", *HealthPlace._fields, "number")
-_LOG = bulk.Columns.of(LogCount, "tenant", *LogPlace._fields, "number")
+_HEALTH = db.Columns.of(HealthCount, "tenant", *HealthPlace._fields, "number")
+_LOG = db.Columns.of(LogCount, "tenant", *LogPlace._fields, "number")
 
 
 def hour_of(at: datetime) -> datetime:
@@ -46,9 +46,9 @@ def hour_of(at: datetime) -> datetime:
 def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
     """Adds to `HealthCount`, always in the same order, so that two workers never wait for each other in a circle. Texts
     must be storable, and as short as their columns."""
-    bulk.add(_HEALTH, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
+    db.add_to_counts(_HEALTH, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
 
 
 def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
     """The same of `LogCount`. In a transaction with the other, it comes after it."""
-    bulk.add(_LOG, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
+    db.add_to_counts(_LOG, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])

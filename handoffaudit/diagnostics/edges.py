@@ -12,9 +12,9 @@ from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import TracedHandoff
-from handoffaudit.handoffs.outcome_sums import sums_by
-from handoffaudit.handoffs.rates import Judged, Share, judged_of
-from handoffaudit.handoffs.summing import every, summed, values_of
+from handoffaudit.handoffs.db import collect_values, split_values, sum_rows
+from handoffaudit.handoffs.outcome_sums import sum_outcomes
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of
 
 # Those with the most handoffs are told apart; what is left of the whole is summed.
 MOST_EDGES: Final = 5_000
@@ -53,7 +53,7 @@ class Edge:
     source: str
     target: str
     number: int
-    judged: Judged
+    judged: OutcomeCounts
     told: Told = field(default_factory=Told)
 
     @property
@@ -84,10 +84,10 @@ class Edges:
 def edges(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> Edges:
     """Of handoffs received from `since` on and before `until`, in whole hours. `agent`: only from it and to it."""
     narrowed = _of(agent) if agent else None
-    found = sums_by(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_EDGES + 1)
+    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_EDGES + 1)
     told, sampled = _traced(tenant, since, until, agent)
     listed = [
-        Edge(source, target, sums.total, judged_of(sums), told.get((source, target)) or Told())
+        Edge(source, target, sums.total, outcome_counts_of(sums), told.get((source, target)) or Told())
         for (source, target), sums in islice(found.items(), MOST_EDGES)
     ]
     named = tuple(edge for edge in listed if edge.source and edge.target)
@@ -111,10 +111,10 @@ def _traced(tenant: Tenant, since: datetime, until: datetime, agent: str) -> tup
     newest = rows.values_list(*_PAIR, "took_seconds", "caused", "passed_on")[:MOST_TRACED]
     sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
     found, read = {}, 0
-    for source, target, seconds, caused, passed_on, number in summed(
-        [newest], _PAIR, [every("took_seconds"), *sums, "COUNT(*)"]
+    for source, target, seconds, caused, passed_on, number in sum_rows(
+        [newest], _PAIR, [collect_values("took_seconds"), *sums, "COUNT(*)"]
     ):
-        found[source, target] = Told(values_of(seconds), caused, passed_on)
+        found[source, target] = Told(split_values(seconds), caused, passed_on)
         read += number
     return found, read == MOST_TRACED
 
@@ -122,7 +122,7 @@ def _traced(tenant: Tenant, since: datetime, until: datetime, agent: str) -> tup
 def pairs_seen(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
     """The sources and targets of edges with the most handoffs, in the order of their names."""
     named = ~Q(source_agent_id="") & ~Q(target_agent_id="")
-    found = sums_by(tenant, since, until, *_PAIR, narrowed=named, most=MOST_EDGES)
+    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=named, most=MOST_EDGES)
     return sorted((source, target) for source, target in islice(found, MOST_EDGES))
 
 
@@ -132,13 +132,13 @@ class Source:
 
     name: str
     number: int
-    judged: Judged
+    judged: OutcomeCounts
 
 
 def busiest(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
     """The agents that handed on most."""
-    found = sums_by(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
-    return [Source(name, sums.total, judged_of(sums)) for (name,), sums in islice(found.items(), most)]
+    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
+    return [Source(name, sums.total, outcome_counts_of(sums)) for (name,), sums in islice(found.items(), most)]
 
 
 def folded(listed: Iterable[Edge], kept: frozenset[str], others: str) -> list[Edge]:
@@ -163,6 +163,6 @@ def _as_one(names: tuple[str, str], several: Sequence[Edge]) -> Edge:
     return Edge(
         *names,
         sum(edge.number for edge in several),
-        Judged.of(edge.judged for edge in several),
+        OutcomeCounts.of(edge.judged for edge in several),
         Told.of(edge.told for edge in several),
     )

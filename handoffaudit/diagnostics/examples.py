@@ -8,7 +8,7 @@ import orjson
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.windows import Window
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.validation.formats.file_report import Reason
 
 SHOWN = 3

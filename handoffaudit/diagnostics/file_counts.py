@@ -15,7 +15,7 @@ from handoffaudit.diagnostics.logs.queries import HEALTH_KINDS
 from handoffaudit.diagnostics.models import HealthCount, LogCount
 from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, GIVEN, REASONS, USED_SOURCE, FileTally
 from handoffaudit.diagnostics.windows import Window
-from handoffaudit.handoffs.time_steps import TimeStep
+from handoffaudit.handoffs.db import TimeStep
 
 # Pairs that are told apart; those with the fewest unused files are summed beyond it.
 MOST_PAIRS = 2_000

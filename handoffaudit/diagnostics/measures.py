@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HourlyTotal, State
 from handoffaudit.handoffs.rates import rejection_rate
 from handoffaudit.policy.thresholds import Threshold, Watched

@@ -9,9 +9,9 @@ from django.db.models import Count, F, Max, Q, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.cures import cure
-from handoffaudit.handoffs.model_calls import OK
+from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
-from handoffaudit.handoffs.time_steps import TimeStep
 
 # Failures of this many kinds are told, the most frequent first; there are not many more.
 MOST_KINDS = 20

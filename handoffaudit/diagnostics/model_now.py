@@ -9,9 +9,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import asking, breaking, outages, queries, spending
-from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.model_calls import OK
+from handoffaudit.handoffs import alerts, queries
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.llm import client, limits
+from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
 from handoffaudit.validation.asking.question import Reason
 
@@ -82,7 +83,7 @@ class Status:
 
 
 def status(tenant: Tenant) -> Status:
-    if not asking.configured():
+    if not client.is_configured():
         return Status(Standing.NO_KEY, "No key is set: strict handoffs are let through unverified.")
     down = [breaker for breaker in breakers() if breaker.state is not BreakerState.CLOSED]
     if down:
@@ -100,8 +101,8 @@ def status(tenant: Tenant) -> Status:
 
 def _last_failed(tenant: Tenant) -> str:
     """Why, where the last call of late failed: the breaker opens only after several."""
-    newest = outages.newest_call(tenant.pk)
-    recent = newest is not None and newest.at > timezone.now() - outages.RECENT
+    newest = alerts.find_newest_call(tenant.pk)
+    recent = newest is not None and newest.at > timezone.now() - alerts.RECENT
     return newest.outcome if newest and recent and newest.outcome != OK else ""
 
 
@@ -137,16 +138,16 @@ def breakers() -> list[BreakerNow]:
 
 
 def _breaker(model: str) -> BreakerNow:
-    breaker, now = breaking.of_model(model), timezone.now()
+    breaker, now = limits.load_breaker(model), timezone.now()
     state, told = BreakerState.CLOSED, ""
     if breaker.open_until:
         state = BreakerState.OPEN if breaker.open_until > now else BreakerState.PROBING
-        told = breaking.told(breaker, now)
+        told = limits.describe_breaker(breaker, now)
     return BreakerNow(model, state, breaker.failures, breaker.reason, breaker.open_until, told)
 
 
 def budget(tenant: Tenant) -> Budget:
-    return Budget(spending.spent_today(tenant.pk), settings.MODEL_DAILY_USD)
+    return Budget(limits.sum_spent_today(tenant.pk), settings.MODEL_DAILY_USD)
 
 
 def waiting(tenant: Tenant, since: datetime) -> Waiting:

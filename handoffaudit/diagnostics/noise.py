@@ -7,8 +7,8 @@ from datetime import datetime
 from django.db.models import Count, Q, QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.decisions import decisions, standing
 from handoffaudit.handoffs.models import Event, Handoff, State
+from handoffaudit.handoffs.queries import decision_events, exclude_undone
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.issues import Severity
@@ -122,14 +122,14 @@ def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, u
 
 def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
     """The begin of the newest decisions that are read."""
-    newest = decisions(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
+    newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
     # The oldest that is read, and the one before it: a slice from there to there is one step along the index.
     edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
     return edge[0] if len(edge) > 1 else since
 
 
 def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Event]":
-    return standing(decisions(tenant).filter(at__gte=since, at__lt=until))
+    return exclude_undone(decision_events(tenant).filter(at__gte=since, at__lt=until))
 
 
 def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, Decided]:

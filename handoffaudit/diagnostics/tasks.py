@@ -8,7 +8,7 @@ from handoffaudit.diagnostics import alerting, attributing, workers
 from handoffaudit.diagnostics.logs import queue, reading
 from handoffaudit.diagnostics.retention import running as retention
 from handoffaudit.diagnostics.samples import filling, removing
-from handoffaudit.handoffs import local_tasks, sweeping, waking
+from handoffaudit.handoffs import notify, periodic_jobs
 
 _one_attribution = threading.Lock()
 _one_reading = threading.Lock()
@@ -40,7 +40,7 @@ def read_logs() -> None:
         finally:
             _one_reading.release()
         if not done:
-            waking.send(reading.TASK)
+            notify.send(reading.TASK)
 
 
 @shared_task(name=filling.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
@@ -65,7 +65,7 @@ def remove_old() -> None:
         finally:
             _one_removal.release()
         if not done:
-            waking.send(retention.TASK)
+            notify.send(retention.TASK)
 
 
 def _look_for_thresholds() -> None:
@@ -76,27 +76,27 @@ def _look_for_thresholds() -> None:
 
 def _look_for_logs() -> None:
     if reading.anything_waits() or queue.anything_waits():
-        local_tasks.start_or_send(reading.TASK)
+        notify.start_or_send(reading.TASK)
 
 
 def _look_for_judged() -> None:
     if attributing.anything_due():
-        local_tasks.start_or_send(attributing.TASK)
+        notify.start_or_send(attributing.TASK)
 
 
 def _look_for_samples() -> None:
     if filling.unfilled().exists() or removing.anything_to_clear():
-        local_tasks.start_or_send(filling.TASK)
+        notify.start_or_send(filling.TASK)
 
 
 def _look_for_old() -> None:
     if retention.anything_due():
-        local_tasks.start_or_send(retention.TASK)
+        notify.start_or_send(retention.TASK)
 
 
-sweeping.also(workers.beat)
-sweeping.also(_look_for_judged)
-sweeping.also(_look_for_logs)
-sweeping.also(_look_for_thresholds)
-sweeping.also(_look_for_samples)
-sweeping.also(_look_for_old)
+periodic_jobs.add_job(workers.beat)
+periodic_jobs.add_job(_look_for_judged)
+periodic_jobs.add_job(_look_for_logs)
+periodic_jobs.add_job(_look_for_thresholds)
+periodic_jobs.add_job(_look_for_samples)
+periodic_jobs.add_job(_look_for_old)

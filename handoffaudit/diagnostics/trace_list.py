@@ -14,8 +14,7 @@ from django.db.models import Count, QuerySet
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.cursors import cursor_id
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, State
 from handoffaudit.handoffs.queries import matching, of_tenant
 
@@ -71,7 +70,7 @@ class _Walked(NamedTuple):
 def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
     """Those with a handoff that fits the filters; `agent` is its source or its target. A page may hold fewer than
     `limit` and still have a next one. Raises `BadFilter` for a cursor that is none."""
-    before = cursor_id(cursor) if cursor else None
+    before = parse_cursor(cursor) if cursor else None
     rows = matching(tenant, filters).exclude(trace_id="")
     walks = [rows.filter(source_agent_id=agent), rows.filter(target_agent_id=agent)] if agent else [rows]
     newest: dict[str, _Walked] = {}

@@ -9,7 +9,7 @@ import orjson
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, HandoffBody, Verdict
 from handoffaudit.handoffs.queries import of_tenant, of_trace
-from handoffaudit.handoffs.rows import record_of
+from handoffaudit.handoffs.verdicts import record_of
 from handoffaudit.validation.provenance import (
     Attributed,
     Origin,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 
 HOUR = timedelta(hours=1)
 DEFAULT = "7d"
@@ -97,7 +97,7 @@ def _of_period(period: str, now: datetime) -> Window:
         return Window(monday, until, monday - timedelta(days=7), monday, period)
     length = _LENGTH.match(period)
     if not length:
-        raise BadFilter("period", period[:40], _REMEDY)
+        raise FilterError("period", period[:40], _REMEDY)
     hours = int(length[1]) * (1 if length[2] == "h" else 24)
     return _with_before(until - timedelta(hours=hours), until, period)
 
@@ -105,11 +105,11 @@ def _of_period(period: str, now: datetime) -> Window:
 def _between(params: Mapping[str, str], now: datetime) -> Window:
     asked = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
     if asked.since is None:
-        raise BadFilter("since", "", f"give the begin as well, or {_REMEDY}")
+        raise FilterError("since", "", f"give the begin as well, or {_REMEDY}")
     since = asked.since.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
     until = _hour_after(asked.until - timedelta(microseconds=1) if asked.until else now)
     if until <= since:
-        raise BadFilter("until", params.get("until", "")[:40], f"give a time after since ({written(since)}).")
+        raise FilterError("until", params.get("until", "")[:40], f"give a time after since ({written(since)}).")
     return _with_before(since, until)
 
 

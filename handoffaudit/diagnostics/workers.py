@@ -13,10 +13,11 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import alerting
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import asking, awaiting, local_tasks, waking
-from handoffaudit.handoffs.alert_texts import span
-from handoffaudit.handoffs.webhooks import running
-from handoffaudit.handoffs.webhooks.registering import someone_hears
+from handoffaudit.handoffs import notify, stats
+from handoffaudit.handoffs.alerts import format_span
+from handoffaudit.handoffs.llm import client
+from handoffaudit.handoffs.webhooks import worker as webhook_worker
+from handoffaudit.handoffs.webhooks.subscriptions import has_active
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +27,7 @@ PATIENCE: Final = timedelta(seconds=45)
 # For so long a handoff may wait before somebody is told why.
 NOBODY_AFTER: Final = timedelta(minutes=1)
 # As `up` and docker-compose.yml name the processes, by the queue that they take from.
-NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", waking.CHECKS_QUEUE: "asker"}
+NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", notify.CHECKS_QUEUE: "asker"}
 WORKER, ASKER = NAMES.values()
 
 _last_beat = -math.inf
@@ -38,7 +39,7 @@ def beat() -> None:
     now = time.monotonic()
     if now - _last_beat < BEAT_SECONDS:
         return
-    for name in (NAMES[queue] for queue in local_tasks.queues() if queue in NAMES):
+    for name in (NAMES[queue] for queue in notify.consumed_queues() if queue in NAMES):
         Watermark.objects.update_or_create(name=name, defaults={"at": timezone.now()})
     _last_beat = now
 
@@ -56,12 +57,12 @@ def silence() -> dict[str, float]:
 
 def expected() -> tuple[str, ...]:
     """The names of the processes that there should be; without a key nothing is asked of the model."""
-    return (WORKER, ASKER) if asking.configured() else (WORKER,)
+    return (WORKER, ASKER) if client.is_configured() else (WORKER,)
 
 
 def told(seconds: float) -> str:
     """A silence in words."""
-    return f"none seen for {span(seconds)}" if math.isfinite(seconds) else "none seen yet"
+    return f"none seen for {format_span(seconds)}" if math.isfinite(seconds) else "none seen yet"
 
 
 def missed(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
@@ -73,7 +74,7 @@ def missed(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
     if oldest_unjudged_at is None or oldest_unjudged_at > before:
         return ""
     stand_in()
-    waits_since = awaiting.oldest_for_worker(tenant.pk) if (silent := silence()) else None
+    waits_since = stats.find_oldest_for_worker(tenant.pk) if (silent := silence()) else None
     if WORKER not in silent or waits_since is None or waits_since > before:
         return ""
     if math.isinf(silent[WORKER]):
@@ -89,8 +90,8 @@ def stand_in() -> None:
     """
     try:
         if len(silence()) < len(expected()):
-            running.stop()
-        elif alerting.anything_due() and alerting.run() and someone_hears():
-            running.wake()
+            webhook_worker.stop()
+        elif alerting.anything_due() and alerting.run() and has_active():
+            webhook_worker.wake()
     except DatabaseError as error:
         log.warning("thresholds wait: the database can't be reached", error=str(error))

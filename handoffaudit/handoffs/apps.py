@@ -7,5 +7,4 @@ class HandoffsConfig(AppConfig):
 
     def ready(self) -> None:
         # Wake-ups go out through the Celery application, and its workers start the sweep.
-        import handoffaudit.celery  # noqa: PLC0415 -- needs the apps loaded
-        import handoffaudit.handoffs.sweeping  # noqa: F401, PLC0415
+        from handoffaudit.handoffs import periodic_jobs  # noqa: F401, PLC0415

@@ -6,11 +6,10 @@ from uuid import UUID
 
 from django.db.models import Max, Q
 
-from handoffaudit.handoffs import changing, counts
-from handoffaudit.handoffs.actors import SYSTEM, Actor
-from handoffaudit.handoffs.arrivals import Arrival
+from handoffaudit.handoffs import counts, transitions
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.handoffs.states import may_become
+from handoffaudit.handoffs.transitions import SYSTEM, Actor, may_become
 
 MOST = 32_767
 
@@ -20,13 +19,13 @@ def lineage_of(handoff: Handoff) -> str:
     return handoff.lineage or handoff.handoff_id
 
 
-def lineage_named(tenant_id: int, handoff_id: str) -> str:
+def find_lineage(tenant_id: int, handoff_id: str) -> str:
     """The lineage of the handoff with this id, or the one that it begins."""
     rows = Handoff.objects.filter(tenant=tenant_id, handoff_id=handoff_id)
     return rows.values_list("lineage", flat=True).first() or handoff_id
 
 
-def take_turns(arrivals: list[Arrival]) -> None:
+def take_turns(arrivals: list[PreparedHandoff]) -> None:
     """Locks the lineages that these go on with, so that of two retries sent at once each gets a number of its own; call
     inside the transaction that stores them, before they are numbered."""
     named = {arrival.handoff.retry_of for arrival in arrivals if arrival.handoff.retry_of}
@@ -69,7 +68,7 @@ def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
     return found
 
 
-def number(arrivals: list[Arrival]) -> None:
+def number(arrivals: list[PreparedHandoff]) -> None:
     """Sets which try each one is, and of which lineage, whichever of its attempts it names in `retry_of`; call inside
     the transaction that stores them."""
     retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
@@ -95,11 +94,11 @@ def _last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
     return dict(first) | dict(later.order_by())
 
 
-def supersede(arrivals: list[Arrival], sender: Actor) -> counts.Deltas:
+def supersede(arrivals: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
     """Those whose place is taken become superseded, where their state allows it; what that changes in the counts."""
     retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
     newest = {handoff.lineage: (handoff.attempt, handoff.id, handoff.handoff_id) for handoff in retries}
-    return _superseded(retries[0].tenant_id, newest, sender) if retries else Counter()
+    return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()
 
 
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
@@ -110,11 +109,11 @@ def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
         newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "id", "handoff_id")}
-        deltas.update(_superseded(tenant_id, newest, SYSTEM))
+        deltas.update(_supersede_older(tenant_id, newest, SYSTEM))
     return deltas
 
 
-def _superseded(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor: Actor) -> counts.Deltas:
+def _supersede_older(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor: Actor) -> counts.Deltas:
     """`newest`: of each lineage, the attempt that stands, its key and its handoff_id."""
     deltas: counts.Deltas = Counter()
     if not newest:
@@ -127,5 +126,7 @@ def _superseded(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor:
         # Retries that were here before the first one can have its number, and each other's: the later one stands.
         is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, attempt, pk)
         if name and is_earlier and may_become(handoff.state, State.SUPERSEDED):
-            deltas.update(changing.move(handoff, State.SUPERSEDED, actor, f"{name} took its place"))
+            deltas.update(
+                transitions.change_state_uncounted(handoff, State.SUPERSEDED, actor, f"{name} took its place")
+            )
     return deltas

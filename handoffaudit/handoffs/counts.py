@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from django.db import connection, transaction
 from django.db.models import Model
 
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import (
     WAITING_STATES,
     DailyCount,
@@ -33,7 +33,7 @@ OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {
 }
 
 
-class Place(NamedTuple):
+class CountKey(NamedTuple):
     """What a handoff is counted under."""
 
     tenant_id: int
@@ -43,26 +43,26 @@ class Place(NamedTuple):
     target_agent_id: str
 
     @classmethod
-    def of(cls, handoff: Handoff) -> "Place":
+    def of(cls, handoff: Handoff) -> "CountKey":
         hour = handoff.received_at.replace(minute=0, second=0, microsecond=0)
         return cls(handoff.tenant_id, hour, handoff.handoff_type, handoff.source_agent_id, handoff.target_agent_id)
 
 
-Deltas = Counter[tuple[Place, str, str]]
+Deltas = Counter[tuple[CountKey, str, str]]
 
-_COUNT = bulk.Columns.of(
+_COUNT = db.Columns.of(
     HourlyCount, "tenant", "hour", "handoff_type", "source_agent_id", "target_agent_id", "state", "code", "number"
 )
-_TOTAL = bulk.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
-_DAILY = bulk.Columns.of(DailyCount, "tenant", "code", "day", "source_agent_id", "handoff_type", *OUTCOMES)
-_PAIR = bulk.Columns.of(DailyPair, "tenant", "day", "source_agent_id", "target_agent_id", *OUTCOMES)
+_TOTAL = db.Columns.of(HourlyTotal, "tenant", "hour", "state", "code", "number")
+_DAILY = db.Columns.of(DailyCount, "tenant", "code", "day", "source_agent_id", "handoff_type", *OUTCOMES)
+_PAIR = db.Columns.of(DailyPair, "tenant", "day", "source_agent_id", "target_agent_id", *OUTCOMES)
 _PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.values()) for state in states}
 
 
-def moved(place: Place, codes: Iterable[str], before: str, after: str) -> Deltas:
+def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
     """A handoff with these codes goes from one state to another. Waiting states are counted live and not here."""
     deltas: Deltas = Counter()
-    for code in _counted_under(codes):
+    for code in _codes_counted(codes):
         if before and before not in WAITING_STATES:
             deltas[place, before, code] -= 1
         if after not in WAITING_STATES:
@@ -70,7 +70,7 @@ def moved(place: Place, codes: Iterable[str], before: str, after: str) -> Deltas
     return deltas
 
 
-def _counted_under(codes: Iterable[str]) -> Iterator[str]:
+def _codes_counted(codes: Iterable[str]) -> Iterator[str]:
     """Once by itself, and once for each code."""
     yield ""
     yield from (code for code in codes if code != UNVERIFIED)
@@ -82,13 +82,13 @@ def apply(deltas: Deltas) -> None:
     if not changes:
         return
     keys = {(*place, str(state), code): number for (place, state, code), number in changes}
-    bulk.add(_COUNT, [[*key, number] for key, number in keys.items()])
+    db.add_to_counts(_COUNT, [[*key, number] for key, number in keys.items()])
     folded = _Folded()
     for key, number in keys.items():
         folded.add(key, number)
-    bulk.add(_PAIR, _nonzero(folded.pairs), len(OUTCOMES))
-    bulk.add(_DAILY, _nonzero(folded.daily), len(OUTCOMES))
-    bulk.add(_TOTAL, [[*key, number] for key, number in sorted(folded.totals.items()) if number])
+    db.add_to_counts(_PAIR, _nonzero(folded.pairs), len(OUTCOMES))
+    db.add_to_counts(_DAILY, _nonzero(folded.daily), len(OUTCOMES))
+    db.add_to_counts(_TOTAL, [[*key, number] for key, number in sorted(folded.totals.items()) if number])
 
 
 _Key = tuple[Any, ...]
@@ -132,18 +132,18 @@ def recount(*, repair: bool = True) -> Difference:
             with connection.cursor() as cursor:
                 names = ", ".join(f'"{columns.table}"' for _, columns, _ in _TABLES)
                 cursor.execute(f"LOCK TABLE {names} IN EXCLUSIVE MODE")
-        true = _counted()
+        true = _count_all()
         for model, columns, numbers in _TABLES:
             found = true[model]
-            differing = _differing(_kept(model, columns, numbers), found)
+            differing = _compare(_read_stored(model, columns, numbers), found)
             if differing and repair:
                 model._default_manager.all().delete()  # noqa: SLF001 -- Django's documented API
-                bulk.insert(columns, [[*key, *found[key]] for key in sorted(found)])
+                db.insert_rows(columns, [[*key, *found[key]] for key in sorted(found)])
             rows, wrong = rows + len(found), wrong + differing
     return Difference(rows, wrong)
 
 
-_TABLES: Final[tuple[tuple[type[Model], bulk.Columns, int], ...]] = (
+_TABLES: Final[tuple[tuple[type[Model], db.Columns, int], ...]] = (
     (HourlyCount, _COUNT, 1),
     (DailyPair, _PAIR, len(OUTCOMES)),
     (DailyCount, _DAILY, len(OUTCOMES)),
@@ -152,12 +152,12 @@ _TABLES: Final[tuple[tuple[type[Model], bulk.Columns, int], ...]] = (
 _Numbers = dict[_Key, tuple[int, ...]]
 
 
-def _kept(model: type[Model], columns: bulk.Columns, numbers: int) -> _Numbers:
+def _read_stored(model: type[Model], columns: db.Columns, numbers: int) -> _Numbers:
     rows = model._default_manager.values_list(*columns.names)  # noqa: SLF001 -- Django's documented API
     return {tuple(row[:-numbers]): tuple(row[-numbers:]) for row in rows if any(row[-numbers:])}
 
 
-def _counted() -> dict[type[Model], _Numbers]:
+def _count_all() -> dict[type[Model], _Numbers]:
     counts: Counter[_Key] = Counter()
     codes: dict[object, set[str]] = {}
     for pk, code in Finding.objects.values_list("handoff_id", "code").iterator(chunk_size=10_000):
@@ -166,8 +166,8 @@ def _counted() -> dict[type[Model], _Numbers]:
         "id", "tenant_id", "received_at", "handoff_type", "source_agent_id", "target_agent_id", "state"
     )
     for handoff in settled.iterator(chunk_size=10_000):
-        place = Place.of(handoff)
-        for code in _counted_under(codes.get(handoff.pk, ())):
+        place = CountKey.of(handoff)
+        for code in _codes_counted(codes.get(handoff.pk, ())):
             counts[*place, handoff.state, code] += 1
     folded = _Folded()
     for key, number in counts.items():
@@ -180,5 +180,5 @@ def _counted() -> dict[type[Model], _Numbers]:
     }
 
 
-def _differing(kept: _Numbers, true: _Numbers) -> int:
+def _compare(kept: _Numbers, true: _Numbers) -> int:
     return sum(1 for key in kept.keys() | true.keys() if kept.get(key) != true.get(key))

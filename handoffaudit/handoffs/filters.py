@@ -1,20 +1,27 @@
-"""What a list of handoffs is narrowed by, read from an address and written back to one."""
+"""Filters and cursors of lists of handoffs, read from an address and written back to one."""
 
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, time, timedelta
+from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import QuerySet
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
+from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import State
 
 FLAGS = ("parked", "shadowed", "warnings", "overdue", "unverified", "flagged", "open")
+
 _LONGEST_NUMBER = 12
+
 _RELATIVE = re.compile(r"(\d{1,4})([hd])\Z")
+
 _TEXTS = {
     "type": "handoff_type",
     "source": "source",
@@ -26,10 +33,11 @@ _TEXTS = {
     "group": "group",
     "decided_by": "decided_by",
 }
+
 PARAMETERS = ("state", *_TEXTS, "since", "until", "quality_min", "quality_max", "from", "to")
 
 
-class BadFilter(Exception):
+class FilterError(Exception):
     """A filter that can't be read: which one, what it was, what would be right."""
 
     def __init__(self, field: str, value: str, remedy: str) -> None:
@@ -68,18 +76,18 @@ class Filters:
         texts = {field: params.get(name, "").strip() for name, field in _TEXTS.items()}
         for name, field in _TEXTS.items():
             if "\x00" in texts[field] or len(texts[field]) > 200:
-                raise BadFilter(name, texts[field][:40], "use a text of at most 200 characters without NUL.")
+                raise FilterError(name, texts[field][:40], "use a text of at most 200 characters without NUL.")
         if texts["flag"] and texts["flag"] not in FLAGS:
-            raise BadFilter("flag", texts["flag"], f"use one of {', '.join(FLAGS)}.")
+            raise FilterError("flag", texts["flag"], f"use one of {', '.join(FLAGS)}.")
         if texts["group"] and not is_number(texts["group"]):
-            raise BadFilter("group", texts["group"][:40], "use the number in the address of a finding's page.")
+            raise FilterError("group", texts["group"][:40], "use the number in the address of a finding's page.")
         since = params.get("since", "").strip()
         return cls(
-            state=_states(params),
-            since=_day("from", params) or _moment("since", since),
-            until=_day("to", params, later=1) or _moment("until", params.get("until", "").strip()),
-            quality_min=_score("quality_min", params),
-            quality_max=_score("quality_max", params),
+            state=_parse_states(params),
+            since=_parse_day("from", params) or _parse_moment("since", since),
+            until=_parse_day("to", params, later=1) or _parse_moment("until", params.get("until", "").strip()),
+            quality_min=_parse_score("quality_min", params),
+            quality_max=_parse_score("quality_max", params),
             period=since if _RELATIVE.match(since) and not params.get("from", "").strip() else "",
             **texts,
         )
@@ -88,9 +96,9 @@ class Filters:
         pairs: list[tuple[str, str]] = [("state", state) for state in self.state]
         pairs += [(name, getattr(self, field)) for name, field in _TEXTS.items() if getattr(self, field)]
         if self.period or self.since:
-            pairs.append(("since", self.period or _written(self.since)))
+            pairs.append(("since", self.period or _format_moment(self.since)))
         if self.until:
-            pairs.append(("until", _written(self.until)))
+            pairs.append(("until", _format_moment(self.until)))
         for name in ("quality_min", "quality_max"):
             if getattr(self, name) is not None:
                 pairs.append((name, f"{getattr(self, name):g}"))
@@ -114,20 +122,20 @@ def is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
 
 
-def _written(moment: datetime | None) -> str:
+def _format_moment(moment: datetime | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else ""
 
 
-def _states(params: QueryDict | Mapping[str, str]) -> tuple[str, ...]:
+def _parse_states(params: QueryDict | Mapping[str, str]) -> tuple[str, ...]:
     given = params.getlist("state") if isinstance(params, QueryDict) else [params.get("state", "")]
     states = [part.strip() for value in given for part in value.split(",") if part.strip()]
     for state in states:
         if state not in State.values:
-            raise BadFilter("state", state[:40], f"use one of {', '.join(State.values)}.")
+            raise FilterError("state", state[:40], f"use one of {', '.join(State.values)}.")
     return tuple(dict.fromkeys(states))
 
 
-def _moment(name: str, text: str) -> datetime | None:
+def _parse_moment(name: str, text: str) -> datetime | None:
     if not text:
         return None
     relative = _RELATIVE.match(text)
@@ -141,13 +149,13 @@ def _moment(name: str, text: str) -> datetime | None:
     except ValueError:
         moment = None
     if moment is None or not 1970 <= moment.year <= 9000:
-        raise BadFilter(
+        raise FilterError(
             name, text[:40], "use a date (2026-02-15), a date and time (2026-02-15T09:30:00Z) or 24h, 7d, 30d."
         )
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _day(name: str, params: QueryDict | Mapping[str, str], later: int = 0) -> datetime | None:
+def _parse_day(name: str, params: QueryDict | Mapping[str, str], later: int = 0) -> datetime | None:
     text = params.get(name, "").strip()
     try:
         day = parse_date(text) if text else None
@@ -155,7 +163,7 @@ def _day(name: str, params: QueryDict | Mapping[str, str], later: int = 0) -> da
         day = None
     if day is None or not 1970 <= day.year <= 9000:
         if text:
-            raise BadFilter(name, text[:40], "use a day like 2026-02-15.")
+            raise FilterError(name, text[:40], "use a day like 2026-02-15.")
         return None
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=later)
 
@@ -166,7 +174,7 @@ def _whole_day(moment: datetime | None, less: timedelta = timedelta()) -> str:
     return f"{moment.astimezone(UTC) - less:%Y-%m-%d}"
 
 
-def _score(name: str, params: QueryDict | Mapping[str, str]) -> float | None:
+def _parse_score(name: str, params: QueryDict | Mapping[str, str]) -> float | None:
     text = params.get(name, "").strip()
     if not text:
         return None
@@ -175,5 +183,31 @@ def _score(name: str, params: QueryDict | Mapping[str, str]) -> float | None:
     except ValueError:
         value = -1.0
     if not 0.0 <= value <= 1.0:
-        raise BadFilter(name, text[:40], "use a number from 0 to 1.")
+        raise FilterError(name, text[:40], "use a number from 0 to 1.")
     return value
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """The least UUIDv7 of that millisecond: a period becomes a range of primary keys."""
+    return uuid.UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
+
+
+def parse_cursor(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise FilterError("cursor", text[:40], "use the value of `next` from the page before, as it was.") from None
+
+
+# Rows with the ids of handoffs in `handoff`, of a group of that tenant.
+GroupMembers = Callable[[Tenant, int], "QuerySet[Any]"]
+
+_group_members: list[GroupMembers] = []
+
+
+def set_group_members(members: GroupMembers) -> None:
+    _group_members[:] = [members]
+
+
+def members_of_group(tenant: Tenant, group: int) -> "QuerySet[Any]":
+    return _group_members[0](tenant, group)

@@ -27,12 +27,12 @@ class Hop(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Walked:
+class Walk:
     hops: tuple[Hop, ...]
     complete: bool
 
 
-def histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
+def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
     """By primary key. All handoffs must be of one tenant."""
     rows = list(handoffs)
     known = _ancestors(rows)
@@ -93,7 +93,7 @@ def _history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
     return History(folded, full, walked.complete, repeats, unknown)
 
 
-def _walk(row: Handoff, known: dict[str, Hop]) -> Walked:
+def _walk(row: Handoff, known: dict[str, Hop]) -> Walk:
     hops: list[Hop] = []
     seen = {row.handoff_id}
     parent = row.parent_handoff_id
@@ -104,7 +104,7 @@ def _walk(row: Handoff, known: dict[str, Hop]) -> Walked:
         hops.append(hop)
         seen.add(parent)
         parent = hop.parent
-    return Walked(tuple(reversed(hops)), complete=not parent)
+    return Walk(tuple(reversed(hops)), complete=not parent)
 
 
 def _full(hops: list[Hop]) -> tuple[str, ...]:

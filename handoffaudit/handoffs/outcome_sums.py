@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.counts import OUTCOMES
+from handoffaudit.handoffs.db import sum_rows
 from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount
-from handoffaudit.handoffs.summing import summed
 
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
@@ -52,7 +52,7 @@ class _Split:
         return sum((until - since for since, until in (*self.added, *self.taken)), timedelta())
 
 
-def sums_by(
+def sum_outcomes(
     tenant: Tenant,
     since: datetime,
     until: datetime,
@@ -68,7 +68,7 @@ def sums_by(
     if not parts:
         return {}
     tail = "" if most is None else f"ORDER BY {_TOTAL} DESC LIMIT {most}"
-    rows = summed(parts, columns, _SUMS, tail)
+    rows = sum_rows(parts, columns, _SUMS, tail)
     place = len(columns)
     found = [(row[:place], Sums._make(row[place:])) for row in rows if sum(row[place:]) > 0]
     return dict(sorted(found, key=lambda item: (-item[1].total, item[0])))

@@ -1,65 +1,63 @@
-"""What pages and the API read. Lists never touch bodies; every query begins with the tenant."""
+"""Queries of handoffs for pages and the API. Lists never touch bodies; every query begins with the tenant."""
 
 import uuid
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import UUID
 
 import orjson
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import BooleanField, Exists, Model, OuterRef, Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import grouping, remedies
+from handoffaudit.handoffs import filters as handoffs_filters
+from handoffaudit.handoffs import remediation
 from handoffaudit.handoffs.attempts import lineage_of
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
-from handoffaudit.handoffs.decisions import decided_by
-from handoffaudit.handoffs.figures import (
-    Bucket,
-    KnownValues,
-    Waiting,
-    count_unjudged,
-    known_values,
-    over_time,
-    state_totals,
-    top_codes,
-    waiting,
-)
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, RemovedDocument, State, Verdict
-from handoffaudit.handoffs.rows import record_of
-from handoffaudit.handoffs.unread import is_asked_again
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE
+from handoffaudit.handoffs.verdicts import is_asked_again
 from handoffaudit.validation.remediation import Action
 from handoffaudit.validation.text import trace_name
 
-__all__ = [
-    "BadFilter",
-    "Bucket",
-    "Filters",
-    "KnownValues",
-    "Page",
-    "Waiting",
-    "attempts",
-    "body",
-    "count",
-    "count_new",
-    "count_unjudged",
-    "current_verdict",
-    "events",
-    "get",
-    "known_values",
-    "later_attempt",
-    "list_handoffs",
-    "over_time",
-    "record_of",
-    "removal_of",
-    "state_totals",
-    "top_codes",
-    "trace",
-    "verdicts",
-    "waiting",
-]
+
+def decided_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
+    """Handoffs that are approved or declined."""
+    return Handoff.objects.filter(_is_decided(Handoff, "state"), tenant=tenant_id)
+
+
+def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
+    """The events that made a handoff approved or declined."""
+    return Event.objects.filter(_is_decided(Event, "to_state"), tenant=tenant)
+
+
+def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
+    """Those of `decisions` that nobody took back."""
+    later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
+    return rows.filter(~Exists(later.filter(to_state__in=REVIEWABLE)))
+
+
+def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, rare: int) -> "QuerySet[Handoff]":
+    """Those of `rows` that stand as this person or key decided them. Up to `rare` are looked up by their ids; more are
+    met soon enough in the rows' own order."""
+    found = list(
+        exclude_undone(decision_events(tenant).filter(actor=name)).values_list("handoff", flat=True)[: rare + 1]
+    )
+    if len(found) <= rare:
+        return rows.filter(pk__in=found)
+    made = Event.objects.filter(handoff=OuterRef("pk"), actor=name, to_state__in=DECIDED)
+    return rows.filter(Exists(exclude_undone(made)))
+
+
+def _is_decided(model: type[Model], column: str) -> RawSQL:
+    table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
+    sql = f"\"{table}\".\"{column}\" IN ('approved', 'declined')"
+    return RawSQL(sql, (), output_field=BooleanField())  # noqa: S611 -- nothing of anybody's is in it
+
 
 EVERYTHING = Filters()
+
 # Findings of a code, or handoffs of a group, up to which it counts as one that few have.
 RARE = 2000
 
@@ -110,10 +108,10 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
     if filters.quality_max is not None:
         rows = rows.filter(score__lte=filters.quality_max)
     for found in _marks(tenant, filters):
-        rows = narrowed_to(rows, found)
+        rows = narrow_to(rows, found)
     if filters.decided_by:
-        rows = decided_by(rows, tenant, filters.decided_by, rare=RARE)
-    return rows.filter(_flagged(filters.flag))
+        rows = filter_decided_by(rows, tenant, filters.decided_by, rare=RARE)
+    return rows.filter(_flag_condition(filters.flag))
 
 
 def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
@@ -122,11 +120,11 @@ def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
     if filters.code:
         found.append(Finding.objects.filter(tenant=tenant, code=filters.code))
     if filters.group:
-        found.append(grouping.members(tenant, int(filters.group)))
+        found.append(handoffs_filters.members_of_group(tenant, int(filters.group)))
     return found
 
 
-def narrowed_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
+def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
     """What few have is looked up among the marks; what many have is met soon enough in the rows' own order, each looked
     up in the marks' index."""
     if found.order_by()[: RARE + 1].count() <= RARE:
@@ -134,7 +132,7 @@ def narrowed_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[
     return rows.filter(Exists(found.filter(handoff=OuterRef("pk"))))
 
 
-def _flagged(flag: str) -> Q:
+def _flag_condition(flag: str) -> Q:
     return {
         "": Q(),
         "parked": Q(parked=True),
@@ -151,10 +149,10 @@ def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: 
     """Newest first."""
     marks = _only_marks(tenant, filters)
     if marks is not None:
-        return _page(_marked(tenant, marks, cursor, limit + 1), limit)
+        return _page(_list_by_marks(tenant, marks, cursor, limit + 1), limit)
     rows = matching(tenant, filters).order_by("-id")
     if cursor:
-        rows = rows.filter(id__lt=cursor_id(cursor))
+        rows = rows.filter(id__lt=parse_cursor(cursor))
     return _page(list(rows[: limit + 1]), limit)
 
 
@@ -179,10 +177,10 @@ def _only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
     return found
 
 
-def _marked(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
+def _list_by_marks(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
     """The marks' own index has them in order; a join would read them all."""
     if cursor:
-        found = found.filter(handoff__lt=cursor_id(cursor))
+        found = found.filter(handoff__lt=parse_cursor(cursor))
     newest = found.order_by("-handoff").values_list("handoff", flat=True).distinct()[:number]
     return list(of_tenant(tenant).filter(pk__in=list(newest)).order_by("-id"))
 
@@ -230,7 +228,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     is_due = handoff.escalated and handoff.state == State.REJECTED
     if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
         # A repair failed after it was judged, and that takes it to a person until somebody decides.
-        record = remedies.of(handoff)
+        record = remediation.load_record(handoff)
         verdict["recommended_action"] = Action.ESCALATE.value
         verdict["remediation"] = record.to_dict() if record else None
     if verdict and _is_asked_again(handoff):
@@ -275,3 +273,29 @@ def later_attempt(handoff: Handoff) -> Handoff | None:
         later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
     # What repair made and did not pass took nobody's place.
     return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """`fits`: the handoff between them is in the list."""
+
+    older: Handoff | None
+    newer: Handoff | None
+    fits: bool = True
+
+
+def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
+    """Among the handoffs that the filters let through."""
+    rows = matching(tenant, filters)
+    older = rows.filter(id__lt=pk).order_by("-id").first()
+    newer = rows.filter(id__gt=pk).order_by("id").first()
+    return Neighbours(older, newer, rows.filter(id=pk).exists())
+
+
+def find_neighbours_among(tenant: Tenant, ids: "QuerySet[Any, UUID]", column: str, pk: UUID) -> Neighbours:
+    """Among the handoffs that another table lists: `ids` are those of its rows, in `column`."""
+    older = ids.filter(**{f"{column}__lt": pk}).order_by(f"-{column}").first()
+    newer = ids.filter(**{f"{column}__gt": pk}).order_by(column).first()
+    found = of_tenant(tenant).in_bulk([one for one in (older, newer) if one])
+    fits = ids.filter(**{column: pk}).exists()
+    return Neighbours(found.get(older) if older else None, found.get(newer) if newer else None, fits)

@@ -74,7 +74,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class OutcomeCounts:
     """Count the settled handoffs that rates are made of. `accepted` needed no person, `decided` were approved by one,
     `stopped` are blocked: rejected, held or declined."""
 
@@ -83,7 +83,7 @@ class Judged:
     stopped: int = 0
 
     @classmethod
-    def of_states(cls, states: Mapping[str, int]) -> "Judged":
+    def of_states(cls, states: Mapping[str, int]) -> "OutcomeCounts":
         """Sum the numbers of handoffs by state. States that count in no rate are ignored."""
         found = dict.fromkeys(JUDGED_STATES, 0)
         for state, number in states.items():
@@ -92,7 +92,7 @@ class Judged:
         return cls(**found)
 
     @classmethod
-    def of(cls, several: "Iterable[Judged]") -> "Judged":
+    def of(cls, several: "Iterable[OutcomeCounts]") -> "OutcomeCounts":
         """Return all of them together."""
         accepted = decided = stopped = 0
         for one in several:
@@ -115,23 +115,23 @@ class Judged:
         """Return the block rate (`BLOCK_RATE`)."""
         return Share(self.stopped, self.total)
 
-    def __add__(self, other: "Judged") -> "Judged":
-        return Judged(self.accepted + other.accepted, self.decided + other.decided, self.stopped + other.stopped)
+    def __add__(self, other: "OutcomeCounts") -> "OutcomeCounts":
+        return OutcomeCounts(self.accepted + other.accepted, self.decided + other.decided, self.stopped + other.stopped)
 
-    def rest(self, listed: "Judged") -> "Judged":
+    def rest(self, listed: "OutcomeCounts") -> "OutcomeCounts":
         """Return what is not listed: never less than nothing, as counts move between two queries."""
-        return Judged(
+        return OutcomeCounts(
             max(0, self.accepted - listed.accepted),
             max(0, self.decided - listed.decided),
             max(0, self.stopped - listed.stopped),
         )
 
 
-def judged_of(sums: Sums) -> Judged:
+def outcome_counts_of(sums: Sums) -> OutcomeCounts:
     """Return the final attempts among summed outcomes."""
-    return Judged(sums.accepted, sums.decided, sums.stopped)
+    return OutcomeCounts(sums.accepted, sums.decided, sums.stopped)
 
 
 def rejection_rate(states: Mapping[str, int]) -> Share:
     """Return the share of rejected and declined handoffs in the final attempts: held and approved ones are not it."""
-    return Share(sum(states.get(state, 0) for state in _REJECTED), Judged.of_states(states).total)
+    return Share(sum(states.get(state, 0) for state in _REJECTED), OutcomeCounts.of_states(states).total)

@@ -5,9 +5,11 @@ import threading
 from celery import shared_task
 from django.conf import settings
 
-from handoffaudit.handoffs import judging, semantics, trials
-from handoffaudit.handoffs.local_tasks import Slots
-from handoffaudit.handoffs.webhooks import running
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.dry_runs import run as dry_runs_run
+from handoffaudit.handoffs.llm import run
+from handoffaudit.handoffs.notify import Slots
+from handoffaudit.handoffs.webhooks import worker
 
 # More drains than this in one process only wait for each other.
 drains = Slots(lambda: 2)
@@ -25,7 +27,7 @@ def judge_waiting() -> None:
     while _asked.is_set() and drains.acquire():
         try:
             _asked.clear()
-            judging.drain()
+            judge.drain()
         finally:
             drains.release()
 
@@ -35,7 +37,7 @@ def try_drafts() -> None:
     """Runs the trials that wait, one after another: they must leave room for judging."""
     if _one_trial.acquire(blocking=False):
         try:
-            trials.run_waiting()
+            dry_runs_run.run_waiting()
         finally:
             _one_trial.release()
 
@@ -45,7 +47,7 @@ def try_prompts() -> None:
     """The same of trials that ask the model: they must leave room for checks."""
     if _one_prompt_trial.acquire(blocking=False):
         try:
-            trials.run_waiting(with_model=True)
+            dry_runs_run.run_waiting(with_model=True)
         finally:
             _one_prompt_trial.release()
 
@@ -55,7 +57,7 @@ def check_waiting() -> None:
     """Has the model check what waits for it, one handoff after another; as many of these run as calls may be out."""
     if checkers.acquire():
         try:
-            semantics.drain()
+            run.drain()
         finally:
             checkers.release()
 
@@ -63,4 +65,4 @@ def check_waiting() -> None:
 @shared_task(name="handoffaudit.handoffs.tasks.tell_subscribers", ignore_result=True)  # type: ignore[untyped-decorator]
 def tell_subscribers() -> None:
     """Wakes the threads of this process that tell subscribers."""
-    running.wake()
+    worker.wake()

@@ -13,7 +13,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
-from handoffaudit.handoffs import alerts, trials
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Alert, Delivery, Handoff, Subscriber, Trial
 from handoffaudit.policy.models import Kind
 from tests.access.page_rows import BY_PK, PUBLIC, TABLE
@@ -58,9 +59,9 @@ class Things:
         attributing.run()
         group = FindingGroup.objects.filter(tenant=tenant)[0]
         content: dict[str, Any] = {"rows": [{"handoff_type": "deal_data", "claim_fields": []}]}
-        trial = trials.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
-        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
-        [alert] = alerts.open_of(tenant)
+        trial = run.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")
+        alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
+        [alert] = alerts.list_open(tenant)
         # No request goes there: it is not a public address.
         subscriber = Subscriber.objects.create(
             tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/", secret="of nobody", events=["alert"]

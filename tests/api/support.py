@@ -8,7 +8,7 @@ from django.conf import settings
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.problem_types import PLAIN, type_of
 
 # WhiteNoise, in the application, warns of a folder that is not there.
@@ -47,6 +47,6 @@ def submitted(api: httpx.Client, document: dict[str, Any], **envelope: Any) -> s
     """Submitted and judged; its id."""
     response = api.post("/handoffs", json={"document": document, **envelope})
     assert response.status_code == 202, response.text
-    judging.drain()
+    judge.drain()
     pk: str = response.json()["id"]
     return pk

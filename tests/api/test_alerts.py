@@ -3,9 +3,9 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, outages
-from handoffaudit.handoffs.alerts import Kind
-from handoffaudit.handoffs.model_calls import OK
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.alerts import AlertKind
+from handoffaudit.handoffs.llm.client import OK
 from tests.api.support import client, make_key
 from tests.handoffs.test_alerts import called
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_alerts_are_told_in_words_and_figures(tenant: Tenant) -> None:
-    alerts.raise_alert(tenant.pk, Kind.WOULD_HAVE_REJECTED, 2)
+    alerts.raise_alert(tenant.pk, AlertKind.WOULD_HAVE_REJECTED, 2)
     (told,) = client(make_key(tenant, "read")).get("/alerts").json()["items"]
     assert (told["kind"], told["level"], told["value"], told["number"]) == ("would_have_rejected", "alert", 2.0, 2)
     assert told["text"] == "The model would have rejected 2 handoffs that passed without it"
@@ -23,12 +23,12 @@ def test_alerts_are_told_in_words_and_figures(tenant: Tenant) -> None:
 
 def test_those_that_stand_and_those_that_are_over(tenant: Tenant, other_tenant: Tenant) -> None:
     for of, kind in (
-        (tenant, Kind.WOULD_HAVE_REJECTED),
-        (tenant, Kind.WEBHOOK_FAILING),
-        (other_tenant, Kind.FAIL_OPEN),
+        (tenant, AlertKind.WOULD_HAVE_REJECTED),
+        (tenant, AlertKind.WEBHOOK_FAILING),
+        (other_tenant, AlertKind.FAIL_OPEN),
     ):
         alerts.raise_alert(of.pk, kind, 1)
-    first = alerts.newest_first(tenant)[-1]
+    first = alerts.list_alerts(tenant)[-1]
     alerts.acknowledge(tenant=tenant, alert=first.pk, actor="ada")
     asking = client(make_key(tenant, "read"))
 
@@ -41,19 +41,19 @@ def test_those_that_stand_and_those_that_are_over(tenant: Tenant, other_tenant: 
 
 
 def test_who_closed_it_is_told_where_somebody_did(tenant: Tenant) -> None:
-    for kind in (Kind.WEBHOOK_FAILING, Kind.MODEL_UNAVAILABLE):
+    for kind in (AlertKind.WEBHOOK_FAILING, AlertKind.MODEL_UNAVAILABLE):
         alerts.raise_alert(tenant.pk, kind, 1)
-    by_itself, by_ada = alerts.newest_first(tenant)
+    by_itself, by_ada = alerts.list_alerts(tenant)
     alerts.acknowledge(tenant=tenant, alert=by_ada.pk, actor="ada")
     called(tenant, OK, ago=-1)
-    outages.look(tenant.pk)
+    alerts.look_for_outage(tenant.pk)
     told = client(make_key(tenant, "read")).get("/alerts").json()["items"]
     assert [(one["id"], one["closed_by"]) for one in told] == [(by_itself.pk, None), (by_ada.pk, "ada")]
     assert all(one["closed_at"] for one in told)
 
 
 def test_it_is_read_page_by_page(tenant: Tenant) -> None:
-    for kind in (Kind.WOULD_HAVE_REJECTED, Kind.WEBHOOK_FAILING, Kind.FAIL_OPEN):
+    for kind in (AlertKind.WOULD_HAVE_REJECTED, AlertKind.WEBHOOK_FAILING, AlertKind.FAIL_OPEN):
         alerts.raise_alert(tenant.pk, kind, 1)
     asking = client(make_key(tenant, "read"))
     first = asking.get("/alerts?limit=2").json()

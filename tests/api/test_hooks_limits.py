@@ -9,7 +9,7 @@ from django.db import connection
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import auth
-from handoffaudit.handoffs import listening
+from handoffaudit.handoffs import long_poll
 from handoffaudit.handoffs.models import Handoff, HookEvent, ValidationState
 from tests.api.support import client, make_key, problem
 from tests.handoffs.gate.support import (
@@ -36,7 +36,7 @@ def test_a_time_that_is_none(timeout: str, gate: httpx.Client, settings) -> None
 
 
 def test_where_too_many_wait_it_is_answered_at_once(gate: httpx.Client, monkeypatch) -> None:
-    monkeypatch.setattr(listening, "too_many", lambda _: True)
+    monkeypatch.setattr(long_poll, "are_too_many", lambda _: True)
     assert post(gate, after())["status"] == "UNKNOWN"
 
 

@@ -7,7 +7,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, asking
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.validation.asking.question import Unavailable
 from tests.api.support import problem
@@ -25,7 +26,7 @@ def test_without_a_call_everything_is_nought(api: httpx.Client) -> None:
 
 def test_calls_are_told_as_they_were(api: httpx.Client, tenant: Tenant, model: MessagesServer) -> None:
     model.script(says({"valid": True}, usage={"input_tokens": 1000, "output_tokens": 100}), fails(529))
-    asked = asking.model_for(tenant.pk, None)
+    asked = client.model_for(tenant.pk, None)
     asked.ask(question())
     asked.ask(question())
     with pytest.raises(Unavailable):
@@ -66,7 +67,7 @@ def test_the_stretches_hold_every_call_of_the_period(api: httpx.Client, tenant: 
 
 
 def test_open_alerts_are_told(api: httpx.Client, tenant: Tenant) -> None:
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 2)
     [alert] = api.get("/diagnostics/model").json()["alerts"]
     assert (alert["kind"], alert["number"]) == ("would_have_rejected", 2)
 

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from handoffaudit import disk_space, file_damage
+from handoffaudit import database_faults, file_damage
 from handoffaudit.accounts.models import Person, Tenant
 from tests.api.support import problem
 from tests.handoffs.support import payload
@@ -97,7 +97,7 @@ def test_a_disk_that_is_nearly_full_takes_nothing_new(
     api: httpx.Client, tenant: Tenant, settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.MIN_FREE_BYTES, share = 10**18, 1.0
-    monkeypatch.setattr(disk_space, "SHARE", share)
+    monkeypatch.setattr(database_faults, "LEAST_FREE_SHARE", share)
     for address, sent in (("/handoffs", payload()), ("/handoffs/batch", [payload()]), ("/hooks/post-tool-use", {})):
         answer = api.post(address, json=sent)
         assert problem(answer, 503)["title"] == "The disk is nearly full"

@@ -7,7 +7,7 @@ from django.db import OperationalError
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import auth
 from handoffaudit.api.rates import RequestRate
-from handoffaudit.handoffs import judging, queries
+from handoffaudit.handoffs import judge, queries
 from handoffaudit.wsgi import MAX_FORM_BYTES
 from tests.api.support import client, make_key, problem, submitted
 from tests.handoffs.support import held, payload, to_itself
@@ -223,7 +223,7 @@ def test_a_refused_value_is_told_in_one_form(
     api: httpx.Client, method: str, path: str, sent: object, field: str, value: object, remedy: str
 ) -> None:
     api.post("/handoffs", json=held(handoff_id="h"))
-    judging.drain()
+    judge.drain()
     response = api.request(method, path, json=sent)
     told = problem(response, response.status_code)
     error = next(one for one in told["errors"] if one["field"] == field)

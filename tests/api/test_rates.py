@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import measures
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.thresholds import Threshold, Watched
 from tests.diagnostics.support import decided
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit, to_itself
@@ -38,7 +38,7 @@ def filled(tenant: Tenant, viewer: Person) -> Tenant:
         judged(tenant, document)
     passed = judged(tenant, circular())
     actor = Actor.person(viewer)
-    reviewing.pass_on(tenant=tenant, reference=str(passed.pk), note="you", actor=actor, to=None, seen_version=None)
+    assignments.reassign(tenant=tenant, reference=str(passed.pk), note="you", actor=actor, to=None, seen_version=None)
     submit(tenant, payload())
     return tenant
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from django.utils import timezone
 
-from handoffaudit import disk_space
+from handoffaudit import database_faults
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import shapes
 from handoffaudit.api.published import NAMES
@@ -241,7 +241,7 @@ def test_it_is_alive_and_ready(api: httpx.Client, settings, monkeypatch: pytest.
     assert "REDIS_URL" in away.json()["checks"]["queue"]
     assert away.json()["workers"] == {"worker": "ok"}
     settings.MIN_FREE_BYTES, share = 10**18, 1.0
-    monkeypatch.setattr(disk_space, "SHARE", share)
+    monkeypatch.setattr(database_faults, "LEAST_FREE_SHARE", share)
     full = api.get("http://testserver/readyz")
     assert (full.status_code, full.json()["status"]) == (503, "not ready")
 

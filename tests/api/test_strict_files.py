@@ -6,9 +6,9 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.verdicts import Before, verdict_on
+from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
 from handoffaudit.policy import load
 from handoffaudit.validation.layers.base import History
 from tests.api.support import client, make_key
@@ -31,7 +31,7 @@ def strict(api: httpx.Client, version: int, *, on: bool) -> None:
 def both(api: httpx.Client, document: dict[str, Any]) -> tuple[bool, str, list[str]]:
     """What the report and its handoff say, by their two addresses."""
     sent = api.post("/handoff-files", json=document).json()
-    judging.drain()
+    judge.drain()
     told = api.get(sent["links"]["self"].removeprefix("/api/v1")).json()
     handoff = api.get(f"/handoffs/{sent['handoff']}").json()
     # Without a key for the LLM a strict type is unverified, which is not what is looked at here.
@@ -51,11 +51,11 @@ def test_the_policy_at_arrival_counts(api: httpx.Client, tenant: Tenant) -> None
     strict(api, 0, on=True)
     firm = api.post("/handoff-files", json=report(None, response_text=BLOCK)).json()
     strict(api, 1, on=False)
-    judging.drain()
+    judge.drain()
     states = [api.get(f"/handoffs/{sent['handoff']}").json()["state"] for sent in (lax, firm)]
     assert (states, [lax["failed"], firm["failed"]]) == (["accepted", "rejected"], [False, True])
     again = [
-        verdict_on(handoff, handoff.body, Before(History()), load.load(tenant.pk)).outcome.value
+        verdict_on_stored(handoff, handoff.body, PriorContext(History()), load.load(tenant.pk)).outcome.value
         for handoff in Handoff.objects.order_by("id").select_related("body")
     ]
     assert again == ["accepted", "rejected"]
@@ -64,7 +64,7 @@ def test_the_policy_at_arrival_counts(api: httpx.Client, tenant: Tenant) -> None
 def test_repair_does_not_stand_in_for_the_file(api: httpx.Client) -> None:
     strict(api, 0, on=True)
     sent = api.post("/handoff-files", json=report(None, response_text=BLOCK)).json()
-    judging.drain()
+    judge.drain()
     handoff = Handoff.objects.get(pk=sent["handoff"])
     tried = api.post(f"/handoffs/{handoff.pk}/repair")
     assert "Only the agent can write the handoff file" in tried.text

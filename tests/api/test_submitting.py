@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from handoffaudit.api import examples
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 from tests.api.support import client, problem, submitted
 from tests.handoffs.support import NOT_ASKED, NOT_JSON, assert_counts_are_right, circular, payload
@@ -322,7 +322,7 @@ def test_every_example_of_the_documentation_submits_as_often_as_it_is_sent(api: 
     for status in (202, 200, 200, 200):
         assert [api.post("/handoffs", content=one).status_code for one in sent] == [status] * len(sent)
         assert api.post("/handoffs/batch", content=batch).json()["totals"] == {str(status): 2}
-        judging.drain()
+        judge.drain()
     handoffs = Handoff.objects.all()
     assert {(one.state, *one.codes) for one in handoffs} == {(State.ACCEPTED, NOT_ASKED)}
     assert len(handoffs) == len(sent) + 2

@@ -6,7 +6,8 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, semantics
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import HookEvent, ValidationState
 from tests.api.support import client, make_key, problem
 from tests.handoffs.gate.support import PHASE, SESSION, after, met, not_met, post, rules, worker
@@ -23,8 +24,8 @@ def state(api: httpx.Client, workflow: str = SESSION, phase: str = PHASE) -> dic
 
 
 def work() -> None:
-    judging.drain()
-    semantics.drain()
+    judge.drain()
+    run.drain()
 
 
 def test_the_state_has_the_form_that_the_specification_gives(api: httpx.Client, model: MessagesServer) -> None:

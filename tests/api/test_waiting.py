@@ -9,9 +9,11 @@ import pytest
 from django.db import connections
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, listening, queries, reviewing, semantics
+from handoffaudit.handoffs import judge, long_poll, queries
+from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
 from tests.api.support import submitted
 from tests.handoffs.support import NOT_JSON, SENDER, doubts, held, payload
 from tests.messages_api.server import MessagesServer
@@ -26,7 +28,7 @@ def worker() -> Iterator[None]:
 
     def work() -> None:
         while not stop.wait(0.02):
-            judging.drain()
+            judge.drain()
         connections.close_all()
 
     thread = threading.Thread(target=work)
@@ -37,7 +39,7 @@ def worker() -> Iterator[None]:
 
 
 def checked_later() -> None:
-    semantics.drain()
+    run.drain()
     connections.close_all()
 
 
@@ -120,7 +122,7 @@ def test_nobody_waits_longer_than_the_setting(api: httpx.Client, settings) -> No
 
 
 def test_where_too_many_wait_already_it_is_answered_at_once(api: httpx.Client, settings, monkeypatch) -> None:
-    monkeypatch.setattr(listening, "too_many", lambda _: True)
+    monkeypatch.setattr(long_poll, "are_too_many", lambda _: True)
     pk = submitted(api, held())
     for send in (
         lambda: api.post("/handoffs", json=payload(), headers={"Prefer": "wait=60"}),
@@ -142,7 +144,7 @@ def test_a_sender_hears_of_the_decision(api: httpx.Client, tenant: Tenant) -> No
 
     def decide() -> None:
         time.sleep(0.3)
-        reviewing.decide(
+        review_decide.decide_handoff(
             tenant=tenant, reference=pk, decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
         )
         connections.close_all()

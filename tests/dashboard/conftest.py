@@ -9,9 +9,10 @@ from django.core.management import call_command
 from django.test import Client
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.handoffs import ingest, judging
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.transitions import Actor
 
 LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
 
@@ -63,9 +64,9 @@ def _submit_to(tenant: Tenant, *, judged: bool = True, **changes: Any) -> Handof
         "data": {"text": "Three sources agree on the date."},
         **changes,
     }
-    (receipt,) = ingest.accept_batch(tenant, Actor.key("tests"), [orjson.dumps({"document": document})])
+    (receipt,) = store.accept_batch(tenant, Actor.key("tests"), [orjson.dumps({"document": document})])
     if judged:
-        judging.drain()
+        judge.drain()
     return Handoff.objects.get(pk=receipt.id)
 
 

@@ -10,10 +10,12 @@ from django.test import Client
 
 import handoffaudit.celery  # noqa: F401 - the broker to wake is the one of the settings
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, judging
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge as handoffs_judge
+from handoffaudit.handoffs.ingest import store as ingest_store
+from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.submission import Submission, read_submission
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.submission import Submission
 
 SENDER = Actor.key("tests")
 
@@ -59,10 +61,10 @@ def store_bytes(tenant: Tenant, document: bytes) -> Handoff:
 
 
 def _store(tenant: Tenant, submission: Submission, *, judge: bool) -> Handoff:
-    receipt = ingest.accept(tenant, SENDER, submission)
+    receipt = ingest_store.accept(tenant, SENDER, submission)
     assert receipt.id, receipt
     if judge:
-        judging.drain()
+        handoffs_judge.drain()
     return Handoff.objects.get(pk=receipt.id)
 
 

@@ -41,7 +41,7 @@ def count(
     tenant: Tenant, source: str, target: str, number: int = 1, state: str = "accepted", ago: timedelta = timedelta()
 ) -> None:
     hour = (timezone.now() - ago).replace(minute=0, second=0, microsecond=0)
-    counts.apply(counts.Deltas({(counts.Place(tenant.pk, hour, "x", source, target), state, ""): number}))
+    counts.apply(counts.Deltas({(counts.CountKey(tenant.pk, hour, "x", source, target), state, ""): number}))
 
 
 def declare(tenant: Tenant, text: str) -> None:

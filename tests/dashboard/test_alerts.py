@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.policy.kinds import thresholds
 from handoffaudit.policy.thresholds import NoData, Threshold, Watched
@@ -98,8 +98,10 @@ def test_what_is_measured_now_stands_beside_it(as_admin: Client, submit) -> None
     assert "too few handoffs to tell" in page.text
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_every_kind_has_words_and_a_way(client: Client, tenant: Tenant, viewer: Person, submit, kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(AlertKind))
+def test_every_kind_has_words_and_a_way(
+    client: Client, tenant: Tenant, viewer: Person, submit, kind: AlertKind
+) -> None:
     submit()
     now = timezone.now()
     values = {"rejection_rate": 0.51, "queue_age": 720.0, "no_handoffs": 7200.0}
@@ -110,7 +112,7 @@ def test_every_kind_has_words_and_a_way(client: Client, tenant: Tenant, viewer: 
         page = client.get(address)
         assert page.text.count('class="note note--warning alert"') == 1
         link = re.search(r'class="alert-actions">\s*<a class="button"\s+href="([^"]+)"', page.text)
-        if kind is Kind.WEBHOOK_FAILING:
+        if kind is AlertKind.WEBHOOK_FAILING:
             # Only administrators come to the webhooks.
             assert "/settings/" not in page.text.partition('id="main"')[2]
         else:
@@ -151,7 +153,7 @@ def test_what_is_over_is_listed_with_who_ended_it(
     client.force_login(reviewer)
     assert "None is over yet" in client.get(PAGE).text
     for of in (tenant, other_tenant):
-        alerts.raise_alert(of.pk, Kind.WOULD_HAVE_REJECTED, 2)
+        alerts.raise_alert(of.pk, AlertKind.WOULD_HAVE_REJECTED, 2)
     opened = Alert.objects.get(tenant=tenant)
     response = client.post(f"{PAGE}{opened.pk}/acknowledge/", {"page": "alerts"}, follow=True)
     assert response.redirect_chain[0][0] == PAGE
@@ -166,7 +168,7 @@ def test_many_are_read_page_by_page(client: Client, tenant: Tenant, viewer: Pers
     for number in range(60):
         at = now - timedelta(hours=60 - number)
         of_it = {"opened_at": at, "last_at": at, "acknowledged_at": at, "acknowledged_by": "ada", "number": number + 1}
-        Alert.objects.create(tenant=tenant, kind=Kind.WOULD_HAVE_REJECTED, **of_it)
+        Alert.objects.create(tenant=tenant, kind=AlertKind.WOULD_HAVE_REJECTED, **of_it)
     client.force_login(viewer)
     first = client.get(PAGE)
     assert first.text.count('scope="row"') == 50

@@ -15,7 +15,7 @@ from handoffaudit.dashboard.exports import Parts
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.groups import exporting as of_groups
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import exporting
+from handoffaudit.handoffs import export
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found
 
@@ -89,7 +89,7 @@ def test_the_queue_and_findings_are_files_too(
 def test_more_than_fits_a_page_is_in_the_file(
     sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "PART", 2)
+    monkeypatch.setattr(export, "PART", 2)
     monkeypatch.setattr(of_groups, "PART", 2)
     handoffs = found(tenant, 5)
     found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])

@@ -8,7 +8,7 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics.file_report import apart
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.policy.kinds import file_policy
 from tests.dashboard.log_lines import gate, health, moment, older, take
 from tests.diagnostics.files.support import BLOCK, GOOD, received, report
@@ -153,7 +153,7 @@ def test_a_report_has_its_log_line_to_copy(tenant: Tenant, viewer: Person) -> No
 
 def test_a_handoff_leads_to_its_report(tenant: Tenant, viewer: Person) -> None:
     one = stored(tenant, report(None))
-    judging.drain()
+    judge.drain()
     page = signed_in(viewer).get(f"/t/acme/handoffs/{one.handoff}/").content.decode()
     assert f'<a href="{ADDRESS}{one.pk}/">file_missing</a>' in page
 

@@ -8,7 +8,7 @@ from django.test import Client
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Role, Tenant
 from handoffaudit.dashboard.first_run import page as first_run
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]
@@ -75,7 +75,7 @@ def test_the_page_hears_of_the_first_handoff_and_of_its_verdict(
     came = client.get(f"{START}arrived/", {"seen": seen})
     assert "is being judged" in came.text
     assert "data-live=" in came.text
-    judging.drain()
+    judge.drain()
     settled = client.get(
         f"{START}arrived/", {"seen": first_run.Steps(True, Handoff.objects.get(), False, False).seen + "x"}
     )
@@ -108,7 +108,7 @@ def test_a_new_key_in_an_old_tenant_still_sees_its_first_handoff_arrive(
         "/api/v1/handoffs", body, "application/json", headers={"Authorization": f"Bearer {page.context['secret']}"}
     )
     assert sent.status_code == 202
-    judging.drain()
+    judge.drain()
     came = client.get(f"{START}arrived/", {"seen": seen})
     assert f"/t/acme/handoffs/{sent.json()['id']}/" in came.text
     assert "data-live=" not in came.text

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]
@@ -56,7 +56,7 @@ def test_a_row_that_was_judged_is_told_and_the_others_are_not(
 ) -> None:
     waits = submit(judged=False)
     seen = token(waits)
-    judging.drain()
+    judge.drain()
     answer = asked(sign_in(viewer), rows=f"{seen}~{token(held)}", waiting=1)
     assert answer.status_code == 200
     for part in ("state", "codes", "score", "tokens"):

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.utils import timezone
 
-from handoffaudit import bodies
+from handoffaudit import request_bodies
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics import import_rows, log_imports, receiving
 from handoffaudit.diagnostics.logs import intake, queue, reading, unpacking
@@ -128,7 +128,7 @@ def test_who_may_not_send_is_refused_before_the_form_is_read(
     ],
 )
 def test_only_that_form_may_be_large(path: str, takes: bool) -> None:
-    assert bool(bodies.LOG_FORM.match(path)) is takes
+    assert bool(request_bodies.LOG_FORM.match(path)) is takes
 
 
 def test_the_page_of_an_import_tells_what_it_brought(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:

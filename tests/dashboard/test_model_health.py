@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Handoff, ModelBreaker, ModelCall, ModelCheck, ModelSpend
 from tests.messages_api.server import MessagesServer
 
@@ -155,8 +155,8 @@ def test_the_overview_tells_how_the_model_stands(
 def test_an_alert_is_shown_with_its_handoffs_and_can_be_acknowledged(
     address: str, sign_in: SignIn, reviewer: Person, tenant: Tenant
 ) -> None:
-    alerts.raise_alert(tenant.pk, Kind.WOULD_HAVE_REJECTED, 3)
-    [alert] = alerts.open_of(tenant)
+    alerts.raise_alert(tenant.pk, AlertKind.WOULD_HAVE_REJECTED, 3)
+    [alert] = alerts.list_open(tenant)
     client = sign_in(reviewer)
     page = client.get(address)
     assert "The model would have rejected 3 handoffs that passed without it" in page.text
@@ -169,14 +169,14 @@ def test_an_alert_is_shown_with_its_handoffs_and_can_be_acknowledged(
 
 
 def test_a_viewer_sees_an_alert_and_cannot_acknowledge_it(sign_in: SignIn, viewer: Person, tenant: Tenant) -> None:
-    alerts.raise_alert(tenant.pk, Kind.MODEL_UNAVAILABLE, 1)
-    [alert] = alerts.open_of(tenant)
+    alerts.raise_alert(tenant.pk, AlertKind.MODEL_UNAVAILABLE, 1)
+    [alert] = alerts.list_open(tenant)
     client = sign_in(viewer)
     page = client.get(ADDRESS)
     assert "1 handoff is not checked by the model" in page.text
     assert "Acknowledge" not in page.text
     assert client.post(f"/t/acme/diagnostics/alerts/{alert.pk}/acknowledge/").status_code == 403
-    assert alerts.open_of(tenant)
+    assert alerts.list_open(tenant)
 
 
 @pytest.mark.parametrize(("last", "told"), [("budget", True), ("ok", False)])

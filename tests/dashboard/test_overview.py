@@ -14,9 +14,10 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.groups import muting
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
-from handoffaudit.handoffs import counts, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff, new_id
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import held as needs_approval
 from tests.handoffs.support import judged
 
@@ -57,7 +58,7 @@ def test_every_number_is_that_of_the_list_behind_it(
     for changes in ({"call_chain": ["writer", "planner"]}, {"call_chain": ["writer", "planner"]}, TO_ITSELF):
         submit(**changes)
     held, passed = (judged(tenant, needs_approval()) for _ in range(2))
-    reviewing.pass_on(
+    assignments.reassign(
         tenant=tenant, reference=str(passed.pk), note="you", actor=Actor.person(reviewer), to=None, seen_version=None
     )
     submit()

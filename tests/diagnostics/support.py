@@ -7,10 +7,10 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.diagnostics.windows import HOUR, Window
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import ActorKind, Handoff
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 
 # A Saturday.
 NOW = datetime(2026, 2, 14, 15, 20, tzinfo=UTC)
@@ -46,7 +46,7 @@ def counted(
 
 
 def decided(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "so it is") -> Handoff:
-    return reviewing.decide(
+    return decide.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=decision, note=note, actor=RUI, seen_version=None
     )
 

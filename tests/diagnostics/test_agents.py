@@ -11,7 +11,7 @@ from handoffaudit.diagnostics import edges as edges_module
 from handoffaudit.diagnostics.agents import Agents, agents
 from handoffaudit.diagnostics.edges import Edge, Source, busiest, edges, folded
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.rates import Judged
+from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
 from handoffaudit.policy.declared_edges import parse_text
 from tests.handoffs.support import NOT_JSON, circular, judged, payload, to_itself
@@ -54,7 +54,7 @@ def test_edges_have_their_volume_and_the_share_accepted(tenant: Tenant, other_te
         ("researcher", "planner", 1, "0/1 (0.0%)"),
     ]
     assert found.nameless == 1
-    assert busiest(tenant, *span(), most=5) == [Source("researcher", 3, Judged(2, 0, 1))]
+    assert busiest(tenant, *span(), most=5) == [Source("researcher", 3, OutcomeCounts(2, 0, 1))]
 
 
 def test_only_the_period_counts(tenant: Tenant) -> None:
@@ -133,10 +133,10 @@ def test_what_a_later_attempt_overtook_was_still_handed_over(tenant: Tenant) -> 
 
 def test_agents_that_are_not_kept_are_one() -> None:
     listed = [
-        Edge("a", "b", 5, Judged(5)),
-        Edge("a", "c", 2, Judged(1, 0, 1)),
-        Edge("a", "d", 1, Judged(0, 0, 1)),
-        Edge("c", "d", 1, Judged(1)),
+        Edge("a", "b", 5, OutcomeCounts(5)),
+        Edge("a", "c", 2, OutcomeCounts(1, 0, 1)),
+        Edge("a", "d", 1, OutcomeCounts(0, 0, 1)),
+        Edge("c", "d", 1, OutcomeCounts(1)),
     ]
     found = folded(listed, frozenset("ab"), "others")
     assert [(edge.source, edge.target, edge.number, str(edge.share)) for edge in found] == [

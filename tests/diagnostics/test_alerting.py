@@ -218,7 +218,7 @@ def test_no_handoffs_may_be_an_alert_of_its_own(tenant: Tenant, watch: Set) -> N
 
 
 def test_alerts_of_events_are_told_again_each_day(tenant: Tenant, now: datetime) -> None:
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     opened = Alert.objects.get().opened_at
     told = set()
     for hours in range(0, 60, 6):

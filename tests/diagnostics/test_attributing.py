@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
 from tests.handoffs.support import at_once, judged, payload, submit
 
@@ -129,7 +129,7 @@ def test_one_that_is_committed_late_is_found(tenant: Tenant) -> None:
 def test_what_waits_to_be_judged_is_left_until_it_is(tenant: Tenant) -> None:
     submit(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     assert attributing.run() == 0
-    judging.drain()
+    judge.drain()
     assert attributing.run() == 1
 
 
@@ -228,7 +228,7 @@ def test_while_handoffs_wait_to_be_judged_it_does_a_part_and_pauses(
     until = Watermark.objects.get(name=attributing.CLAIM).at
     assert until > timezone.now() - timedelta(minutes=1)
     Watermark.objects.filter(name=attributing.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
-    judging.drain()
+    judge.drain()
     assert attributing.run() == 3
 
 

@@ -9,7 +9,7 @@ from handoffaudit.diagnostics import noise as module
 from handoffaudit.diagnostics.noise import Decided, noise, of_code, with_examples
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import Share
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review.decide import Decision
 from tests.diagnostics.support import decided, today
 from tests.handoffs.reviewing.support import reopen
 from tests.handoffs.support import NOT_ASKED, circular, held, judged

@@ -7,7 +7,7 @@ from handoffaudit.diagnostics import trace_list
 from handoffaudit.diagnostics.trace_list import TracePage, list_traces
 from handoffaudit.diagnostics.tracing import traced
 from handoffaudit.handoffs.counts import UNVERIFIED
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Finding, Handoff
 from tests.handoffs.support import circular, judged, payload
 
@@ -103,5 +103,5 @@ def test_a_long_trace_is_counted_up_to_a_bound(tenant: Tenant, monkeypatch: pyte
 
 
 def test_a_cursor_that_is_none_is_told(tenant: Tenant) -> None:
-    with pytest.raises(BadFilter):
+    with pytest.raises(FilterError):
         list_traces(tenant, ALL, cursor="x")

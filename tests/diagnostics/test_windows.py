@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from handoffaudit.diagnostics.windows import HOUR, window_of
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from tests.diagnostics.support import NOW
 
 
@@ -66,7 +66,7 @@ def test_what_an_address_says_is_read_back_as_the_same():
     ],
 )
 def test_what_cannot_be_read_names_the_parameter(asked: dict[str, str], field: str):
-    with pytest.raises(BadFilter) as caught:
+    with pytest.raises(FilterError) as caught:
         window_of(asked, NOW)
     assert caught.value.field == field
     assert caught.value.remedy

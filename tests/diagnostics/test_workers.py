@@ -10,9 +10,9 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import alerting, workers
 from handoffaudit.diagnostics.models import Watermark
-from handoffaudit.handoffs import local_tasks, waking
+from handoffaudit.handoffs import notify
 from handoffaudit.handoffs.models import Alert, Handoff, State, Subscriber
-from handoffaudit.handoffs.webhooks import registering
+from handoffaudit.handoffs.webhooks import subscriptions
 from tests.handoffs.support import payload, submit, take
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ def beaten(monkeypatch):
     """This process is a worker of these queues, and leaves a sign of life."""
 
     def beaten(*queues: str) -> None:
-        monkeypatch.setattr(local_tasks, "_queues", list(queues))
+        monkeypatch.setattr(notify, "_queues", list(queues))
         monkeypatch.setattr(workers, "_last_beat", -math.inf)
         workers.beat()
 
@@ -55,7 +55,7 @@ def test_one_that_is_gone_is_missed(beaten) -> None:
     beaten(STRUCTURAL)
     seen("worker", timedelta(minutes=3))
     assert workers.told(workers.silence()["worker"]) == "none seen for 3 min"
-    beaten(waking.CHECKS_QUEUE)
+    beaten(notify.CHECKS_QUEUE)
     assert "worker" in workers.silence()
 
 
@@ -68,7 +68,7 @@ def test_a_sign_of_life_is_written_seldom(beaten, django_assert_num_queries) -> 
 def test_who_asks_the_model_is_missed_only_where_it_is_to_be_asked(beaten, asked_for: None) -> None:
     beaten(STRUCTURAL)
     assert list(workers.silence()) == ["asker"]
-    beaten(waking.CHECKS_QUEUE)
+    beaten(notify.CHECKS_QUEUE)
     assert workers.silence() == {}
 
 
@@ -109,7 +109,7 @@ def test_who_answers_requests_opens_the_alert_where_no_worker_runs(tenant: Tenan
 def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
     tenant: Tenant, woken: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registering, "_believed", (0.0, False))
+    monkeypatch.setattr(subscriptions, "_believed", (0.0, False))
     Subscriber.objects.create(
         tenant=tenant, kind="webhook", name="CI", address="https://example.com/", events=["alert"], created_by="ada"
     )

@@ -12,11 +12,13 @@ from django.db import connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import checks, claims, counts, ingest, judging, queries, semantics
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs import counts, judge, leases, queries
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.prepare import read_submission
+from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck
-from handoffaudit.handoffs.submission import read_submission
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import TypePolicy
 from tests.messages_api.scripted import Scripted, says
@@ -60,14 +62,14 @@ def submit(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) ->
     sent = document if isinstance(document, bytes) else orjson.dumps(document)
     if envelope:
         sent = orjson.dumps({"document": orjson.Fragment(sent), **envelope})
-    return ingest.accept(tenant, SENDER, read_submission(sent))
+    return store.accept(tenant, SENDER, read_submission(sent))
 
 
 def judged(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -> Handoff:
     """Submitted and judged."""
     receipt = submit(tenant, document, **envelope)
     assert receipt.id, receipt
-    judging.drain()
+    judge.drain()
     return queries.get(tenant, receipt.id)
 
 
@@ -107,9 +109,9 @@ def switch_off(tenant: Tenant, layer: str) -> None:
     strictness.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
 
 
-def take(limit: int) -> claims.Claim | None:
+def take(limit: int) -> leases.Lease | None:
     """What a worker would judge next."""
-    return claims.fresh(limit) or claims.left_behind()
+    return leases.take_fresh(limit) or leases.take_left_behind()
 
 
 def doubts(quote: str = "within a week") -> Scripted:
@@ -121,13 +123,13 @@ def doubts(quote: str = "within a week") -> Scripted:
 def checked(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -> Handoff:
     """Submitted, judged, and checked by the model."""
     handoff = judged(tenant, document, **envelope)
-    semantics.drain()
+    run.drain()
     return queries.get(tenant, str(handoff.pk))
 
 
-def due(handoff: Handoff) -> checks.Due:
+def due(handoff: Handoff) -> jobs.Job:
     """Its check, taken by a worker; it must be the one that is next."""
-    taken = checks.take() or checks.take_left_behind()
+    taken = jobs.take() or jobs.take_left_behind()
     assert taken is not None
     assert taken.handoff.pk == handoff.pk
     return taken

@@ -8,12 +8,12 @@ from django.utils import timezone
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.handoffs import alerts, outages
-from handoffaudit.handoffs.alerts import Kind
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
 from tests.handoffs.support import at_once, judged, payload
 
-REJECTED = Kind.WOULD_HAVE_REJECTED
+REJECTED = AlertKind.WOULD_HAVE_REJECTED
 
 
 def called(tenant: Tenant, outcome: str, ago: float = 0, **changes: Any) -> ModelCall:
@@ -30,31 +30,31 @@ def unverified(tenant: Tenant) -> Handoff:
 
 def outage(tenant: Tenant) -> Alert | None:
     """What stands open after a look."""
-    outages.look(tenant.pk)
-    return next((one for one in alerts.open_of(tenant) if one.kind == Kind.MODEL_UNAVAILABLE), None)
+    alerts.look_for_outage(tenant.pk)
+    return next((one for one in alerts.list_open(tenant) if one.kind == AlertKind.MODEL_UNAVAILABLE), None)
 
 
 @pytest.mark.django_db
 def test_one_of_a_kind_is_open_and_counts_up(tenant: Tenant, other_tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 2)
     alerts.raise_alert(tenant.pk, REJECTED, 3)
-    alerts.raise_alert(tenant.pk, Kind.MODEL_UNAVAILABLE, 1)
-    assert {one.kind: one.number for one in alerts.open_of(tenant)} == {REJECTED: 5, Kind.MODEL_UNAVAILABLE: 1}
-    assert alerts.open_of(other_tenant) == []
+    alerts.raise_alert(tenant.pk, AlertKind.MODEL_UNAVAILABLE, 1)
+    assert {one.kind: one.number for one in alerts.list_open(tenant)} == {REJECTED: 5, AlertKind.MODEL_UNAVAILABLE: 1}
+    assert alerts.list_open(other_tenant) == []
 
 
 @pytest.mark.django_db(transaction=True)
 def test_raised_by_many_at_once_none_is_lost(tenant: Tenant) -> None:
     outcomes = at_once(*[lambda: alerts.raise_alert(tenant.pk, REJECTED, 1)] * 12)
     assert outcomes == [None] * 12
-    [one] = alerts.open_of(tenant)
+    [one] = alerts.list_open(tenant)
     assert one.number == 12
 
 
 @pytest.mark.django_db(transaction=True)
 def test_raised_while_somebody_acknowledges_none_is_lost(tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 1)
-    [first] = alerts.open_of(tenant)
+    [first] = alerts.list_open(tenant)
     raising = [lambda: alerts.raise_alert(tenant.pk, REJECTED, 1)] * 8
     acknowledging = [lambda: alerts.acknowledge(tenant=tenant, alert=first.pk, actor="rui")] * 2
     outcomes = at_once(*raising, *acknowledging)
@@ -66,25 +66,25 @@ def test_raised_while_somebody_acknowledges_none_is_lost(tenant: Tenant) -> None
 @pytest.mark.django_db
 def test_acknowledging_is_in_the_audit_log_and_done_once(tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 4)
-    [one] = alerts.open_of(tenant)
+    [one] = alerts.list_open(tenant)
     for _ in range(2):
         closed = alerts.acknowledge(tenant=tenant, alert=one.pk, actor="rui")
     assert closed.acknowledged_by == "rui"
-    assert alerts.open_of(tenant) == []
+    assert alerts.list_open(tenant) == []
     [entry] = AuditEntry.objects.filter(tenant=tenant)
     assert (entry.action, entry.actor, entry.target) == ("alert.acknowledge", "rui", REJECTED)
     assert entry.detail["number"] == 4
     alerts.raise_alert(tenant.pk, REJECTED, 1)
-    assert [again.number for again in alerts.open_of(tenant)] == [1]
+    assert [again.number for again in alerts.list_open(tenant)] == [1]
 
 
 @pytest.mark.django_db
 def test_another_tenants_alert_is_not_there(tenant: Tenant, other_tenant: Tenant) -> None:
     alerts.raise_alert(tenant.pk, REJECTED, 1)
-    [one] = alerts.open_of(tenant)
+    [one] = alerts.list_open(tenant)
     with pytest.raises(Refused):
         alerts.acknowledge(tenant=other_tenant, alert=one.pk, actor="stranger")
-    assert len(alerts.open_of(tenant)) == 1
+    assert len(alerts.list_open(tenant)) == 1
 
 
 @pytest.mark.django_db
@@ -154,15 +154,15 @@ def test_each_tenant_has_its_own_outage(tenant: Tenant, other_tenant: Tenant) ->
 
 @pytest.mark.django_db
 def test_the_watch_goes_over_every_tenant_now_and_then(tenant: Tenant, other_tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(outages, "_looked_at", 0.0)
+    monkeypatch.setattr(alerts, "_looked_at", 0.0)
     for one in (tenant, other_tenant):
         unverified(one)
         called(one, "overloaded")
-    outages.watch()
+    alerts.watch_outages()
     assert Alert.objects.filter(acknowledged_at=None).count() == 2
     called(tenant, "ok")
-    outages.watch()
+    alerts.watch_outages()
     assert Alert.objects.filter(acknowledged_at=None).count() == 2, "it looked a moment ago"
-    monkeypatch.setattr(outages, "_looked_at", 1e-9)
-    outages.watch()
-    assert alerts.open_of(tenant) == []
+    monkeypatch.setattr(alerts, "_looked_at", 1e-9)
+    alerts.watch_outages()
+    assert alerts.list_open(tenant) == []

@@ -8,7 +8,7 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import asking, model_answers
+from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import ModelAnswer, ModelBreaker, ModelCall, ModelSpend
 from handoffaudit.validation.asking.question import MalformedAnswer, Reason, Unavailable
 from tests.handoffs.asking_support import FAST, question
@@ -27,14 +27,14 @@ def server(model: MessagesServer) -> MessagesServer:
 
 def unavailable(tenant: Tenant, asked=None) -> Unavailable:
     with pytest.raises(Unavailable) as caught:
-        asking.model_for(tenant.pk, None).ask(asked or question())
+        client.model_for(tenant.pk, None).ask(asked or question())
     return caught.value
 
 
 def test_an_answer_comes_and_is_recorded_with_its_cost(tenant: Tenant, server: MessagesServer) -> None:
     handoff = uuid4()
     server.script(says({"valid": True}, usage={"input_tokens": 1000, "output_tokens": 200}))
-    answer = asking.model_for(tenant.pk, handoff).ask(question())
+    answer = client.model_for(tenant.pk, handoff).ask(question())
     assert (answer.value, answer.model, answer.cached) == ({"valid": True}, FAST, False)
     [call] = ModelCall.objects.filter(tenant=tenant)
     assert (call.handoff, call.use, call.model, call.prompt) == (handoff, "grounding", FAST, "grounding@1")
@@ -46,7 +46,7 @@ def test_an_answer_comes_and_is_recorded_with_its_cost(tenant: Tenant, server: M
 
 def test_without_a_key_nothing_is_asked(tenant: Tenant, settings) -> None:
     settings.ANTHROPIC_API_KEY = "  "
-    assert not asking.configured()
+    assert not client.is_configured()
     error = unavailable(tenant)
     assert error.reason is Reason.NO_KEY
     assert "ANTHROPIC_API_KEY" in error.detail
@@ -55,7 +55,7 @@ def test_without_a_key_nothing_is_asked(tenant: Tenant, settings) -> None:
 
 def test_an_equal_question_is_asked_once_and_costs_nothing_later(tenant: Tenant, server: MessagesServer) -> None:
     server.script(says({"valid": False}))
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     first, second = model.ask(question()), model.ask(question())
     assert len(server.requests) == 1
     assert (second.cached, second.value, second.cost_usd) == (True, {"valid": False}, first.cost_usd)
@@ -75,7 +75,7 @@ def test_an_equal_question_is_asked_once_and_costs_nothing_later(tenant: Tenant,
     ids=lambda change: next(iter(change)),
 )
 def test_another_question_is_asked_anew(change, tenant: Tenant, server: MessagesServer) -> None:
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     model.ask(question())
     assert not model.ask(question(**change)).cached
     assert len(server.requests) == 2
@@ -84,7 +84,7 @@ def test_another_question_is_asked_anew(change, tenant: Tenant, server: Messages
 def test_the_same_words_by_a_prompt_that_was_only_renamed_are_asked_once(
     tenant: Tenant, server: MessagesServer
 ) -> None:
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     model.ask(question())
     assert model.ask(question(prompt="grounding@2")).cached
     assert len(server.requests) == 1
@@ -93,10 +93,10 @@ def test_the_same_words_by_a_prompt_that_was_only_renamed_are_asked_once(
 def test_another_model_and_another_tenant_are_asked_anew(
     tenant: Tenant, other_tenant: Tenant, server: MessagesServer, settings
 ) -> None:
-    asking.model_for(tenant.pk, None).ask(question())
-    assert not asking.model_for(other_tenant.pk, None).ask(question()).cached
+    client.model_for(tenant.pk, None).ask(question())
+    assert not client.model_for(other_tenant.pk, None).ask(question()).cached
     settings.MODEL_FAST = "claude-haiku-4-5"
-    assert not asking.model_for(tenant.pk, None).ask(question()).cached
+    assert not client.model_for(tenant.pk, None).ask(question()).cached
     assert len(server.requests) == 3
 
 
@@ -106,7 +106,7 @@ def test_an_answer_that_is_too_old_or_no_longer_reads_does_not_count(tenant: Ten
             raise MalformedAnswer("It must be true.")
         return text
 
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     model.ask(question())
     ModelAnswer.objects.update(at=timezone.now() - timedelta(days=31))
     assert not model.ask(question()).cached
@@ -118,13 +118,13 @@ def test_an_answer_that_is_too_old_or_no_longer_reads_does_not_count(tenant: Ten
 
 
 def test_text_that_is_no_unicode_has_a_key_of_its_own() -> None:
-    keys = {model_answers.key_of(FAST, question(text)) for text in ("a", "a\ud800", "a\ud801", "a\\ud800")}
+    keys = {client.answer_key(FAST, question(text)) for text in ("a", "a\ud800", "a\ud801", "a\\ud800")}
     assert len(keys) == 4
 
 
 def test_equal_questions_at_the_same_moment_are_asked_once(tenant: Tenant, server: MessagesServer) -> None:
     server.script(says({"valid": True}, delay=0.5))
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     answers = at_once(*[lambda: model.ask(question())] * 12)
     assert [answer.value for answer in answers] == [{"valid": True}] * 12
     assert len(server.requests) == 1
@@ -133,7 +133,7 @@ def test_equal_questions_at_the_same_moment_are_asked_once(tenant: Tenant, serve
 
 def test_who_waited_for_an_equal_question_hears_of_its_failure_too(tenant: Tenant, server: MessagesServer) -> None:
     server.script(fails(529, delay=0.5))
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     errors = at_once(*[lambda: model.ask(question())] * 5)
     assert {error.reason for error in errors} == {Reason.OVERLOADED}
     assert len({id(error) for error in errors}) == 5
@@ -170,7 +170,7 @@ def test_what_would_cost_too_much_is_not_asked(tenant: Tenant, server: MessagesS
 
 def test_an_answer_that_the_database_cannot_hold_is_given_all_the_same(tenant: Tenant, server: MessagesServer) -> None:
     server.script(says("\x00 or \ud800"), says("\x00 or \ud800"))
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     plain = question(read=lambda text: text)
     assert [model.ask(plain).text, model.ask(plain).text] == ["\x00 or \ud800"] * 2
     assert ModelCall.objects.filter(outcome="ok", tries=1).count() == 2
@@ -179,7 +179,7 @@ def test_an_answer_that_the_database_cannot_hold_is_given_all_the_same(tenant: T
 def test_asking_inside_a_transaction_is_our_bug(tenant: Tenant, server: MessagesServer) -> None:
     """What is recorded inside could be rolled back, and would be paid for again."""
     with pytest.raises(RuntimeError), transaction.atomic():
-        asking.model_for(tenant.pk, None).ask(question())
+        client.model_for(tenant.pk, None).ask(question())
 
 
 def test_no_connection_is_held_while_the_model_thinks(tenant: Tenant, server: MessagesServer) -> None:
@@ -187,7 +187,7 @@ def test_no_connection_is_held_while_the_model_thinks(tenant: Tenant, server: Me
         pytest.skip("SQLite has no pool of connections")
     most = connection.settings_dict["OPTIONS"]["pool"]["max_size"]
     server.respond = lambda request: says({"valid": True}, delay=1.5)
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     answers = at_once(*[lambda n=n: model.ask(question(f"Number {n}")) for n in range(4 * most)])
     assert [answer.value for answer in answers] == [{"valid": True}] * (4 * most)
     assert server.most_in_flight > most
@@ -198,7 +198,7 @@ def test_a_paid_answer_is_not_lost_with_the_database(tenant: Tenant, server: Mes
         raise OperationalError("the server closed the connection")
 
     monkeypatch.setattr(ModelCall, "save", lambda *_, **__: away())
-    answer = asking.model_for(tenant.pk, None).ask(question())
+    answer = client.model_for(tenant.pk, None).ask(question())
     assert answer.value == {"valid": True, "issues": []}
     assert not ModelCall.objects.exists()
     # Rather too much: nobody knows what it did cost.
@@ -206,7 +206,7 @@ def test_a_paid_answer_is_not_lost_with_the_database(tenant: Tenant, server: Mes
 
 
 def test_old_answers_are_forgotten_a_bite_at_a_time(tenant: Tenant, settings, monkeypatch) -> None:
-    monkeypatch.setattr(model_answers, "FORGOTTEN_AT_ONCE", 3)
+    monkeypatch.setattr(client, "FORGOTTEN_AT_ONCE", 3)
     now = timezone.now()
     ModelAnswer.objects.bulk_create(
         ModelAnswer(
@@ -214,5 +214,5 @@ def test_old_answers_are_forgotten_a_bite_at_a_time(tenant: Tenant, settings, mo
         )
         for n in range(10)
     )
-    assert [model_answers.forget_old_answers() for _ in range(3)] == [3, 3, 0]
+    assert [client.delete_old_answers() for _ in range(3)] == [3, 3, 0]
     assert set(ModelAnswer.objects.values_list("key", flat=True)) == {"0", "1", "2", "3"}

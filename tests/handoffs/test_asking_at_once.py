@@ -16,7 +16,7 @@ from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import asking, breaking, spending
+from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import ModelAnswer, ModelBreaker, ModelCall, ModelSpend
 from handoffaudit.llm.breaker import Breaker
 from handoffaudit.validation.asking.pricing import estimated_cost
@@ -36,7 +36,7 @@ def server(model: MessagesServer) -> MessagesServer:
 
 
 def asks(tenant: Tenant, number: int) -> list[Callable[[], Answer]]:
-    model = asking.model_for(tenant.pk, None)
+    model = client.model_for(tenant.pk, None)
     return [lambda n=n: model.ask(question(f"Number {n:03}")) for n in range(number)]
 
 
@@ -54,7 +54,7 @@ def reserved(content: str = "Number 000") -> float:
     """What is kept aside for one call."""
     asked = question(content)
     size = len(asked.instructions.encode()) + len(asked.content.encode())
-    return spending.ANSWERS_PAID * estimated_cost(FAST, size, asked.max_tokens)
+    return limits.ANSWERS_PAID * estimated_cost(FAST, size, asked.max_tokens)
 
 
 def test_a_hundred_at_once_with_a_budget_for_ten_spend_no_more_than_it(
@@ -92,9 +92,9 @@ def test_the_budget_is_each_tenants_own_and_each_days(
     ModelSpend.objects.create(tenant=other_tenant, day=today, usd=1.0)
     ModelSpend.objects.create(tenant=tenant, day=today - timedelta(days=1), usd=1.0)
     with pytest.raises(Unavailable, match="daily budget of 1 USD is spent") as caught:
-        asking.model_for(other_tenant.pk, None).ask(question())
+        client.model_for(other_tenant.pk, None).ask(question())
     assert "00:00 UTC" in caught.value.detail
-    assert asking.model_for(tenant.pk, None).ask(question()).value["valid"]
+    assert client.model_for(tenant.pk, None).ask(question()).value["valid"]
 
 
 def test_several_failures_in_a_row_open_the_breaker_for_every_tenant(
@@ -103,7 +103,7 @@ def test_several_failures_in_a_row_open_the_breaker_for_every_tenant(
     settings.MODEL_BREAKER_FAILURES, server.outage = 3, 529
     assert reasons([_caught(ask) for ask in asks(tenant, 5)]) == {"overloaded": 3, "breaker_open": 2}
     with pytest.raises(Unavailable, match=r"failed 3 times in a row \(overloaded\); it is asked again in \d+ s\."):
-        asking.model_for(other_tenant.pk, None).ask(question())
+        client.model_for(other_tenant.pk, None).ask(question())
     assert len(server.requests) == 3
     row = ModelBreaker.objects.get()
     assert (row.model, row.failures, row.reason) == (FAST, 3, "overloaded")
@@ -123,7 +123,7 @@ def test_one_answer_between_failures_is_no_row_of_them(tenant: Tenant, server: M
     server.script(fails(529), fails(529), says({"valid": True}), fails(529), fails(529))
     outcomes = [_caught(ask) for ask in asks(tenant, 6)]
     assert reasons(outcomes) == {"overloaded": 4, "ok": 2}
-    assert breaking.of_model(FAST) == Breaker()
+    assert limits.load_breaker(FAST) == Breaker()
 
 
 def test_what_is_wrong_with_one_question_alone_opens_nothing(tenant: Tenant, server: MessagesServer, settings) -> None:
@@ -142,7 +142,7 @@ def test_one_alone_is_the_probe(answer: Any, after: str, tenant: Tenant, server:
     outcomes = reasons(at_once(*asks(tenant, 40)))
     assert outcomes == {after: 1, "breaker_open": 39}
     assert len(server.requests) == 1
-    assert (breaking.of_model(FAST) == Breaker()) == (after == "ok")
+    assert (limits.load_breaker(FAST) == Breaker()) == (after == "ok")
 
 
 def test_a_probe_that_was_not_sent_leaves_room_for_another(
@@ -153,7 +153,7 @@ def test_a_probe_that_was_not_sent_leaves_room_for_another(
     ModelBreaker.objects.create(model=FAST, failures=5, open_until=past, reason="overloaded")
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=settings.MODEL_DAILY_USD)
     assert reasons([_caught(ask) for ask in asks(tenant, 1)]) == {"budget": 1}
-    assert breaking.of_model(FAST).probing_until is None
+    assert limits.load_breaker(FAST).probing_until is None
     assert reasons([_caught(ask) for ask in asks(other_tenant, 1)]) == {"ok": 1}
 
 
@@ -171,7 +171,7 @@ def test_a_clock_that_was_put_back_does_not_keep_the_breaker_open(tenant: Tenant
     ahead = timezone.now() + timedelta(hours=1)
     ModelBreaker.objects.create(model=FAST, failures=5, open_until=ahead, probing_until=ahead, reason="overloaded")
     assert reasons([_caught(ask) for ask in asks(tenant, 1)]) == {"ok": 1}
-    assert breaking.of_model(FAST) == Breaker()
+    assert limits.load_breaker(FAST) == Breaker()
 
 
 def test_calls_that_succeed_write_nothing_about_the_breaker(tenant: Tenant, server: MessagesServer) -> None:
@@ -203,7 +203,7 @@ def test_a_worker_killed_right_after_the_answer_has_not_paid_in_vain(tenant: Ten
         check=False,
     )
     assert worker.returncode == -signal.SIGKILL, worker.stderr
-    assert asking.model_for(tenant.pk, None).ask(question()).cached
+    assert client.model_for(tenant.pk, None).ask(question()).cached
     assert len(server.requests) == 1
     [call] = ModelCall.objects.filter(cached=False)
     assert ModelSpend.objects.get().usd == pytest.approx(call.cost_usd)

@@ -6,10 +6,13 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import ingest, judging, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
-from handoffaudit.handoffs.reviewing import Decision, NotReviewable, Stale
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NotReviewable, Stale
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import (
     NOT_JSON,
     SENDER,
@@ -27,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def batch(tenant: Tenant, items: list[bytes]) -> list[int]:
-    return [receipt.status for receipt in ingest.accept_batch(tenant, SENDER, items)]
+    return [receipt.status for receipt in store.accept_batch(tenant, SENDER, items)]
 
 
 def send(tenant: Tenant, ids: list[str]) -> None:
@@ -75,7 +78,7 @@ def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenan
     for part in range(6):
         olds = [f"{part}-old-{number}" for number in range(60)]
         send(tenant, olds)
-        judging.drain()
+        judge.drain()
         send(tenant, [f"{part}-new-{number}" for number in range(60)])
 
         def retries(part: int, order: list[str]) -> list[int]:
@@ -85,10 +88,10 @@ def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenan
         outcomes = at_once(
             lambda part=part, olds=olds: retries(part, olds[::2]),
             lambda part=part, olds=olds: retries(part, olds[1::2][::-1]),
-            judging.drain,
+            judge.drain,
         )
         assert [one for one in outcomes if isinstance(one, Exception)] == []
-    judging.drain()
+    judge.drain()
     assert Handoff.objects.filter(state=State.SUPERSEDED).count() == 6 * 60
     assert_counts_are_right()
 
@@ -110,7 +113,7 @@ def test_workers_at_once_judge_each_exactly_once(tenant: Tenant, settings) -> No
             for number in range(150)
         ],
     )
-    drained = at_once(*[judging.drain] * 3)
+    drained = at_once(*[judge.drain] * 3)
     assert sum(drained) == Verdict.objects.count() == 150
     assert Counter(Event.objects.values_list("to_state", flat=True)) == {
         "received": 150,
@@ -127,7 +130,7 @@ def test_of_two_reviewers_at_once_exactly_one_decides(tenant: Tenant, reviewer: 
         handoff = judged(tenant, held(handoff_id=f"h{number}"))
         answers = at_once(
             *(
-                lambda person=person, decision=decision, handoff=handoff: reviewing.decide(
+                lambda person=person, decision=decision, handoff=handoff: decide.decide_handoff(
                     tenant=tenant,
                     reference=str(handoff.pk),
                     decision=decision,
@@ -151,7 +154,7 @@ def test_without_a_seen_version_the_second_is_told_as_well(tenant: Tenant, revie
     handoff = judged(tenant, held())
 
     def approve() -> Handoff:
-        return reviewing.decide(
+        return decide.decide_handoff(
             tenant=tenant,
             reference=str(handoff.pk),
             decision=Decision.APPROVE,
@@ -174,8 +177,8 @@ def test_of_retries_sent_at_once_each_has_its_number_and_one_stands(tenant: Tena
             lambda name=name, lineage=lineage: submit(tenant, circular(handoff_id=name), retry_of=f"{lineage}")
             for name in names
         ]
-        at_once(*retries, judging.drain)
-        judging.drain()
+        at_once(*retries, judge.drain)
+        judge.drain()
         attempts = Handoff.objects.filter(lineage=f"{lineage}")
         assert sorted(attempts.values_list("attempt", flat=True)) == [2, 3, 4, 5]
         assert Handoff.objects.filter(handoff_id__startswith=f"{lineage}").exclude(state=State.SUPERSEDED).count() == 1

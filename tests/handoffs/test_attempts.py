@@ -4,9 +4,11 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, judging, queries, reviewing
+from handoffaudit.handoffs import judge, queries
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -39,20 +41,20 @@ def test_attempts_are_numbered_and_of_many_the_newest_are_listed(tenant: Tenant)
 
 def test_attempts_within_one_batch_are_numbered_too(tenant: Tenant) -> None:
     items = [payload(handoff_id="a"), *({"document": payload(handoff_id=b), "retry_of": a} for a, b in ("ab", "bc"))]
-    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    store.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
     assert dict(Handoff.objects.values_list("handoff_id", "attempt")) == {"a": 1, "b": 2, "c": 3}
 
 
 def test_of_several_retries_in_a_batch_the_last_is_named(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="a"))
     items = [{"document": payload(handoff_id=name), "retry_of": "a"} for name in ("z", "b")]
-    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    store.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
     assert Event.objects.get(to_state=State.SUPERSEDED).reason == "b took its place"
 
 
 def test_what_a_person_approved_is_not_superseded(tenant: Tenant) -> None:
     first = judged(tenant, held(handoff_id="first"))
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant, reference=str(first.pk), decision=Decision.APPROVE, note="", actor=SENDER, seen_version=None
     )
     judged(tenant, payload(handoff_id="second"), retry_of="first")
@@ -63,13 +65,13 @@ def test_what_is_not_judged_yet_keeps_its_state(tenant: Tenant) -> None:
     submit(tenant, payload(handoff_id="first"))
     submit(tenant, payload(handoff_id="second"), retry_of="first")
     assert state_of("first") == State.RECEIVED
-    judging.drain()
+    judge.drain()
     assert_counts_are_right()
 
 
 def test_a_retry_of_itself_supersedes_nothing(tenant: Tenant) -> None:
     receipt = submit(tenant, NOT_JSON.replace(b"{", b"["), retry_of=None)
-    itself = ingest.accept_batch(tenant, SENDER, [b'{"document": [], "handoff_id": "x", "retry_of": "x"}'])[0]
+    itself = store.accept_batch(tenant, SENDER, [b'{"document": [], "handoff_id": "x", "retry_of": "x"}'])[0]
     assert (receipt.status, itself.status) == (422, 422)
     handoff = queries.get(tenant, "x")
     assert handoff.state == State.REJECTED
@@ -95,15 +97,15 @@ def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, mo
     applied = []
     monkeypatch.setattr("handoffaudit.handoffs.counts.apply", applied.append)
     items = [NOT_JSON, *(orjson.dumps({"document": payload(), "retry_of": name}) for name in "abc")]
-    ingest.accept_batch(tenant, SENDER, items)
+    store.accept_batch(tenant, SENDER, items)
     assert len(applied) == 1
 
 
 def test_what_is_judged_after_its_retry_came_is_superseded_too(tenant: Tenant) -> None:
     items = [circular(handoff_id="a"), {"document": payload(handoff_id="b"), "retry_of": "a"}]
-    ingest.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
+    store.accept_batch(tenant, SENDER, [orjson.dumps(item) for item in items])
     assert state_of("a") == State.RECEIVED
-    judging.drain()
+    judge.drain()
     assert (state_of("a"), state_of("b")) == (State.SUPERSEDED, State.ACCEPTED)
     assert queries.later_attempt(Handoff.objects.get(handoff_id="a")) == Handoff.objects.get(handoff_id="b")
     assert_counts_are_right()

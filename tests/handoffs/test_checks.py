@@ -6,9 +6,11 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import checks, judging, parking, queries, semantics, sweeping
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge, leases, periodic_jobs, queries
+from handoffaudit.handoffs.llm import jobs
+from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import ActorKind, CheckKind, Handoff, ModelCheck, State, Verdict
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation import pipeline
 from tests.handoffs.support import assert_counts_are_right, checks_run_out, due, judged, payload
 from tests.messages_api.server import MessagesServer
@@ -26,7 +28,7 @@ def test_the_oldest_is_taken_first_and_first_checks_before_those_made_again(
 ) -> None:
     again, *firsts = (judged(tenant, payload()) for _ in range(3))
     ModelCheck.objects.filter(pk=again.pk).update(kind=CheckKind.RECHECK)
-    taken = [checks.take() for _ in range(4)]
+    taken = [jobs.take() for _ in range(4)]
     assert [one and (one.handoff.pk, one.kind) for one in taken] == [
         *((handoff.pk, CheckKind.FIRST) for handoff in firsts),
         (again.pk, CheckKind.RECHECK),
@@ -39,21 +41,21 @@ def test_a_claim_lasts_as_long_as_its_calls_may_take(tenant: Tenant, model: Mess
     due(judged(tenant, payload()))
     left = ModelCheck.objects.get().claim_expires_at - timezone.now()
     assert timedelta(seconds=505) < left <= timedelta(seconds=550)
-    assert checks.waiting(10) == 0
+    assert jobs.count_waiting(10) == 0
 
 
 def test_claims_of_a_process_that_is_gone_can_be_ended(tenant: Tenant, model: MessagesServer) -> None:
     first, bad = judged(tenant, payload()), judged(tenant, payload(data={"summary": "bad"}))
     lost = due(first)
-    checks.release(due(bad))
+    jobs.release(due(bad))
     # it comes again after two seconds, and this may take longer
     later = timezone.now() + timedelta(minutes=5)
     assert ModelCheck.objects.filter(handoff=bad.pk, claim=None).update(claim_expires_at=later) == 1
-    checks.end_claims()
+    jobs.end_leases()
     assert due(first).token != lost.token
-    assert not semantics.check(lost)
+    assert not llm_run.check(lost)
     # What was given back for later waits on.
-    assert checks.take() is None
+    assert jobs.take() is None
 
 
 def test_one_that_breaks_takes_no_other_along_and_comes_again_later(
@@ -67,13 +69,13 @@ def test_one_that_breaks_takes_no_other_along_and_comes_again_later(
 
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "run", poisoned)
-        assert semantics.drain() == 2
+        assert llm_run.drain() == 2
     states = [queries.get(tenant, str(one.pk)).state for one in (first, bad, last)]
     assert states == [State.ACCEPTED, State.VALIDATING, State.ACCEPTED]
     row = ModelCheck.objects.get()
     assert (row.claim, row.tries, row.claim_expires_at > timezone.now()) == (None, 1, True)
     checks_run_out()
-    assert semantics.drain() == 1
+    assert llm_run.drain() == 1
     assert_counts_are_right()
 
 
@@ -84,25 +86,25 @@ def parked(tenant: Tenant, model: MessagesServer, monkeypatch) -> Handoff:
         patch.setattr(pipeline, "run", broken)
         for _ in range(3):
             checks_run_out()
-            assert semantics.drain() == 0
+            assert llm_run.drain() == 0
     checks_run_out()
-    sweeping.sweep_checks()
+    periodic_jobs.sweep_checks()
     return queries.get(tenant, str(handoff.pk))
 
 
 def test_after_as_many_tries_as_allowed_it_is_parked(parked: Handoff, model: MessagesServer) -> None:
     assert (parked.parked, parked.state, ModelCheck.objects.count()) == (True, State.VALIDATING, 0)
     assert queries.events(parked)[-1].reason == "parked: 3 tries to have the model check it failed"
-    assert (judging.drain(), semantics.drain(), model.requests) == (0, 0, [])
+    assert (judge.drain(), llm_run.drain(), model.requests) == (0, 0, [])
 
 
 def test_another_try_judges_it_anew_and_asks_the_model_again(
     tenant: Tenant, parked: Handoff, model: MessagesServer
 ) -> None:
-    parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
-    assert judging.drain() == 1
+    leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    assert judge.drain() == 1
     assert queries.current_verdict(queries.get(tenant, "h"))["pending"] == ["semantic"]
-    assert semantics.drain() == 1
+    assert llm_run.drain() == 1
     handoff = queries.get(tenant, "h")
     assert (handoff.state, handoff.parked, len(model.requests)) == (State.ACCEPTED, False, 1)
     assert Verdict.objects.filter(handoff=handoff.pk).count() == 3
@@ -114,15 +116,15 @@ def test_a_crash_with_several_checks_in_hand_counts_against_none(
 ) -> None:
     settings.CLAIM_TRIES = 1
     handoffs = [judged(tenant, payload()) for _ in range(3)]
-    assert all(checks.take() for _ in handoffs)
+    assert all(jobs.take() for _ in handoffs)
     checks_run_out()
-    assert checks.park_exhausted() == 0
-    assert checks.take() is None
-    poison = checks.take_left_behind()
+    assert jobs.park_exhausted() == 0
+    assert jobs.take() is None
+    poison = jobs.take_left_behind()
     assert poison is not None
     checks_run_out()
-    assert checks.park_exhausted() == 1
-    assert semantics.drain() == 2
+    assert jobs.park_exhausted() == 1
+    assert llm_run.drain() == 2
     assert [one.pk for one in Handoff.objects.filter(parked=True)] == [poison.handoff.pk]
 
 
@@ -133,8 +135,8 @@ def test_one_that_ends_after_all_is_not_parked(tenant: Tenant, model: MessagesSe
     ModelCheck.objects.update(tries=3)
     checks_run_out()
     spent = ModelCheck.objects.get()
-    assert semantics.check(slow)
-    assert checks._park(spent) is False
+    assert llm_run.check(slow)
+    assert jobs._park(spent) is False
     found = queries.get(tenant, str(handoff.pk))
     assert (found.state, found.parked) == (State.ACCEPTED, False)
 
@@ -142,7 +144,7 @@ def test_one_that_ends_after_all_is_not_parked(tenant: Tenant, model: MessagesSe
 def test_a_recheck_that_can_not_be_made_parks_nothing(tenant: Tenant, model: MessagesServer) -> None:
     model.outage = 529
     handoff = judged(tenant, payload())
-    semantics.drain()
+    llm_run.drain()
     ModelCheck.objects.create(
         handoff=handoff,
         tenant=tenant,
@@ -151,7 +153,7 @@ def test_a_recheck_that_can_not_be_made_parks_nothing(tenant: Tenant, model: Mes
         tries=3,
         claim_expires_at=timezone.now() - timedelta(seconds=1),
     )
-    assert checks.park_exhausted() == 0
+    assert jobs.park_exhausted() == 0
     assert not ModelCheck.objects.exists()
     found = queries.get(tenant, str(handoff.pk))
     assert (found.state, found.parked) == (State.ACCEPTED, False)
@@ -171,8 +173,8 @@ def test_what_is_put_off_comes_again_ever_later(
     handoff = judged(tenant, payload())
     ModelCheck.objects.update(since=timezone.now() - waited)
     taken = due(handoff)
-    checks.put_off(taken)
+    jobs.postpone(taken)
     row = ModelCheck.objects.get()
     assert (row.claim, row.tries) == (None, 0)
     assert abs(row.claim_expires_at - timezone.now() - again) < timedelta(seconds=5)
-    assert (checks.take(), checks.waiting(9), checks.under_way(CheckKind.FIRST)) == (None, 0, 0)
+    assert (jobs.take(), jobs.count_waiting(9), jobs.count_under_way(CheckKind.FIRST)) == (None, 0, 0)

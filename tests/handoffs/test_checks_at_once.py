@@ -8,9 +8,12 @@ from itertools import pairwise
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import checks, judging, rechecking, reviewing, semantics, sweeping
+from handoffaudit.handoffs import judge, periodic_jobs
+from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import Event, Handoff, ModelBreaker, ModelCall, ModelCheck, State, Verdict
-from handoffaudit.handoffs.reviewing import Decision, ReviewError
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import ReviewError
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
     SENDER,
@@ -49,7 +52,7 @@ def test_two_workers_never_make_the_same_check(tenant: Tenant, model: MessagesSe
     for number in range(12):
         judged(tenant, about(number))
     model.respond = some_doubted
-    drained = at_once(*[semantics.drain] * 4)
+    drained = at_once(*[run.drain] * 4)
     assert sum(drained) == 12
     assert (Verdict.objects.count(), len(model.requests), ModelCheck.objects.count()) == (24, 12, 0)
     assert_counts_are_right()
@@ -58,12 +61,12 @@ def test_two_workers_never_make_the_same_check(tenant: Tenant, model: MessagesSe
 def test_of_two_workers_with_one_check_one_stores_and_one_pays(tenant: Tenant, model: MessagesServer) -> None:
     handoff = judged(tenant, about(1))
     model.respond = lambda _: says({"valid": True, "issues": []}, delay=0.3)
-    first = checks.take()
+    first = jobs.take()
     assert first is not None
     checks_run_out()
-    second = checks.take_left_behind()
+    second = jobs.take_left_behind()
     assert second is not None
-    stored = at_once(lambda: semantics.check(first), lambda: semantics.check(second))
+    stored = at_once(lambda: run.check(first), lambda: run.check(second))
     assert stored == [False, True]
     assert Verdict.objects.filter(handoff=handoff.pk).count() == 2
     assert ModelCall.objects.filter(cached=False).count() == len(model.requests) == 1
@@ -74,13 +77,13 @@ def test_sweeps_at_once_queue_each_once(tenant: Tenant, model: MessagesServer) -
     model.outage = 529
     for number in range(10):
         judged(tenant, about(number))
-    semantics.drain()
+    run.drain()
     model.outage = 0
     ModelBreaker.objects.all().delete()
-    assert errors(at_once(*[sweeping.sweep_checks] * 4)) == []
+    assert errors(at_once(*[periodic_jobs.sweep_checks] * 4)) == []
     assert ModelCheck.objects.count() == 10
-    assert errors(at_once(*[semantics.drain] * 4, sweeping.sweep_checks)) == []
-    while semantics.drain() or rechecking.queue_waiting():
+    assert errors(at_once(*[run.drain] * 4, periodic_jobs.sweep_checks)) == []
+    while run.drain() or run.enqueue_unverified():
         pass
     assert Event.objects.filter(reason__startswith="checked later").count() == 10
     assert not Handoff.objects.filter(unverified=True).exists()
@@ -119,17 +122,17 @@ def test_attempts_of_one_lineage_in_both_queues_do_not_lock_each_other_out(
     lineages = list(range(12))
     for lineage in lineages:
         submit(tenant, about(100 + lineage, handoff_id=f"{lineage}-1"))
-    judging.drain()
+    judge.drain()
     for attempt in (2, 3, 4):
         chance.shuffle(lineages)
         results = at_once(
             retries_of(tenant, list(lineages), attempt),
             retries_of(tenant, lineages[::-1], attempt + 5),
-            *[lambda: again_and_again(judging.drain)] * 2,
-            *[lambda: again_and_again(semantics.drain)] * 3,
+            *[lambda: again_and_again(judge.drain)] * 2,
+            *[lambda: again_and_again(run.drain)] * 3,
         )
         assert errors(results) == []
-    while judging.drain() or semantics.drain():
+    while judge.drain() or run.drain():
         pass
     assert not ModelCheck.objects.exists()
     assert not Handoff.objects.filter(state__in=("received", "validating")).exists()
@@ -148,8 +151,8 @@ def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
     chance = random.Random(seed)  # noqa: S311 -- repeatable on purpose
     for number in range(24):
         submit(tenant, about(number, handoff_id=f"{number}-1", handoff_type=chance.choice(["research_result", "x"])))
-    judging.drain()
-    semantics.drain()
+    judge.drain()
+    run.drain()
     model.outage = 0
     ModelBreaker.objects.all().delete()
     model.respond = some_doubted
@@ -159,7 +162,7 @@ def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
         for handoff in Handoff.objects.filter(state=State.HELD).order_by("-id"):
             decision = Decision.APPROVE if handoff.handoff_id[0] in "13579" else Decision.DECLINE
             try:
-                reviewing.decide(
+                decide.decide_handoff(
                     tenant=tenant,
                     reference=str(handoff.pk),
                     decision=decision,
@@ -173,17 +176,17 @@ def test_a_catch_up_among_reviewers_and_retries_overwrites_no_decision(
         return decided
 
     retried = chance.sample(range(24), 6)
-    sweeping.sweep_checks()
+    periodic_jobs.sweep_checks()
     results = at_once(
         review,
         retries_of(tenant, retried, 2),
-        semantics.drain,
-        semantics.drain,
-        sweeping.sweep_checks,
-        lambda: again_and_again(judging.drain),
+        run.drain,
+        run.drain,
+        periodic_jobs.sweep_checks,
+        lambda: again_and_again(judge.drain),
     )
     assert errors(results) == []
-    while judging.drain() or semantics.drain() or rechecking.queue_waiting():
+    while judge.drain() or run.drain() or run.enqueue_unverified():
         pass
     decided = Handoff.objects.filter(handoff_id__in=results[0]).exclude(state=State.SUPERSEDED)
     assert set(decided.values_list("state", flat=True)) <= {State.APPROVED, State.DECLINED}

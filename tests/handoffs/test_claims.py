@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, ingest
+from handoffaudit.handoffs import leases
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.handoffs.support import SENDER, judged, payload, take
 
@@ -17,11 +18,11 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def five(tenant: Tenant) -> list[str]:
-    receipts = ingest.accept_batch(tenant, SENDER, [orjson.dumps(payload()) for _ in range(5)])
+    receipts = store.accept_batch(tenant, SENDER, [orjson.dumps(payload()) for _ in range(5)])
     return [receipt.id for receipt in receipts]
 
 
-def ids(claim: claims.Claim | None) -> list[str]:
+def ids(claim: leases.Lease | None) -> list[str]:
     return [str(handoff.pk) for handoff in claim.handoffs] if claim else []
 
 
@@ -63,24 +64,24 @@ def test_what_ran_out_is_taken_one_at_a_time(five: list[str]) -> None:
 def test_what_is_fresh_goes_before_what_ran_out(tenant: Tenant, five: list[str]) -> None:
     take(5)
     let_claims_run_out()
-    fresh = ingest.accept_batch(tenant, SENDER, [orjson.dumps(payload())])[0].id
+    fresh = store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])[0].id
     assert ids(take(5)) == [fresh]
 
 
 def test_a_claim_that_another_took_over_holds_nothing(five: list[str]) -> None:
     first = take(2)
     assert first is not None
-    assert {str(pk) for pk in claims.still_held(first)} == set(five[:2])
+    assert {str(pk) for pk in leases.lock_held(first)} == set(five[:2])
     take(3)
     let_claims_run_out()
     assert ids(take(1)) == [five[0]]
-    assert {str(pk) for pk in claims.still_held(first)} == {five[1]}
+    assert {str(pk) for pk in leases.lock_held(first)} == {five[1]}
 
 
 def test_what_was_judged_is_never_claimed(tenant: Tenant) -> None:
     judged(tenant, payload())
     assert take(5) is None
-    assert not claims.anything_waits()
+    assert not leases.is_anything_waiting()
 
 
 def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings) -> None:
@@ -89,7 +90,7 @@ def test_what_is_given_back_waits_longer_with_each_try(five: list[str], settings
         claim = take(1) if least == 1 else take(5)
         assert claim is not None
         take(5)
-        claims.release(claim, claim.handoffs[0])
+        leases.release(claim, claim.handoffs[0])
         row = Handoff.objects.get(pk=claim.handoffs[0].pk)
         assert row.claim is None
         assert timedelta(seconds=least) < row.claim_expires_at - timezone.now() < timedelta(seconds=most)
@@ -104,7 +105,7 @@ def test_giving_back_what_another_holds_changes_nothing(five: list[str]) -> None
     theirs = take(1)
     assert theirs is not None
     assert ids(theirs) == ids(mine)
-    claims.release(mine, mine.handoffs[0])
+    leases.release(mine, mine.handoffs[0])
     assert Handoff.objects.get(pk=five[0]).claim == theirs.token
 
 
@@ -112,17 +113,17 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
     settings.CLAIM_TRIES = 2
     Handoff.objects.exclude(pk=five[0]).delete()
     for _ in range(3):
-        assert claims.park_exhausted() == 0
+        assert leases.park_exhausted() == 0
         assert ids(take(5)) == five[:1]
         let_claims_run_out()
     assert take(5) is None
-    assert claims.park_exhausted() == 1
+    assert leases.park_exhausted() == 1
     row = Handoff.objects.get()
     assert (row.parked, row.state, row.claim) == (True, State.VALIDATING, None)
     event = Event.objects.order_by("id").last()
     assert (event.actor_kind, event.reason) == ("system", "parked: 2 tries to judge it failed")
-    assert claims.park_exhausted() == 0
-    assert not claims.anything_waits()
+    assert leases.park_exhausted() == 0
+    assert not leases.is_anything_waiting()
 
 
 def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
@@ -130,41 +131,41 @@ def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
     settings.CLAIM_TRIES = 1
     assert ids(take(5)) == five
     let_claims_run_out()
-    assert claims.park_exhausted() == 0
+    assert leases.park_exhausted() == 0
     judged_alone = []
-    while claim := claims.left_behind():
+    while claim := leases.take_left_behind():
         [handoff] = claim.handoffs
         judged_alone.append(str(handoff.pk))
         if handoff.pk != UUID(five[2]):
             Handoff.objects.filter(pk=handoff.pk).update(state=State.ACCEPTED, claim=None, claim_expires_at=None)
         let_claims_run_out()
-        claims.park_exhausted()
+        leases.park_exhausted()
     assert judged_alone == five
     assert [str(pk) for pk in Handoff.objects.filter(parked=True).values_list("pk", flat=True)] == [five[2]]
 
 
 def test_failures_of_its_own_count_from_the_first(five: list[str], settings) -> None:
     settings.CLAIM_TRIES = 2
-    for taken in (lambda: take(5), claims.left_behind):
+    for taken in (lambda: take(5), leases.take_left_behind):
         claim = taken()
         assert claim is not None
-        claims.release(claim, claim.handoffs[0])
+        leases.release(claim, claim.handoffs[0])
         let_claims_run_out()
         Handoff.objects.exclude(pk=five[0]).delete()
-    assert claims.park_exhausted() == 1
+    assert leases.park_exhausted() == 1
 
 
 def test_the_last_try_is_not_parked_while_it_runs(five: list[str], settings) -> None:
     settings.CLAIM_TRIES = 1
     take(5)
-    assert claims.park_exhausted() == 0
+    assert leases.park_exhausted() == 0
 
 
 def test_something_waits_when_it_is_fresh_or_its_claim_ran_out(tenant: Tenant) -> None:
-    assert not claims.anything_waits()
-    ingest.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
-    assert claims.anything_waits()
+    assert not leases.is_anything_waiting()
+    store.accept_batch(tenant, SENDER, [orjson.dumps(payload())])
+    assert leases.is_anything_waiting()
     take(1)
-    assert not claims.anything_waits()
+    assert not leases.is_anything_waiting()
     let_claims_run_out()
-    assert claims.anything_waits()
+    assert leases.is_anything_waiting()

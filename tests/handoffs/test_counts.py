@@ -10,7 +10,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import checks, counts, ingest, judging, parking, rechecking, reviewing, semantics
+from handoffaudit.handoffs import counts, judge, leases
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.models import (
     DailyPair,
     Event,
@@ -21,7 +23,9 @@ from handoffaudit.handoffs.models import (
     ModelCheck,
     State,
 )
-from handoffaudit.handoffs.reviewing import Decision, Readable, ReviewError, Unreadable
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import Readable, ReviewError, Unreadable
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import FailMode
 from tests.handoffs.support import (
@@ -74,10 +78,10 @@ class World:
 
     def batch(self) -> None:
         tenant = self.chance.choice(self.tenants)
-        ingest.accept_batch(tenant, SENDER, [self.document(tenant) for _ in range(5)])
+        store.accept_batch(tenant, SENDER, [self.document(tenant) for _ in range(5)])
 
     def judge(self) -> None:
-        judging.drain()
+        judge.drain()
 
     def decide(self) -> None:
         decidable = list(Handoff.objects.filter(state__in=("held", "rejected")).order_by("id"))
@@ -85,7 +89,7 @@ class World:
             handoff = self.chance.choice(decidable)
             decision = self.chance.choice(list(Decision))
             try:
-                reviewing.decide(
+                decide.decide_handoff(
                     tenant=handoff.tenant,
                     reference=str(handoff.pk),
                     decision=decision,
@@ -105,13 +109,13 @@ class World:
     def fail(self) -> None:
         with self.monkeypatch.context() as patch:
             patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
-            judging.drain()
+            judge.drain()
         Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
 
     def park(self) -> None:
-        judging.claims.park_exhausted()
+        leases.park_exhausted()
         for handoff in Handoff.objects.filter(parked=True)[:2]:
-            parking.retry_parked(tenant=handoff.tenant, reference=str(handoff.pk), actor=SENDER)
+            leases.retry_parked(tenant=handoff.tenant, reference=str(handoff.pk), actor=SENDER)
 
 
 class AskingWorld(World):
@@ -136,9 +140,9 @@ class AskingWorld(World):
 
     def check(self) -> None:
         for _ in range(3):
-            taken = checks.take()
+            taken = jobs.take()
             if taken:
-                semantics.check(taken)
+                run.check(taken)
 
     def outage(self) -> None:
         self.model.outage = 529
@@ -148,7 +152,7 @@ class AskingWorld(World):
         ModelBreaker.objects.all().delete()
 
     def recheck(self) -> None:
-        rechecking.queue_waiting()
+        run.enqueue_unverified()
         self.check()
 
     def break_check(self) -> None:
@@ -156,9 +160,9 @@ class AskingWorld(World):
             patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
             for _ in range(3):
                 checks_run_out()
-                semantics.drain()
+                run.drain()
         checks_run_out()
-        checks.park_exhausted()
+        jobs.park_exhausted()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -169,16 +173,16 @@ def test_with_a_model_that_comes_and_goes_they_are_too(
     for _ in range(40):
         world.step()
         assert_counts_are_right()
-    for step in (world.outage, world.batch, world.batch, world.judge, semantics.drain, world.recover):
+    for step in (world.outage, world.batch, world.batch, world.judge, run.drain, world.recover):
         step()
     Handoff.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now())
     for _ in range(5):
         while Handoff.objects.filter(parked=True).exists():
             world.park()
-        judging.drain()
+        judge.drain()
         checks_run_out()
         world.recheck()
-        semantics.drain()
+        run.drain()
     assert_counts_are_right()
     assert Event.objects.filter(reason__startswith="checked later").exists()
     assert not ModelCheck.objects.exists()
@@ -238,7 +242,7 @@ def test_it_is_counted_in_the_hour_it_came(tenant: Tenant) -> None:
     receipt = submit(tenant, payload())
     moment = datetime(2026, 3, 3, 4, 59, 59, 999_999, tzinfo=UTC)
     Handoff.objects.filter(pk=receipt.id).update(received_at=moment)
-    judging.drain()
+    judge.drain()
     hours = HourlyTotal.objects.values_list("code", "hour")
     assert list(hours) == [("", moment.replace(minute=0, second=0, microsecond=0))]
 

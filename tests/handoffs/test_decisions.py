@@ -5,9 +5,9 @@ from django.db import connection
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import decisions
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.queries import of_tenant
-from handoffaudit.handoffs.reviewing.queueing import in_order
+from handoffaudit.handoffs.review.queue import sort_part
 from tests.handoffs.reviewing.support import decide, reopen
 from tests.handoffs.support import circular, held, judged, payload
 
@@ -21,8 +21,8 @@ def test_only_what_is_decided_now_is_a_decided_handoff(tenant: Tenant, reviewer:
     decide(one, reviewer, "approve")
     decide(two, reviewer, "decline")
     reopen(decide(three, reviewer), reviewer)
-    assert {row.pk for row in decisions.decided(tenant.pk)} == {one.pk, two.pk}
-    assert not decisions.decided(other_tenant.pk).exists()
+    assert {row.pk for row in queries.decided_handoffs(tenant.pk)} == {one.pk, two.pk}
+    assert not queries.decided_handoffs(other_tenant.pk).exists()
 
 
 def test_of_all_decisions_those_stand_that_nobody_took_back(tenant: Tenant, reviewer: Person) -> None:
@@ -30,26 +30,29 @@ def test_of_all_decisions_those_stand_that_nobody_took_back(tenant: Tenant, revi
     decide(handoff, reviewer, "approve", "first")
     reopen(handoff, reviewer)
     decide(handoff, reviewer, "approve", "second")
-    rows = decisions.decisions(tenant)
+    rows = queries.decision_events(tenant)
     assert sorted(rows.values_list("reason", flat=True)) == ["first", "second"]
-    assert list(decisions.standing(rows).values_list("reason", flat=True)) == ["second"]
+    assert list(queries.exclude_undone(rows).values_list("reason", flat=True)) == ["second"]
 
 
 @pytest.mark.parametrize(
     ("index", "rows"),
     [
-        ("event_decision", lambda tenant: decisions.decisions(tenant).filter(at__gte=timezone.now())),
-        ("event_decider", lambda tenant: decisions.standing(decisions.decisions(tenant).filter(actor="ada"))),
-        ("handoff_decided_type", lambda tenant: decisions.decided(tenant.pk).filter(handoff_type="x").order_by("-id")),
+        ("event_decision", lambda tenant: queries.decision_events(tenant).filter(at__gte=timezone.now())),
+        ("event_decider", lambda tenant: queries.exclude_undone(queries.decision_events(tenant).filter(actor="ada"))),
+        (
+            "handoff_decided_type",
+            lambda tenant: queries.decided_handoffs(tenant.pk).filter(handoff_type="x").order_by("-id"),
+        ),
         (
             "handoff_decided_pair",
             lambda tenant: (
-                decisions.decided(tenant.pk).filter(source_agent_id="a", target_agent_id="b").order_by("-id")
+                queries.decided_handoffs(tenant.pk).filter(source_agent_id="a", target_agent_id="b").order_by("-id")
             ),
         ),
-        ("handoff_escalated", lambda tenant: in_order(of_tenant(tenant), "escalated")),
-        ("handoff_by_state", lambda tenant: in_order(of_tenant(tenant), "held")),
-        ("handoff_by_state", lambda tenant: in_order(of_tenant(tenant), "rejected")),
+        ("handoff_escalated", lambda tenant: sort_part(of_tenant(tenant), "escalated")),
+        ("handoff_by_state", lambda tenant: sort_part(of_tenant(tenant), "held")),
+        ("handoff_by_state", lambda tenant: sort_part(of_tenant(tenant), "rejected")),
     ],
 )
 def test_sqlite_takes_the_index_that_was_made_for_it(tenant: Tenant, index: str, rows) -> None:

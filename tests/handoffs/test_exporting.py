@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import exporting
-from handoffaudit.handoffs.exporting import Form
+from handoffaudit.handoffs import export
+from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -27,20 +27,20 @@ def rows(tenant: Tenant, number: int, **columns: str) -> None:
 
 
 def read(tenant: Tenant, form: Form = Form.CSV) -> str:
-    return b"".join(exporting.parts(tenant, Filters(), form)).decode()
+    return b"".join(export.render_list(tenant, Filters(), form)).decode()
 
 
 def test_each_row_is_in_the_file_once_over_many_parts(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "PART", 7)
+    monkeypatch.setattr(export, "PART", 7)
     rows(tenant, 50)
     found = [row["handoff_id"] for row in csv.DictReader(io.StringIO(read(tenant)))]
     assert found == [f"handoff-{index}" for index in range(49, -1, -1)]
 
 
 def test_what_comes_while_it_is_sent_is_not_in_it(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "PART", 2)
+    monkeypatch.setattr(export, "PART", 2)
     rows(tenant, 4)
-    parts = exporting.parts(tenant, Filters(), Form.NDJSON)
+    parts = export.render_list(tenant, Filters(), Form.NDJSON)
     first = next(parts)
     rows(tenant, 1, handoff_id="late")
     assert "late" not in b"".join([first, *parts]).decode()
@@ -65,12 +65,12 @@ def test_a_name_with_commas_quotes_and_lines_stays_one_cell(tenant: Tenant) -> N
 def test_many_rows_need_no_more_memory_than_a_few_parts(
     tenant: Tenant, form: Form, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporting, "PART", 100)
+    monkeypatch.setattr(export, "PART", 100)
     rows(tenant, 2_000)
-    list(exporting.parts(tenant, Filters(source="nobody"), form))
+    list(export.render_list(tenant, Filters(source="nobody"), form))
     tracemalloc.start()
     try:
-        number = sum(part.count(b"\n") for part in exporting.parts(tenant, Filters(), form))
+        number = sum(part.count(b"\n") for part in export.render_list(tenant, Filters(), form))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

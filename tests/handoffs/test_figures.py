@@ -8,7 +8,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import figures, ingest, judging
+from handoffaudit.handoffs import judge, stats
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, HourlyTotal
 from tests.handoffs.support import NOT_ASKED, NOT_JSON, SENDER, circular, held, judged, payload, submit
 
@@ -25,7 +26,7 @@ def test_totals_by_state_count_what_waits_live(tenant: Tenant) -> None:
         judged(tenant, document)
     submit(tenant, NOT_JSON)
     submit(tenant, payload())
-    totals = figures.state_totals(tenant)
+    totals = stats.count_by_state(tenant)
     assert {state: number for state, number in totals.items() if number} == {
         "accepted": 2,
         "rejected": 2,
@@ -38,7 +39,7 @@ def test_totals_of_a_period_are_those_of_its_hours(tenant: Tenant) -> None:
     for hours in range(4):
         total(tenant, NOON + timedelta(hours=hours), "accepted", 10**hours)
     period = (NOON + timedelta(hours=1, minutes=30), NOON + timedelta(hours=3))
-    assert figures.state_totals(tenant, *period)["accepted"] == 110
+    assert stats.count_by_state(tenant, *period)["accepted"] == 110
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_time_is_cut_into_equal_parts_that_lose_nothing(
 ) -> None:
     for hour in range(hours):
         total(tenant, NOON + timedelta(hours=hour), "accepted", 1)
-    cut = figures.over_time(tenant, NOON, NOON + timedelta(hours=hours), buckets)
+    cut = stats.count_over_time(tenant, NOON, NOON + timedelta(hours=hours), buckets)
     assert len(cut) == expected
     assert cut[0].start == NOON
     assert sum(bucket.counts.get("accepted", 0) for bucket in cut) == hours
@@ -65,8 +66,8 @@ def test_the_codes_that_most_have_come_first(tenant: Tenant) -> None:
         ("held", "d", 0),
     ):
         total(tenant, NOON, state, number, code)
-    assert figures.top_codes(tenant, limit=2) == [("c", 9), ("a", 5)]
-    assert figures.top_codes(tenant) == [("c", 9), ("a", 5), ("b", 5)]
+    assert stats.count_top_codes(tenant, limit=2) == [("c", 9), ("a", 5)]
+    assert stats.count_top_codes(tenant) == [("c", 9), ("a", 5), ("b", 5)]
 
 
 def test_what_waits(tenant: Tenant) -> None:
@@ -77,23 +78,23 @@ def test_what_waits(tenant: Tenant) -> None:
     late = submit(tenant, payload())
     parked = submit(tenant, payload())
     Handoff.objects.filter(pk=parked.id).update(parked=True)
-    found = figures.waiting(tenant)
+    found = stats.count_waiting(tenant)
     assert (found.held, found.overdue, found.rejected_undecided, found.unjudged, found.parked) == (2, 1, 1, 1, 1)
     assert found.oldest_held_at == first.received_at
     assert found.oldest_unjudged_at == Handoff.objects.get(pk=late.id).received_at
 
 
 def test_an_empty_tenant_waits_for_nothing(tenant: Tenant) -> None:
-    assert figures.waiting(tenant) == figures.Waiting(0, None, 0, 0, 0, None, 0)
-    assert figures.known_values(tenant) == figures.KnownValues([], [], [], [])
+    assert stats.count_waiting(tenant) == stats.Waiting(0, None, 0, 0, 0, None, 0)
+    assert stats.list_known_values(tenant) == stats.KnownValues([], [], [], [])
 
 
 def test_known_values_are_distinct_sorted_and_bounded(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(figures, "MENU_LENGTH", 3)
+    monkeypatch.setattr(stats, "MENU_LENGTH", 3)
     items = [orjson.dumps(payload(handoff_type=name)) for name in "dbacb"]
-    ingest.accept_batch(tenant, SENDER, items)
-    judging.drain()
-    known = figures.known_values(tenant)
+    store.accept_batch(tenant, SENDER, items)
+    judge.drain()
+    known = stats.list_known_values(tenant)
     assert (known.types, known.sources, known.targets, known.codes) == (
         ["a", "b", "c"],
         ["researcher"],

@@ -8,7 +8,7 @@ from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import State
 
 
@@ -66,7 +66,7 @@ def test_a_period_is_counted_from_now_and_written_as_it_was_asked(query: str, ag
     ],
 )
 def test_what_cannot_be_read_is_said_with_field_value_and_remedy(query: str, field: str, remedy: str) -> None:
-    with pytest.raises(BadFilter) as told:
+    with pytest.raises(FilterError) as told:
         read(query)
     assert told.value.field == field
     assert told.value.value[:3] in query.replace("%00", "\0")
@@ -107,6 +107,6 @@ def test_nothing_but_a_bad_filter_is_raised(params: dict[str, str]) -> None:
     wrong = None
     try:
         Filters.from_query(params)
-    except BadFilter as bad:
+    except FilterError as bad:
         wrong = bad.field
     assert wrong is None or wrong in params

@@ -8,7 +8,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
-from handoffaudit.handoffs.rows import record_of
+from handoffaudit.handoffs.verdicts import record_of
 from tests.handoffs.support import NOT_ASKED, judged, submit
 
 pytestmark = pytest.mark.django_db

@@ -6,18 +6,19 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, queries
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
-from handoffaudit.handoffs.submission import read_submission
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, payload, submit
 
 pytestmark = pytest.mark.django_db
 BOM = b"\xef\xbb\xbf"
 
 
-def batch(tenant: Tenant, *items: object) -> list[ingest.Receipt]:
+def batch(tenant: Tenant, *items: object) -> list[store.Receipt]:
     sent = [item if isinstance(item, bytes) else orjson.dumps(item) for item in items]
-    return ingest.accept_batch(tenant, SENDER, sent)
+    return store.accept_batch(tenant, SENDER, sent)
 
 
 def test_a_submission_becomes_a_handoff_a_body_and_an_event(tenant: Tenant) -> None:
@@ -219,7 +220,7 @@ def test_ids_grow_in_the_order_of_a_batch(tenant: Tenant) -> None:
 
 
 def test_an_unknown_declared_format_is_named_with_those_there_are(tenant: Tenant) -> None:
-    receipt = ingest.accept(tenant, SENDER, read_submission(orjson.dumps(payload()), "paylod"))
+    receipt = store.accept(tenant, SENDER, read_submission(orjson.dumps(payload()), "paylod"))
     assert receipt.status == 422
     assert "payload" in receipt.issues[0].hint
 

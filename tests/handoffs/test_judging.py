@@ -9,7 +9,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, judging, outcomes, queries, sweeping
+from handoffaudit.handoffs import counts, judge, periodic_jobs, queries, stats
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Event, Finding, Handoff, HandoffBody, State, Verdict
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation import pipeline
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 
 def batch(tenant: Tenant, *documents: dict[str, object]) -> list[str]:
-    return [receipt.id for receipt in ingest.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
+    return [receipt.id for receipt in store.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
 
 
 @pytest.mark.parametrize(
@@ -73,28 +74,28 @@ def test_one_that_breaks_the_pipeline_takes_no_other_along(tenant: Tenant, monke
         return run(subject, **given)
 
     monkeypatch.setattr(pipeline, "run", poisoned)
-    assert judging.drain() == 5
+    assert judge.drain() == 5
     assert dict(Handoff.objects.values_list("handoff_id", "state")) == {
         name: State.VALIDATING if name == "h3" else State.ACCEPTED for name in names
     }
     for _ in range(2):
         Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-        sweeping.sweep()
-        assert judging.drain() == 0
+        periodic_jobs.sweep()
+        assert judge.drain() == 0
     Handoff.objects.filter(handoff_id="h3").update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
+    periodic_jobs.sweep()
     parked = Handoff.objects.get(handoff_id="h3")
     assert (parked.parked, parked.state, parked.tries) == (True, State.VALIDATING, 4)
-    assert queries.waiting(tenant).parked == 1
+    assert stats.count_waiting(tenant).parked == 1
 
 
 def test_a_poisoned_one_is_judged_once_the_bug_is_gone(tenant: Tenant, monkeypatch) -> None:
     batch(tenant, payload())
     with monkeypatch.context() as patch:
         patch.setattr(pipeline, "run", lambda *_, **__: 1 / 0)
-        assert judging.drain() == 0
+        assert judge.drain() == 0
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    assert judging.drain() == 1
+    assert judge.drain() == 1
     assert Handoff.objects.get().state == State.ACCEPTED
 
 
@@ -103,8 +104,8 @@ def test_a_claim_that_was_lost_in_the_middle_stores_nothing(tenant: Tenant) -> N
     lost = take(5)
     assert lost is not None
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    assert judging.drain() == 2
-    assert judging.judge(lost) == 0
+    assert judge.drain() == 2
+    assert judge.judge(lost) == 0
     assert Verdict.objects.count() == 2
     assert Event.objects.filter(from_state=State.VALIDATING).count() == 2
     assert Finding.objects.filter(code="chain.circular").count() == 1
@@ -117,20 +118,20 @@ def test_of_a_claim_that_was_lost_in_part_the_rest_is_stored(tenant: Tenant) -> 
     claim = take(5)
     assert claim is not None
     Handoff.objects.filter(pk=first).update(claim=None, parked=True)
-    assert judging.judge(claim) == 1
+    assert judge.judge(claim) == 1
     assert Verdict.objects.get().handoff_id == Handoff.objects.get(pk=second).pk
 
 
 def test_a_failed_store_leaves_nothing_half_done(tenant: Tenant, monkeypatch) -> None:
     batch(tenant, payload(), circular())
     with monkeypatch.context() as patch:
-        patch.setattr(outcomes.counts, "apply", lambda _: (_ for _ in ()).throw(DatabaseError("gone")))
+        patch.setattr(counts, "apply", lambda _: (_ for _ in ()).throw(DatabaseError("gone")))
         with pytest.raises(DatabaseError):
-            judging.drain()
+            judge.drain()
     assert not Verdict.objects.exists()
     assert not Finding.objects.exists()
     Handoff.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    assert judging.drain() == 2
+    assert judge.drain() == 2
     assert_counts_are_right()
 
 
@@ -143,7 +144,7 @@ def test_one_claim_holds_handoffs_of_several_tenants_each_by_its_own_policy(
     strictness.save(tenant=other_tenant, base_version=0, rows=[*rows, shadow], actor="ada")
     submit(tenant, circular(handoff_id="h"))
     submit(other_tenant, circular(handoff_id="h", tenant_id="globex"))
-    assert judging.drain() == 2
+    assert judge.drain() == 2
     ours, theirs = queries.get(tenant, "h"), queries.get(other_tenant, "h")
     assert (ours.state, ours.would_decide) == (State.REJECTED, "")
     assert (theirs.state, theirs.would_decide) == (State.ACCEPTED, "rejected")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pytest_django import DjangoAssertNumQueries
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, lineage, queries
+from handoffaudit.handoffs import judge, lineage, queries
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.validation.layers.base import History
 from tests.handoffs.support import NOT_ASKED, judged, payload, submit
@@ -24,7 +24,7 @@ def hop(tenant: Tenant, way: str, name: str, parent: str | None = None) -> Hando
 
 
 def history(handoff: Handoff) -> History:
-    return lineage.histories([handoff])[handoff.pk]
+    return lineage.load_histories([handoff])[handoff.pk]
 
 
 def test_without_a_parent_nothing_is_known(tenant: Tenant) -> None:
@@ -40,7 +40,7 @@ def test_the_chain_is_derived_through_parents(tenant: Tenant) -> None:
 
 def test_ancestors_in_the_same_claim_count_too(tenant: Tenant) -> None:
     rows = [hop(tenant, "a>b", "1"), hop(tenant, "b>c", "2", "1"), hop(tenant, "c>d", "3", "2")]
-    assert lineage.histories(rows)[rows[2].pk].derived == ("a", "b", "c")
+    assert lineage.load_histories(rows)[rows[2].pk].derived == ("a", "b", "c")
 
 
 def test_a_child_that_comes_before_its_parent_knows_nothing_of_it(tenant: Tenant) -> None:
@@ -59,7 +59,7 @@ def test_a_missing_ancestor_makes_the_chain_incomplete(tenant: Tenant) -> None:
 @pytest.mark.parametrize("parents", [{"1": "1"}, {"1": "2", "2": "1"}, {"1": "3", "2": "1", "3": "2"}])
 def test_parents_in_a_circle_end(tenant: Tenant, parents: dict[str, str]) -> None:
     rows = [hop(tenant, f"s{name}>t{name}", name, parent) for name, parent in parents.items()]
-    for known in lineage.histories(rows).values():
+    for known in lineage.load_histories(rows).values():
         assert known.derived_complete is False
         assert len(known.derived_full) <= 2 * len(parents)
 
@@ -115,7 +115,7 @@ def test_the_ancestors_of_many_are_read_in_one_query(
     rows = generations(tenant, 300)
     some = [rows[1], rows[40], rows[299], rows[120]]
     with django_assert_num_queries(1):
-        known = lineage.histories(some)
+        known = lineage.load_histories(some)
     assert known == {row.pk: history(row) for row in some}
 
 
@@ -162,7 +162,7 @@ def test_the_derived_chain_is_held_against_the_declared_one(tenant: Tenant) -> N
     own = payload(handoff_id="2", call_chain=["researcher"])
     submit(tenant, own, parent_handoff_id="1")
     submit(tenant, payload(handoff_id="3"), parent_handoff_id="1")
-    judging.drain()
+    judge.drain()
     assert queries.get(tenant, "2").codes == ["chain.declared_differs", NOT_ASKED]
     assert queries.get(tenant, "3").codes == [NOT_ASKED]
     shown = queries.current_verdict(queries.get(tenant, "2"))["chain"]
@@ -172,7 +172,7 @@ def test_the_derived_chain_is_held_against_the_declared_one(tenant: Tenant) -> N
 def test_limits_apply_to_the_longer_chain(tenant: Tenant) -> None:
     for number in range(6):
         hop(tenant, f"a{number}>a{number + 1}", str(number), str(number - 1) if number else None)
-    judging.drain()
+    judge.drain()
     last = queries.get(tenant, "5")
     assert (last.state, last.chain_length) == (State.HELD, 6)
     assert "chain.needs_approval" in last.codes
@@ -186,7 +186,7 @@ def test_the_third_time_without_progress_is_rejected(tenant: Tenant) -> None:
 
 def test_the_third_time_within_one_claim_is_rejected_too(tenant: Tenant) -> None:
     ids = [submit(tenant, payload(), trace_id="t").id for _ in range(3)]
-    judging.drain()
+    judge.drain()
     assert [queries.get(tenant, pk).state for pk in ids] == [State.ACCEPTED, State.ACCEPTED, State.REJECTED]
 
 
@@ -230,4 +230,4 @@ def test_a_handoff_that_is_named_and_not_known_is_told(
 
 def test_handoffs_named_within_one_claim_are_known(tenant: Tenant) -> None:
     rows = [hop(tenant, "a>b", "1"), hop(tenant, "b>c", "2", "1"), hop(tenant, "b>c", "3", "lost")]
-    assert [one.unknown for one in lineage.histories(rows).values()] == [(), (), ("lost",)]
+    assert [one.unknown for one in lineage.load_histories(rows).values()] == [(), (), ("lost",)]

@@ -10,20 +10,21 @@ import redis
 from django.db import connections
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, listening, queries, reviewing
+from handoffaudit.handoffs import judge, long_poll, queries
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, State, new_id
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
 from tests.handoffs.support import SENDER, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture(autouse=True)
-def waiters(monkeypatch) -> Iterator[listening._Waiters]:
-    fresh = listening._Waiters()
-    monkeypatch.setattr(listening, "_waiters", fresh)
+def waiters(monkeypatch) -> Iterator[long_poll._Waiters]:
+    fresh = long_poll._Waiters()
+    monkeypatch.setattr(long_poll, "_waiters", fresh)
     # So long that nobody who hears in time only looked for himself.
-    monkeypatch.setattr(listening, "RECHECK_SECONDS", 300.0)
+    monkeypatch.setattr(long_poll, "RECHECK_SECONDS", 300.0)
     yield fresh
     assert fresh.waiting() == 0
 
@@ -43,13 +44,13 @@ def later(action) -> threading.Thread:
 
 def wait(tenant: Tenant, pk: object, states=WAITING_STATES, seconds: float = 300) -> tuple[Handoff, float]:
     started = time.monotonic()
-    handoff = listening.wait_while(lambda: queries.get(tenant, str(pk)), states, seconds)
+    handoff = long_poll.wait_while(lambda: queries.get(tenant, str(pk)), states, seconds)
     return handoff, time.monotonic() - started
 
 
 def test_a_verdict_is_heard_of(tenant: Tenant) -> None:
     receipt = submit(tenant, payload())
-    thread = later(judging.drain)
+    thread = later(judge.drain)
     handoff, took = wait(tenant, receipt.id)
     thread.join()
     assert handoff.state == State.ACCEPTED
@@ -60,8 +61,8 @@ def test_a_verdict_that_another_process_stored_is_found(tenant: Tenant, monkeypa
     """Without Redis nothing is announced from one process to another."""
     settings.REDIS_URL = ""
     receipt = submit(tenant, payload())
-    monkeypatch.setattr(listening, "announce", lambda _: None)
-    thread = later(judging.drain)
+    monkeypatch.setattr(long_poll, "announce", lambda _: None)
+    thread = later(judge.drain)
     handoff, took = wait(tenant, receipt.id)
     thread.join()
     assert handoff.state == State.ACCEPTED
@@ -72,7 +73,7 @@ def test_a_decision_is_heard_of(tenant: Tenant) -> None:
     handoff = judged(tenant, held())
 
     def decide() -> None:
-        reviewing.decide(
+        review_decide.decide_handoff(
             tenant=tenant,
             reference=str(handoff.pk),
             decision=Decision.DECLINE,
@@ -100,25 +101,25 @@ def test_after_the_time_it_is_shown_as_it_stands(tenant: Tenant) -> None:
     assert 0.2 <= took < 60
 
 
-def test_the_last_places_are_for_other_tenants(waiters: listening._Waiters, settings) -> None:
+def test_the_last_places_are_for_other_tenants(waiters: long_poll._Waiters, settings) -> None:
     settings.MAX_WAITING_REQUESTS = 4
     one = uuid.uuid4()
     mine = [waiters.add(one, 1, tenant_id=1) for _ in range(2)]
-    assert not listening.too_many(1)
+    assert not long_poll.are_too_many(1)
     mine.append(waiters.add(one, 1, tenant_id=1))
-    assert listening.too_many(1)
-    assert not listening.too_many(2)
+    assert long_poll.are_too_many(1)
+    assert not long_poll.are_too_many(2)
     for waiter in mine:
         waiters.remove(one, waiter)
 
 
-def test_who_waits_is_counted_and_the_number_has_a_limit(waiters: listening._Waiters, settings) -> None:
+def test_who_waits_is_counted_and_the_number_has_a_limit(waiters: long_poll._Waiters, settings) -> None:
     settings.MAX_WAITING_REQUESTS = 2
     one, other = uuid.uuid4(), uuid.uuid4()
     first, second = waiters.add(one, 1, 1), waiters.add(one, 1, 2)
-    assert listening.too_many(3)
+    assert long_poll.are_too_many(3)
     waiters.remove(one, first)
-    assert not listening.too_many(3)
+    assert not long_poll.are_too_many(3)
     third = waiters.add(other, 1, 1)
     waiters.tell([one])
     assert second.event.is_set()
@@ -136,11 +137,11 @@ def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url:
     def from_another_process() -> None:
         """Only Redis tells this one of it."""
         with monkeypatch.context() as patch:
-            patch.setattr(listening, "announce", lambda _: None)
-            judging.drain()
+            patch.setattr(long_poll, "announce", lambda _: None)
+            judge.drain()
         # Again until it was heard: a message before the subscription is lost.
         while waiters.waiting():
-            published.publish(listening.CHANNEL, new_id().bytes + uuid.UUID(receipt.id).bytes)
+            published.publish(long_poll.CHANNEL, new_id().bytes + uuid.UUID(receipt.id).bytes)
             time.sleep(0.02)
 
     thread = later(from_another_process)
@@ -154,29 +155,29 @@ def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url:
 @pytest.mark.services
 def test_changes_are_published_after_they_are_stored(tenant: Tenant, settings, redis_url: str, monkeypatch) -> None:
     settings.REDIS_URL = redis_url
-    monkeypatch.setattr(listening, "_publisher", None)
+    monkeypatch.setattr(long_poll, "_publisher", None)
     with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
-        heard.subscribe(listening.CHANNEL)
+        heard.subscribe(long_poll.CHANNEL)
         assert heard.get_message(timeout=60)["type"] == "subscribe"
         ids = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
-        judging.drain()
+        judge.drain()
         # Channels of one Redis are for all who use it.
         told: set[uuid.UUID] = set()
         while not ids <= told and (message := heard.get_message(timeout=60)):
             data = message["data"]
             told |= {uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16)}
     assert ids <= told
-    listening._publisher.close()
+    long_poll._publisher.close()
 
 
 def test_where_redis_is_away_who_waits_looks_for_itself(tenant: Tenant, settings, monkeypatch, waiters) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    monkeypatch.setattr(listening, "_publisher", None)
-    monkeypatch.setattr(listening, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(long_poll, "_publisher", None)
+    monkeypatch.setattr(long_poll, "RECHECK_SECONDS", 0.05)
     monkeypatch.setattr(waiters, "_subscribe", lambda: None)
     monkeypatch.setattr(waiters, "tell", lambda _: None)
     receipt = submit(tenant, payload())
-    thread = later(judging.drain)
+    thread = later(judge.drain)
     handoff, took = wait(tenant, receipt.id)
     thread.join()
     assert handoff.state == State.ACCEPTED

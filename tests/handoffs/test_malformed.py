@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.models import Handoff, HandoffBody
-from handoffaudit.handoffs.submission import read_submission
 from tests.handoffs.support import judged, submit
 
 pytestmark = pytest.mark.django_db

@@ -8,15 +8,15 @@ from django.db.models import Q
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.counts import OUTCOMES, Place
+from handoffaudit.handoffs.counts import OUTCOMES, CountKey
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.outcome_sums import Sums, sums_by
+from handoffaudit.handoffs.outcome_sums import Sums, sum_outcomes
 
 pytestmark = pytest.mark.django_db
 BEGIN = datetime(2026, 2, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 STATES = [state for states in OUTCOMES.values() for state in states]
-Counted = list[tuple[Place, str, str]]
+Counted = list[tuple[CountKey, str, str]]
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def counted(tenant: Tenant, other_tenant: Tenant) -> Counted:
     deltas: counts.Deltas = counts.Deltas()
     for _ in range(400):
         hour = BEGIN + chance.randrange(96) * HOUR
-        place = Place(tenant.pk, hour, chance.choice("xy"), chance.choice(["a", "b", ""]), chance.choice("cd"))
+        place = CountKey(tenant.pk, hour, chance.choice("xy"), chance.choice(["a", "b", ""]), chance.choice("cd"))
         state, code = chance.choice(STATES), chance.choice(["chain.circular", "tokens.over_budget"])
-        deltas.update(counts.moved(place, [code], "", state))
-        deltas.update(counts.moved(place._replace(tenant_id=other_tenant.pk), [code], "", state))
+        deltas.update(counts.count_transition(place, [code], "", state))
+        deltas.update(counts.count_transition(place._replace(tenant_id=other_tenant.pk), [code], "", state))
         rows += [(place, state, ""), (place, state, code)]
     counts.apply(deltas)
     return rows
@@ -78,27 +78,29 @@ def expected(
 def test_days_and_hours_sum_to_what_was_counted(
     tenant: Tenant, counted: Counted, since: datetime, until: datetime, columns: list[str], codes: list[str]
 ):
-    found = sums_by(tenant, since, until, *columns, codes=codes)
+    found = sum_outcomes(tenant, since, until, *columns, codes=codes)
     assert {", ".join(names): sums for names, sums in found.items()} == expected(counted, since, until, codes, columns)
 
 
 def test_those_with_the_most_come_first(tenant: Tenant, counted: Counted):
-    found = list(sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", narrowed=~Q(source_agent_id="")).items())
+    found = list(
+        sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", narrowed=~Q(source_agent_id="")).items()
+    )
     assert [name for (name,), _ in found] in (["a", "b"], ["b", "a"])
     assert found[0][1].total >= found[1][1].total
 
 
 def test_only_so_many_are_read(tenant: Tenant, counted: Counted):
-    [most] = sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", most=1).items()
-    assert most == next(iter(sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id").items()))
+    [most] = sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id", most=1).items()
+    assert most == next(iter(sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "source_agent_id").items()))
 
 
 def test_of_no_codes_there_is_nothing(tenant: Tenant, counted: Counted):
-    assert sums_by(tenant, BEGIN, BEGIN + 96 * HOUR, "code", codes=[]) == {}
+    assert sum_outcomes(tenant, BEGIN, BEGIN + 96 * HOUR, "code", codes=[]) == {}
 
 
 def test_what_moved_on_is_not_counted_twice(tenant: Tenant):
-    place = Place(tenant.pk, BEGIN, "x", "a", "b")
-    counts.apply(counts.moved(place, ["chain.circular"], "", State.HELD))
-    counts.apply(counts.moved(place, ["chain.circular"], State.HELD, State.APPROVED))
-    assert sums_by(tenant, BEGIN, BEGIN + 24 * HOUR, "source_agent_id") == {("a",): Sums(decided=1)}
+    place = CountKey(tenant.pk, BEGIN, "x", "a", "b")
+    counts.apply(counts.count_transition(place, ["chain.circular"], "", State.HELD))
+    counts.apply(counts.count_transition(place, ["chain.circular"], State.HELD, State.APPROVED))
+    assert sum_outcomes(tenant, BEGIN, BEGIN + 24 * HOUR, "source_agent_id") == {("a",): Sums(decided=1)}

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, judging, parking, queries
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge, leases, queries
 from handoffaudit.handoffs.models import ActorKind, Handoff, State
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import assert_counts_are_right, judged, payload, submit, take
 
 pytestmark = pytest.mark.django_db
@@ -20,15 +20,15 @@ def parked(tenant: Tenant) -> Handoff:
     receipt = submit(tenant, payload(handoff_id="h"))
     take(1)
     Handoff.objects.update(tries=4, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    assert claims.park_exhausted() == 1
+    assert leases.park_exhausted() == 1
     return queries.get(tenant, receipt.id)
 
 
 def test_another_try_judges_it(tenant: Tenant, parked: Handoff) -> None:
-    assert judging.drain() == 0
-    asked = parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    assert judge.drain() == 0
+    asked = leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
     assert (asked.state, asked.parked, asked.tries) == (State.RECEIVED, False, 0)
-    assert judging.drain() == 1
+    assert judge.drain() == 1
     told = [(event.from_state, event.to_state, event.actor) for event in queries.events(parked)]
     assert told[2:] == [
         ("validating", "validating", "handoffaudit"),
@@ -41,14 +41,14 @@ def test_another_try_judges_it(tenant: Tenant, parked: Handoff) -> None:
 
 
 def test_what_is_not_parked_raises(tenant: Tenant, parked: Handoff) -> None:
-    parking.retry_parked(tenant=tenant, reference="h", actor=ADA)
+    leases.retry_parked(tenant=tenant, reference="h", actor=ADA)
     done = judged(tenant, payload())
     for reference in ("h", str(done.pk)):
-        with pytest.raises(parking.NotParked):
-            parking.retry_parked(tenant=tenant, reference=reference, actor=ADA)
+        with pytest.raises(leases.NotParked):
+            leases.retry_parked(tenant=tenant, reference=reference, actor=ADA)
 
 
 def test_another_tenants_does_not_exist(other_tenant: Tenant, parked: Handoff) -> None:
     with pytest.raises(Handoff.DoesNotExist):
-        parking.retry_parked(tenant=other_tenant, reference=str(parked.pk), actor=ADA)
+        leases.retry_parked(tenant=other_tenant, reference=str(parked.pk), actor=ADA)
     assert Handoff.objects.get().parked

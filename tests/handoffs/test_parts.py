@@ -5,11 +5,11 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.parts import PART_BYTES, parts
+from handoffaudit.handoffs.verdicts import CHUNK_BYTES, chunk_by_size
 from tests.handoffs.support import payload, submit
 
 pytestmark = pytest.mark.django_db
-LARGE = "x" * (PART_BYTES // 6)
+LARGE = "x" * (CHUNK_BYTES // 6)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_large_ones_are_taken_a_few_at_a_time(tenant: Tenant, sent: dict[str, ob
     for number in range(7):
         submit(tenant, orjson.dumps({"document": payload(), **sent, "step": number}))
     handoffs = list(Handoff.objects.order_by("id"))
-    found = list(parts(handoffs))
+    found = list(chunk_by_size(handoffs))
     assert [len(part) for part in found] == [5, 2]
     assert [handoff for part in found for handoff in part] == handoffs
 
@@ -33,8 +33,8 @@ def test_large_ones_are_taken_a_few_at_a_time(tenant: Tenant, sent: dict[str, ob
 def test_small_ones_are_taken_together(tenant: Tenant) -> None:
     for _ in range(7):
         submit(tenant, payload())
-    assert [len(part) for part in parts(list(Handoff.objects.all()))] == [7]
+    assert [len(part) for part in chunk_by_size(list(Handoff.objects.all()))] == [7]
 
 
 def test_none_are_no_part() -> None:
-    assert list(parts([])) == []
+    assert list(chunk_by_size([])) == []

@@ -6,16 +6,17 @@ import orjson
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.evaluation.kinds import reviews
-from handoffaudit.handoffs import judging, portable, queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import export, judge, queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import ActorKind
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
 
 def lines(tenant, filters=None, **how):
-    return [line.text for line in portable.lines(tenant, filters or Filters(), **how)]
+    return [line.text for line in export.lines(tenant, filters or Filters(), **how)]
 
 
 def test_each_handoff_is_one_line_that_says_all_that_was_sent(tenant):
@@ -38,7 +39,7 @@ def test_brought_in_elsewhere_it_is_judged_the_same(tenant):
     elsewhere = Tenant.objects.create(slug="elsewhere", name="Elsewhere")
     for line in lines(tenant):
         submit(elsewhere, line)
-    judging.drain()
+    judge.drain()
     for name in ("fine", "round", "long"):
         here, there = queries.get(tenant, name), queries.get(elsewhere, name)
         assert (here.state, here.codes, here.trace_id) == (there.state, there.codes, there.trace_id)
@@ -63,7 +64,7 @@ def test_reviews_are_what_people_decided_as_eval_reads_it(tenant):
     rui = Actor(ActorKind.PERSON, "rui")
     for name, decision in (("long", Decision.APPROVE), ("longer", Decision.DECLINE)):
         judged(tenant, held(handoff_id=name))
-        reviewing.decide(tenant=tenant, reference=name, decision=decision, note="", actor=rui, seen_version=None)
+        decide.decide_handoff(tenant=tenant, reference=name, decision=decision, note="", actor=rui, seen_version=None)
     judged(tenant, circular(handoff_id="waits"))
     found = [orjson.loads(line) for line in lines(tenant, reviews=True)]
     assert [(one["handoff_id"], one["review"]["decision"]) for one in found] == [

@@ -8,7 +8,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import prompt_trials, sweeping, trials, waking
+from handoffaudit.handoffs import notify, periodic_jobs
+from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff, ModelAnswer, ModelBreaker, ModelCall, Trial
 from handoffaudit.policy.kinds import prompts, strictness
 from handoffaudit.policy.models import Kind
@@ -30,16 +32,14 @@ def draft(**changed: Any) -> dict[str, object]:
 
 
 def planned(tenant: Tenant, content: dict[str, object] | None = None, **scope: Any) -> Trial:
-    return trials.planned(
-        tenant=tenant, kind=Kind.PROMPTS, content=content or draft(), base_version=0, actor="ada", **scope
-    )
+    return run.plan(tenant=tenant, kind=Kind.PROMPTS, content=content or draft(), base_version=0, actor="ada", **scope)
 
 
 def tried(tenant: Tenant, content: dict[str, object] | None = None, **scope: Any) -> Trial:
-    trial = trials.begin(planned(tenant, content, **scope))
-    assert trials.run_waiting() == 0
-    trials.run_waiting(with_model=True)
-    return trials.get(tenant, trial.pk)
+    trial = run.begin(planned(tenant, content, **scope))
+    assert run.run_waiting() == 0
+    run.run_waiting(with_model=True)
+    return run.get(tenant, trial.pk)
 
 
 def sharply(request: Request) -> Scripted | None:
@@ -80,15 +80,15 @@ def test_both_verdicts_of_one_are_told_by_the_answers_of_the_trial(tenant: Tenan
     model.respond = sharply
     trial = tried(tenant)
     asked = len(model.requests)
-    now, then = trials.verdicts_of(trial, handoffs[1])
+    now, then = run.judge_again(trial, handoffs[1])
     assert (now.outcome, then.outcome) == ("accepted", "rejected")
     assert "semantic.fabricated" in {issue.code for issue in then.issues} - {issue.code for issue in now.issues}
-    now, then = trials.verdicts_of(trial, handoffs[0])
+    now, then = run.judge_again(trial, handoffs[0])
     assert (now.outcome, then.outcome) == ("accepted", "accepted")
     assert len(model.requests) == asked
     ModelAnswer.objects.all().delete()
-    with pytest.raises(prompt_trials.NotKept):
-        trials.verdicts_of(trial, handoffs[1])
+    with pytest.raises(dry_runs_prompts.AnswerNotStored):
+        run.judge_again(trial, handoffs[1])
     assert len(model.requests) == asked
 
 
@@ -116,7 +116,7 @@ def test_what_it_costs_is_told_before_without_asking(tenant: Tenant, model: Mess
     three(tenant)
     checked(tenant, payload(handoff_type="deal_data"))
     asked_before = len(model.requests)
-    cost = trials.cost(planned(tenant))
+    cost = run.estimate_cost(planned(tenant))
     assert (cost.handoffs, cost.looked_at, cost.touched, cost.questions) == (4, 4, 3, 3)
     assert 0 < cost.usd < cost.left < settings.MODEL_DAILY_USD
     assert not cost.is_too_dear
@@ -125,18 +125,18 @@ def test_what_it_costs_is_told_before_without_asking(tenant: Tenant, model: Mess
     spent = sum(ModelCall.objects.filter(prompt__contains="draft").values_list("cost_usd", flat=True))
     assert 0 < spent <= cost.usd
     assert len(model.requests) == asked_before + cost.questions
-    assert trials.cost(planned(tenant)).questions == 0
+    assert run.estimate_cost(planned(tenant)).questions == 0
     settings.MODEL_DAILY_USD = 0.0001
-    assert trials.cost(planned(tenant, draft(text="Another."))).is_too_dear
+    assert run.estimate_cost(planned(tenant, draft(text="Another."))).is_too_dear
 
 
 def test_the_cost_of_many_is_told_from_the_newest(
     tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three(tenant)
-    whole = trials.cost(planned(tenant))
-    monkeypatch.setattr(prompt_trials, "SAMPLE", 2)
-    part = trials.cost(planned(tenant))
+    whole = run.estimate_cost(planned(tenant))
+    monkeypatch.setattr(dry_runs_prompts, "SAMPLE", 2)
+    part = run.estimate_cost(planned(tenant))
     assert (part.looked_at, part.touched, part.questions) == (2, 3, 3)
     assert part.usd == pytest.approx(whole.usd, rel=0.05)
 
@@ -145,14 +145,14 @@ def test_the_cost_is_told_in_a_bounded_time(
     tenant: Tenant, model: MessagesServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three(tenant)
-    monkeypatch.setattr(prompt_trials, "MOST_SECONDS", 0.0)
-    cost = trials.cost(planned(tenant))
+    monkeypatch.setattr(dry_runs_prompts, "MOST_SECONDS", 0.0)
+    cost = run.estimate_cost(planned(tenant))
     assert (cost.looked_at, cost.touched, cost.questions) == (1, 3, 3)
 
 
 def test_at_most_so_many_are_tried(tenant: Tenant, model: MessagesServer) -> None:
     three(tenant)
-    assert planned(tenant, most=10_000).most == prompt_trials.MOST
+    assert planned(tenant, most=10_000).most == dry_runs_prompts.MOST
     assert tried(tenant, most=2).judged == 2
 
 
@@ -208,17 +208,17 @@ def test_one_whose_worker_ended_is_found_by_the_sweep_and_goes_on(
 ) -> None:
     three(tenant)
     model.respond = sharply
-    monkeypatch.setattr(prompt_trials, "AT_ONCE", 1)
-    trial = trials.begin(planned(tenant))
+    monkeypatch.setattr(dry_runs_prompts, "AT_ONCE", 1)
+    trial = run.begin(planned(tenant))
     newest = Handoff.objects.order_by("-id")[0]
     expired = timezone.now() - timedelta(seconds=1)
     Trial.objects.update(judged=1, reached=newest.pk, claim=uuid.uuid4(), claim_expires_at=expired, tries=1, unasked=1)
     woken: list[str] = []
-    monkeypatch.setattr(waking, "send", lambda task=waking.TASK: woken.append(task) or True)
-    sweeping.sweep()
-    assert waking.PROMPT_TRIALS in woken
-    assert waking.TRIALS not in woken
-    assert trials.run_waiting(with_model=True) == 1
+    monkeypatch.setattr(notify, "send", lambda task=notify.TASK: woken.append(task) or True)
+    periodic_jobs.sweep()
+    assert notify.PROMPT_TRIALS in woken
+    assert notify.TRIALS not in woken
+    assert run.run_waiting(with_model=True) == 1
     trial.refresh_from_db()
     assert (trial.judged, trial.unasked, trial.flips) == (3, 1, {"accepted>rejected": 1})
 
@@ -227,7 +227,7 @@ def test_lenient_types_are_not_asked_about(tenant: Tenant, model: MessagesServer
     row = TypePolicy(TYPE, strictness=Strictness.LENIENT)
     strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     judged_only(tenant, payload())
-    cost = trials.cost(planned(tenant))
+    cost = run.estimate_cost(planned(tenant))
     assert (cost.handoffs, cost.touched, cost.questions, cost.usd) == (1, 1, 0, 0)
     assert tried(tenant).flips == {}
     assert model.requests == []

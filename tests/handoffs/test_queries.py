@@ -8,9 +8,9 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import ingest, queries
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs import queries, stats, verdicts
+from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, new_id
 from tests.handoffs.reviewing.support import colleague, decide, reopen
 from tests.handoffs.support import (
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db
 
 
 def batch(tenant: Tenant, *documents: dict[str, object]) -> list[str]:
-    return [receipt.id for receipt in ingest.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
+    return [receipt.id for receipt in store.accept_batch(tenant, SENDER, [orjson.dumps(one) for one in documents])]
 
 
 def ids(page: queries.Page) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_full_last_page_has_no_next(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "0", "held:x", "00000000-0000-4000-8000-0000000000000"])
 def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
-    with pytest.raises(BadFilter, match="next"):
+    with pytest.raises(FilterError, match="next"):
         queries.list_handoffs(tenant, Filters(), cursor=cursor)
 
 
@@ -124,7 +124,7 @@ def test_a_period_takes_its_start_and_leaves_its_end(tenant: Tenant) -> None:
 def test_ids_made_now_stand_between_the_moments_around_them() -> None:
     before, made, after = timezone.now(), new_id(), timezone.now() + timedelta(milliseconds=1)
     assert first_id_at(before) <= made < first_id_at(after)
-    assert cursor_id(str(made)) == made
+    assert parse_cursor(str(made)) == made
 
 
 def test_new_rows_are_counted_up_to_a_bound(tenant: Tenant) -> None:
@@ -158,10 +158,10 @@ def test_nothing_of_another_tenant_is_seen(tenant: Tenant, other_tenant: Tenant)
     assert queries.list_handoffs(tenant, Filters(code="chain.needs_approval")).items == []
     assert queries.trace(tenant, "t") == []
     assert queries.count_new(tenant, Filters(), uuid.UUID(int=0)) == 0
-    assert queries.known_values(tenant).types == []
-    assert sum(queries.state_totals(tenant).values()) == 0
-    assert queries.top_codes(tenant) == []
-    assert queries.waiting(tenant).held == 0
+    assert stats.list_known_values(tenant).types == []
+    assert sum(stats.count_by_state(tenant).values()) == 0
+    assert stats.count_top_codes(tenant) == []
+    assert stats.count_waiting(tenant).held == 0
 
 
 def test_a_query_without_a_stored_tenant_raises() -> None:
@@ -182,7 +182,7 @@ def test_verdicts_and_events_of_one(tenant: Tenant) -> None:
     assert queries.verdicts(handoff) == []
     take(1)
     assert [event.to_state for event in queries.events(handoff)] == ["received", "validating"]
-    record = queries.record_of(handoff, queries.body(handoff))
+    record = verdicts.record_of(handoff, queries.body(handoff))
     assert record is not None
     assert record.data == payload()["data"]
 

@@ -3,9 +3,11 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import counts, queries, rechecking, remedies, reviewing, semantics
+from handoffaudit.handoffs import alerts, counts, queries, remediation
+from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Alert, CheckKind, Event, Finding, Handoff, ModelCheck, State, Verdict
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import FailMode, Mode
 from tests.handoffs.support import (
@@ -29,15 +31,15 @@ pytestmark = pytest.mark.django_db
 
 
 def rechecked(handoff: Handoff) -> Handoff:
-    rechecking.queue_waiting()
-    semantics.drain()
+    run.enqueue_unverified()
+    run.drain()
     assert not ModelCheck.objects.exists()
     return Handoff.objects.get(pk=handoff.pk)
 
 
 def decide(handoff: Handoff, decision: Decision) -> None:
     seen = queries.get(handoff.tenant, str(handoff.pk))
-    reviewing.decide(
+    review_decide.decide_handoff(
         tenant=handoff.tenant,
         reference=str(handoff.pk),
         decision=decision,
@@ -77,7 +79,7 @@ def test_what_would_have_been_rejected_stays_accepted_with_a_flag_and_an_alert(
     assert event.reason == "checked later by the model: it would have been rejected (semantic.fabricated)"
     verdict = queries.current_verdict(after)
     assert (verdict["outcome"], verdict["recommended_action"]) == ("rejected", None)
-    assert remedies.of(after) is None
+    assert remediation.load_record(after) is None
     flagged = Handoff.objects.filter(flagged=True).order_by("id").values_list("pk", flat=True)
     assert list(flagged) == [first.pk, third.pk]
     assert not Handoff.objects.get(pk=second.pk).flagged
@@ -90,9 +92,9 @@ def test_what_would_have_been_rejected_stays_accepted_with_a_flag_and_an_alert(
 def test_a_flag_stands_or_falls_with_its_alert(tenant: Tenant, model: MessagesServer, monkeypatch) -> None:
     unverified(tenant, model, payload())
     model.respond = lambda _: doubts()
-    rechecking.queue_waiting()
-    monkeypatch.setattr(rechecking.alerts, "raise_alert", lambda *_: 1 / 0)
-    semantics.drain()
+    run.enqueue_unverified()
+    monkeypatch.setattr(alerts, "raise_alert", lambda *_: 1 / 0)
+    run.drain()
     assert (Handoff.objects.get().flagged, ModelCheck.objects.count()) == (False, 1)
     assert_counts_are_right()
 
@@ -109,7 +111,7 @@ def test_what_was_held_for_the_model_is_decided_by_it(
     assert (after.state, after.unverified, after.flagged, after.review_due_at) == (state, False, False, None)
     assert [(event.from_state, event.to_state) for event in queries.events(after)][-1] == ("held", state)
     assert Alert.objects.count() == 0
-    record = remedies.of(after)
+    record = remediation.load_record(after)
     assert (len(record.actions_taken) if record else 0) == (1 if answer else 0)
     assert_counts_are_right()
 
@@ -157,7 +159,7 @@ def test_what_a_person_approved_meanwhile_stays_approved(
 ) -> None:
     set_policy(tenant, "research_result", fail_mode=FailMode.CLOSED)
     before = unverified(tenant, model, payload())
-    rechecking.queue_waiting()
+    run.enqueue_unverified()
     decide(before, Decision.APPROVE)
     model.respond = lambda _: answer
     after = rechecked(before)
@@ -169,14 +171,14 @@ def test_what_a_person_approved_meanwhile_stays_approved(
 def test_a_decision_taken_while_the_model_is_asked_stands(tenant: Tenant, model: MessagesServer, monkeypatch) -> None:
     set_policy(tenant, "research_result", fail_mode=FailMode.CLOSED)
     before = unverified(tenant, model, payload())
-    rechecking.queue_waiting()
-    store = rechecking.store
+    run.enqueue_unverified()
+    store = run.store_recheck
 
     def late(*given: object) -> bool:
         decide(before, Decision.DECLINE)
         return store(*given)
 
-    monkeypatch.setattr(rechecking, "store", late)
+    monkeypatch.setattr(run, "store_recheck", late)
     model.respond = lambda _: doubts()
     after = rechecked(before)
     assert (after.state, after.unverified, after.flagged) == (State.DECLINED, True, False)
@@ -186,12 +188,12 @@ def test_a_decision_taken_while_the_model_is_asked_stands(tenant: Tenant, model:
 
 def test_whose_place_was_taken_meanwhile_is_left_alone(tenant: Tenant, model: MessagesServer) -> None:
     before = unverified(tenant, model, payload(handoff_id="h"))
-    rechecking.queue_waiting()
+    run.enqueue_unverified()
     submit(tenant, numbered(1, handoff_id="h2"), retry_of="h")
     model.respond = lambda _: doubts()
     after = rechecked(before)
     assert (after.state, after.flagged, Alert.objects.count()) == (State.SUPERSEDED, False, 0)
-    assert rechecking.queue_waiting() == 0
+    assert run.enqueue_unverified() == 0
     assert_counts_are_right()
 
 
@@ -241,7 +243,7 @@ def test_what_passed_without_a_key_is_gone_over_once_there_is_one(
 ) -> None:
     key, settings.ANTHROPIC_API_KEY = settings.ANTHROPIC_API_KEY, ""
     handoff = judged(tenant, payload())
-    assert (handoff.codes, rechecking.queue_waiting()) == ([NOT_ASKED], 0)
+    assert (handoff.codes, run.enqueue_unverified()) == ([NOT_ASKED], 0)
     settings.ANTHROPIC_API_KEY = key
     assert rechecked(handoff).unverified is False
 
@@ -253,8 +255,8 @@ def test_the_counts_are_right_after_each_step_of_an_outage(tenant: Tenant, model
         handoff_type = "deal_data" if number % 2 else "research_result"
         unverified(tenant, model, numbered(number, handoff_type=handoff_type, confidence=0.1))
         assert_counts_are_right()
-    while rechecking.queue_waiting() or ModelCheck.objects.exists():
-        assert semantics.check(due(ModelCheck.objects.order_by("handoff_id").first().handoff))
+    while run.enqueue_unverified() or ModelCheck.objects.exists():
+        assert run.check(due(ModelCheck.objects.order_by("handoff_id").first().handoff))
         assert_counts_are_right()
     states = dict(counts.HourlyTotal.objects.filter(code="", number__gt=0).values_list("state", "number"))
     assert states == {"accepted": 5, "rejected": 1}

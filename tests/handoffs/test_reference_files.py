@@ -11,9 +11,9 @@ from django.test import override_settings
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.env import folders
-from handoffaudit.handoffs.previewing import Preview, preview
-from handoffaudit.handoffs.reference_files import RootedFiles
-from handoffaudit.handoffs.submission import Submission
+from handoffaudit.handoffs.preview import Preview, preview
+from handoffaudit.handoffs.verdicts import RootedFiles
+from handoffaudit.validation.submission import Submission
 from tests.validation.support import universal
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, judging, queries, remedies
+from handoffaudit.handoffs import judge, leases, queries, remediation
 from handoffaudit.handoffs.models import Remediation
 from handoffaudit.validation.config import Mode, Strictness
 from tests.handoffs.support import circular, judged, payload, set_policy, submit
@@ -41,7 +41,7 @@ def test_each_resubmission_is_told_what_it_is_due(tenant: Tenant, names_the_firs
 def test_a_lineage_that_passes_is_resolved(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="one"))
     second = judged(tenant, payload(handoff_id="two"), retry_of="one")
-    record = remedies.of(second)
+    record = remediation.load_record(second)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
     assert [action["action"] for action in record.actions_taken] == ["retry", "accept_with_warnings"]
@@ -76,7 +76,7 @@ def test_what_passes_at_once_needs_no_record(tenant: Tenant) -> None:
 def test_other_tenants_lineages_of_the_same_name_are_other_lineages(tenant: Tenant, other_tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="same"))
     theirs = judged(other_tenant, circular(handoff_id="same", tenant_id=other_tenant.slug))
-    record = remedies.of(theirs)
+    record = remediation.load_record(theirs)
     assert record is not None
     assert record.retry_count == 1
     assert Remediation.objects.count() == 2
@@ -86,14 +86,14 @@ def test_attempts_judged_at_once_by_two_workers_both_count(tenant: Tenant, monke
     judged(tenant, circular(handoff_id="h-0"))
     for number in (1, 2):
         submit(tenant, circular(handoff_id=f"h-{number}"), retry_of="h-0")
-    both = [claims.fresh(1), claims.fresh(1)]
+    both = [leases.take_fresh(1), leases.take_fresh(1)]
     waiting: list[tuple[Any, ...]] = []
     with monkeypatch.context() as patched:
-        patched.setattr(judging, "_store", lambda *judged: waiting.append(judged) or 0)
+        patched.setattr(judge, "_store", lambda *judged: waiting.append(judged) or 0)
         for claim in both:
             assert claim is not None
-            judging.judge(claim)
+            judge.judge(claim)
     for one in waiting:
-        assert judging._store(*one) == 1
+        assert judge._store(*one) == 1
     told = [queries.current_verdict(queries.get(tenant, f"h-{number}")) for number in (1, 2)]
     assert [verdict["recommended_action"] for verdict in told if verdict] == ["retry", "re_retrieve"]

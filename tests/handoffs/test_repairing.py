@@ -7,8 +7,10 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.handoffs import comparing, queries, remedies, repairing, reviewing
+from handoffaudit.handoffs import compare, queries, remediation
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.repair import run
+from handoffaudit.handoffs.review import queue
 from handoffaudit.policy.kinds import strictness
 from tests.handoffs.support import NOT_JSON, SENDER, assert_counts_are_right, circular, judged, payload
 
@@ -25,12 +27,12 @@ def test_a_repaired_document_is_a_new_attempt_and_the_first_is_as_it_came(tenant
     second = Handoff.objects.get(handoff_id="h~2")
     assert (first.state, second.state, second.attempt, second.repaired) == ("superseded", "accepted", 2, True)
     assert orjson.loads(bytes(HandoffBody.objects.get(pk=first.pk).original)) == without_meta()
-    changed = comparing.attempts(second)[1].changed
+    changed = compare.compare_attempts(second)[1].changed
     assert changed is not None
     assert [change.field_path for change in changed.changes] == ["handoff.meta.token_count", "handoff.schema_type"]
     events = [event.reason for event in queries.events(second)]
     assert events == ["repair, try 1: defaults and hints", "", ""]
-    record = remedies.of(first)
+    record = remediation.load_record(first)
     assert record is not None
     assert (record.state, record.resolution) == ("resolved", "passed")
     assert_counts_are_right()
@@ -58,14 +60,14 @@ def test_three_tries_that_do_not_pass_are_kept_and_a_person_is_called(tenant: Te
     assert [handoff.handoff_id for handoff in tries] == ["big~2"]
     reason = Event.objects.get(handoff=tries[0].pk, to_state=State.SUPERSEDED).reason
     assert reason == "try 2 of repair did not pass"
-    record = remedies.of(first)
+    record = remediation.load_record(first)
     assert record is not None
     assert record.actions_taken[-1]["reason"] == "repair_failed"
     told = queries.current_verdict(first)
     assert told is not None
     assert (told["recommended_action"], told["remediation"]) == ("escalate", record.to_dict())
     assert queries.verdicts(first)[0].content.count('"recommended_action":"retry"') == 1
-    assert reviewing.queue(tenant, None).items[0].pk == first.pk
+    assert queue.list_queue(tenant, None).items[0].pk == first.pk
     assert_counts_are_right()
 
 
@@ -86,8 +88,8 @@ def test_a_repair_that_a_sender_named_already_gets_another_name(tenant: Tenant) 
 
 def test_of_two_who_repair_at_once_the_second_is_told(tenant: Tenant) -> None:
     first = judged(tenant, circular())
-    repairing.repair_stored(handoff=first, actor=SENDER)
+    run.repair_stored(handoff=first, actor=SENDER)
     number = Handoff.objects.count()
-    with pytest.raises(repairing.NotRepairable, match="changed"):
-        repairing.repair_stored(handoff=first, actor=SENDER)
+    with pytest.raises(run.NotRepairable, match="changed"):
+        run.repair_stored(handoff=first, actor=SENDER)
     assert Handoff.objects.count() == number

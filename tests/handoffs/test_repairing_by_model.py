@@ -11,9 +11,11 @@ from django.core.management import call_command
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import queries, repair_cases, repairing, semantics
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.ingest.prepare import read_submission
+from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCall, ModelCheck, State
-from handoffaudit.handoffs.submission import read_submission
+from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.validation.asking.question import Use
 from tests.handoffs.support import SENDER, assert_counts_are_right, circular, judged, payload, set_policy
 from tests.messages_api.requests import Request
@@ -58,7 +60,7 @@ def made_up(**changes: Any) -> dict[str, Any]:
 
 def checked(tenant: Tenant, document: dict[str, Any], **envelope: Any) -> Handoff:
     found = judged(tenant, document, **envelope)
-    semantics.drain()
+    llm_run.drain()
     return queries.get(tenant, str(found.pk))
 
 
@@ -114,12 +116,12 @@ def test_a_rejection_by_the_model_is_what_a_later_repair_begins_with(tenant: Ten
     first = checked(tenant, made_up(handoff_id="h"))
     assert first.state == State.REJECTED
     server.requests.clear()
-    case = repairing.case_of_stored(first)
+    case = cases.case_of_stored(first)
     assert server.requests == []
     assert [(issue.code, issue.location) for issue in case.held_against_it] == [
         ("semantic.unsupported_claim", ("data", "summary"))
     ]
-    result = repairing.repair_stored(handoff=first, actor=SENDER)
+    result = run.repair_stored(handoff=first, actor=SENDER)
     assert (result.status, result.attempts[-1].name) == ("repaired", BY)
     assert uses(server) == ["repair", "grounding"]
     second = Handoff.objects.get(handoff_id="h~2")
@@ -134,7 +136,7 @@ def test_what_a_model_held_against_it_stands_while_none_can_be_asked(
     for key in ("sk-ant-local-tests", ""):
         settings.ANTHROPIC_API_KEY = key
         server.outage = 529
-        result = repairing.candidates(repairing.case_of_stored(queries.get(tenant, str(first.pk))))
+        result = run.make_candidates(cases.case_of_stored(queries.get(tenant, str(first.pk))))
         assert (result.status, result.repaired) == ("escalated", None)
         assert {issue.code for issue in result.attempts[0].errors} == {"semantic.unsupported_claim"}
 
@@ -142,7 +144,7 @@ def test_what_a_model_held_against_it_stands_while_none_can_be_asked(
 def test_a_layer_that_its_type_no_longer_asks_holds_nothing_against_it(tenant: Tenant, server: MessagesServer) -> None:
     first = checked(tenant, made_up(handoff_id="h"))
     set_policy(tenant, "research_result", layers_off=frozenset({"semantic"}))
-    assert repairing.case_of_stored(queries.get(tenant, str(first.pk))).verdict.valid
+    assert cases.case_of_stored(queries.get(tenant, str(first.pk))).verdict.valid
 
 
 def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(
@@ -151,7 +153,7 @@ def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(
     first = judged(tenant, payload(handoff_id="h", confidence="0.8"), repair=True)
     second = Handoff.objects.get(handoff_id="h~2")
     assert (first.state, second.state) == (State.SUPERSEDED, State.VALIDATING)
-    semantics.drain()
+    llm_run.drain()
     second.refresh_from_db()
     assert (second.state, second.unverified) == (State.ACCEPTED, False)
     assert uses(server) == ["grounding"]
@@ -160,15 +162,15 @@ def test_a_rule_that_mends_leaves_the_check_of_the_candidate_to_its_queue(
 
 def test_a_candidate_that_the_model_has_not_seen_says_so(tenant: Tenant, server: MessagesServer) -> None:
     first = judged(tenant, payload(handoff_id="h", confidence="0.8"))
-    result = repairing.candidates(repairing.case_of_stored(first))
-    assert (result.status, result.why) == ("repaired", repairing.CHECKED_LATER)
+    result = run.make_candidates(cases.case_of_stored(first))
+    assert (result.status, result.why) == ("repaired", run.CHECKED_LATER)
     assert server.requests == []
 
 
 def test_what_repair_made_is_not_repaired_again_unasked(tenant: Tenant, server: MessagesServer) -> None:
     set_policy(tenant, "research_result", repair=True)
     judged(tenant, made_up(handoff_id="h", confidence="0.8"))
-    semantics.drain()
+    llm_run.drain()
     assert Handoff.objects.get(handoff_id="h~2").state == State.REJECTED
     assert Handoff.objects.count() == 2
 
@@ -186,7 +188,7 @@ def test_what_the_structural_worker_cannot_mend_waits_for_the_model(tenant: Tena
     assert (first.state, first.escalated, Handoff.objects.count()) == (State.REJECTED, False, 1)
     assert ModelCheck.objects.get(handoff=first.pk).kind == "repair"
     assert server.requests == []
-    semantics.drain()
+    llm_run.drain()
     second = Handoff.objects.get(handoff_id="h~2")
     first.refresh_from_db()
     assert (first.state, second.state, second.target_agent_id) == (State.SUPERSEDED, State.ACCEPTED, "writer")
@@ -200,7 +202,7 @@ def test_a_repair_that_waits_is_not_made_once_somebody_decided(tenant: Tenant, s
     server.respond = wrapped
     first = judged(tenant, payload(handoff_id="h", data="Three suppliers deliver."), repair=True)
     judged(tenant, payload(handoff_id="again"), retry_of="h")
-    semantics.drain()
+    llm_run.drain()
     first.refresh_from_db()
     assert first.state == State.SUPERSEDED
     assert not Handoff.objects.filter(repaired=True).exists()
@@ -211,7 +213,7 @@ def test_a_repair_that_waits_is_not_made_once_somebody_decided(tenant: Tenant, s
 def test_a_model_that_is_away_leaves_it_to_a_person(tenant: Tenant, server: MessagesServer) -> None:
     server.outage = 529
     first = judged(tenant, payload(handoff_id="h", data="Three suppliers deliver."), repair=True)
-    semantics.drain()
+    llm_run.drain()
     first.refresh_from_db()
     assert (first.state, first.escalated, Handoff.objects.count()) == (State.REJECTED, True, 1)
     assert not ModelCheck.objects.exists()
@@ -235,7 +237,7 @@ def test_an_event_of_an_agent_host_is_judged_whatever_may_be_mended_of_it(
 
 def sent(tenant: Tenant, **changes: Any) -> Any:
     submission = read_submission(json.dumps(payload(data="Three suppliers deliver.", **changes)).encode())
-    return repairing.candidates(repairing.case_of_sent(tenant, submission))
+    return run.make_candidates(cases.case_of_sent(tenant, submission))
 
 
 def test_a_document_that_is_not_stored_is_mended_and_not_checked(tenant: Tenant, server: MessagesServer) -> None:
@@ -260,13 +262,13 @@ def test_an_outage_is_said_in_the_note(tenant: Tenant, server: MessagesServer, o
 
 
 def test_no_more_than_two_requests_ask_at_a_time(tenant: Tenant, server: MessagesServer, monkeypatch) -> None:
-    monkeypatch.setattr(repair_cases, "WAIT_SECONDS", 0.1)
-    turns = [repair_cases._turns.acquire(timeout=60) for _ in range(repair_cases.AT_ONCE)]
+    monkeypatch.setattr(cases, "WAIT_SECONDS", 0.1)
+    turns = [cases._turns.acquire(timeout=60) for _ in range(cases.AT_ONCE)]
     try:
         result = sent(tenant)
     finally:
         for _ in turns:
-            repair_cases._turns.release()
+            cases._turns.release()
     assert "2 other requests are asking it already" in result.attempts[1].note
     assert server.requests == []
 
@@ -293,13 +295,13 @@ def test_the_page_says_which_model_wrote_it(
 
 
 def test_of_many_requests_all_but_one_are_told_at_once(tenant: Tenant, server: MessagesServer, monkeypatch) -> None:
-    places = [repair_cases._places.acquire(timeout=60) for _ in range(repair_cases.AT_ONCE + 1)]
-    monkeypatch.setattr(repair_cases, "WAIT_SECONDS", 300)
+    places = [cases._places.acquire(timeout=60) for _ in range(cases.AT_ONCE + 1)]
+    monkeypatch.setattr(cases, "WAIT_SECONDS", 300)
     started = time.monotonic()
     try:
         result = sent(tenant)
     finally:
         for _ in places:
-            repair_cases._places.release()
+            cases._places.release()
     assert "2 other requests are asking it already" in result.attempts[1].note
     assert time.monotonic() - started < 60

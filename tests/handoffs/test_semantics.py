@@ -4,20 +4,10 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import (
-    checks,
-    claims,
-    judging,
-    local_tasks,
-    queries,
-    remedies,
-    semantics,
-    sweeping,
-    tasks,
-    waking,
-)
+from handoffaudit.handoffs import judge, leases, notify, periodic_jobs, queries, remediation, tasks
+from handoffaudit.handoffs.llm import jobs, run
+from handoffaudit.handoffs.llm.run import check
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
-from handoffaudit.handoffs.semantics import check
 from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import FailMode, Mode
 from tests.handoffs.support import (
@@ -74,7 +64,7 @@ def test_the_final_verdict_comes_with_the_answer(
 ) -> None:
     pending = judged(tenant, document())
     model.respond = lambda _: answer
-    assert semantics.drain() == 1
+    assert run.drain() == 1
     handoff = queries.get(tenant, str(pending.pk))
     assert (handoff.state, handoff.codes, handoff.unverified, handoff.version) == (state, codes, False, 3)
     verdict = queries.current_verdict(handoff)
@@ -87,30 +77,30 @@ def test_the_final_verdict_comes_with_the_answer(
 
 def test_while_it_waits_nobody_judges_it_again(tenant: Tenant, model: MessagesServer, monkeypatch, settings) -> None:
     woken: list[str] = []
-    monkeypatch.setattr(waking, "send", lambda task=waking.TASK: woken.append(task) or True)
+    monkeypatch.setattr(notify, "send", lambda task=notify.TASK: woken.append(task) or True)
     settings.MODEL_CONCURRENCY = 2
     for _ in range(3):
         submit(tenant, payload())
-    assert judging.drain() == 3
+    assert judge.drain() == 3
     # As many as may be asked about at a time, and no more: each goes on until nothing waits.
-    assert woken == [waking.CHECKS] * 2
-    assert judging.drain() == 0
-    assert not claims.anything_waits()
-    sweeping.sweep()
-    sweeping.sweep_checks()
+    assert woken == [notify.CHECKS] * 2
+    assert judge.drain() == 0
+    assert not leases.is_anything_waiting()
+    periodic_jobs.sweep()
+    periodic_jobs.sweep_checks()
     started: list[int] = []
-    monkeypatch.setattr(local_tasks, "start", lambda task, number, at_once: started.append(number))
-    monkeypatch.setattr(local_tasks, "consumes", lambda task: task == waking.CHECKS)
-    sweeping.look()
+    monkeypatch.setattr(notify, "start_threads", lambda task, number, at_once: started.append(number))
+    monkeypatch.setattr(notify, "consumes", lambda task: task == notify.CHECKS)
+    periodic_jobs.look()
     assert started == [2]
-    checks.take()
-    checks.take()
-    sweeping.look()
+    jobs.take()
+    jobs.take()
+    periodic_jobs.look()
     assert started == [2, 1]
     # All that may be asked about are asked about: it costs no query.
     monkeypatch.setattr(tasks.checkers, "taken", 2)
-    sweeping.look()
-    assert (started, woken) == ([2, 1], [waking.CHECKS] * 2)
+    periodic_jobs.look()
+    assert (started, woken) == ([2, 1], [notify.CHECKS] * 2)
     assert Handoff.objects.filter(state=State.VALIDATING, parked=False, claim=None).count() == 3
     assert ModelCheck.objects.count() == 3
 
@@ -174,7 +164,7 @@ def test_of_a_retry_sent_while_the_first_is_pending_both_are_checked_and_the_lat
     retry = judged(tenant, payload(handoff_id="h2", data={"summary": "New."}), retry_of="h")
     assert [one.state for one in Handoff.objects.order_by("id")] == [State.VALIDATING] * 2
     model.script(lambda _: answer_of_the_first)
-    assert semantics.drain() == 2
+    assert run.drain() == 2
     assert [queries.get(tenant, str(one.pk)).state for one in (first, retry)] == [State.SUPERSEDED, State.ACCEPTED]
     assert way(first)[-1][2] == "h2 took its place"
     assert_counts_are_right()
@@ -194,14 +184,17 @@ def test_a_retry_that_is_decided_first_supersedes_the_first_at_its_end(tenant: T
 def test_what_is_due_is_decided_once_at_the_final_verdict(tenant: Tenant, model: MessagesServer) -> None:
     model.respond = lambda _: doubts()
     first = judged(tenant, payload(handoff_id="h"))
-    assert remedies.of(first) is None
+    assert remediation.load_record(first) is None
     assert queries.current_verdict(first)["recommended_action"] is None
-    semantics.drain()
-    record = remedies.of(first)
+    run.drain()
+    record = remediation.load_record(first)
     assert len(record.actions_taken) == 1
     retry = checked(tenant, payload(handoff_id="h2", data={"summary": "New."}), retry_of="h")
-    assert len(remedies.of(retry).actions_taken) == 2
-    assert queries.current_verdict(retry)["recommended_action"] == remedies.of(retry).actions_taken[-1]["action"]
+    assert len(remediation.load_record(retry).actions_taken) == 2
+    assert (
+        queries.current_verdict(retry)["recommended_action"]
+        == remediation.load_record(retry).actions_taken[-1]["action"]
+    )
 
 
 def test_repair_waits_for_the_final_verdict(tenant: Tenant, model: MessagesServer) -> None:
@@ -216,7 +209,7 @@ def test_repair_waits_for_the_final_verdict(tenant: Tenant, model: MessagesServe
     model.respond = respond
     first = judged(tenant, document, repair=True)
     assert (first.state, Handoff.objects.count()) == (State.VALIDATING, 1)
-    semantics.drain()
+    run.drain()
     again = Handoff.objects.get(lineage="h")
     assert (again.repaired, queries.body(again).original) == (True, orjson.dumps(sound))
     states = [Handoff.objects.get(pk=one.pk).state for one in (first, again)]
@@ -228,7 +221,7 @@ def test_a_claim_that_ran_out_stores_nothing_and_pays_for_nothing(tenant: Tenant
     handoff = judged(tenant, payload())
     lost = due(handoff)
     checks_run_out()
-    assert semantics.drain() == 1
+    assert run.drain() == 1
     assert check(lost) is False
     assert Verdict.objects.filter(handoff=handoff.pk).count() == 2
     assert len(model.requests) == 1
@@ -241,13 +234,13 @@ def test_a_worker_that_dies_with_the_answer_in_hand_pays_once(
 ) -> None:
     handoff = judged(tenant, payload())
     with monkeypatch.context() as patch:
-        patch.setattr(semantics, "_store", lambda *_: (_ for _ in ()).throw(SystemExit))
+        patch.setattr(run, "_store", lambda *_: (_ for _ in ()).throw(SystemExit))
         with pytest.raises(SystemExit):
-            semantics.drain()
+            run.drain()
     assert Handoff.objects.get().state == State.VALIDATING
-    assert semantics.drain() == 0
+    assert run.drain() == 0
     checks_run_out()
-    assert semantics.drain() == 1
+    assert run.drain() == 1
     assert queries.get(tenant, str(handoff.pk)).state == State.ACCEPTED
     assert len(model.requests) == 1
 
@@ -255,7 +248,7 @@ def test_a_worker_that_dies_with_the_answer_in_hand_pays_once(
 def test_equal_questions_of_two_handoffs_are_asked_once(tenant: Tenant, model: MessagesServer) -> None:
     for _ in range(3):
         judged(tenant, payload())
-    assert semantics.drain() == 3
+    assert run.drain() == 3
     assert len(model.requests) == 1
     assert set(Handoff.objects.values_list("state", flat=True)) == {State.ACCEPTED}
 

@@ -6,9 +6,9 @@ import pytest
 from django.db import transaction
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import changing
+from handoffaudit.handoffs import transitions
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.states import ALLOWED, REVIEWABLE, may_become
+from handoffaudit.handoffs.transitions import ALLOWED, REVIEWABLE, may_become
 from tests.handoffs.support import SENDER, assert_counts_are_right, held, judged
 
 TRANSITIONS = {
@@ -39,7 +39,7 @@ def test_every_state_has_its_place() -> None:
 @pytest.mark.django_db
 def test_a_change_writes_row_event_and_counts(tenant: Tenant) -> None:
     handoff = judged(tenant, held())
-    changing.change(handoff, State.DECLINED, SENDER, "no")
+    transitions.change_state(handoff, State.DECLINED, SENDER, "no")
     row = Handoff.objects.get()
     assert (row.state, row.version) == (handoff.state, handoff.version) == (State.DECLINED, 3)
     event = Event.objects.order_by("id").last()
@@ -51,16 +51,16 @@ def test_a_change_writes_row_event_and_counts(tenant: Tenant) -> None:
 def test_a_change_that_is_not_allowed_raises_and_changes_nothing(tenant: Tenant) -> None:
     handoff = judged(tenant, held())
     with pytest.raises(ValueError, match="held to received"):
-        changing.change(handoff, State.RECEIVED, SENDER, "")
+        transitions.change_state(handoff, State.RECEIVED, SENDER, "")
     assert Handoff.objects.get().state == State.HELD
 
 
 @pytest.mark.django_db
 def test_a_change_from_an_old_version_raises_and_changes_nothing(tenant: Tenant) -> None:
     seen = judged(tenant, held())
-    changing.change(Handoff.objects.get(), State.APPROVED, SENDER, "yes")
-    with pytest.raises(changing.Changed), transaction.atomic():
-        changing.change(seen, State.DECLINED, SENDER, "no")
+    transitions.change_state(Handoff.objects.get(), State.APPROVED, SENDER, "yes")
+    with pytest.raises(transitions.VersionConflict), transaction.atomic():
+        transitions.change_state(seen, State.DECLINED, SENDER, "no")
     assert Handoff.objects.get().state == State.APPROVED
     assert not Event.objects.filter(to_state=State.DECLINED).exists()
     assert_counts_are_right()

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from handoffaudit.handoffs.submission import read_submission, split_batch
+from handoffaudit.handoffs.ingest.prepare import read_submission, split_batch
 
 
 def test_a_context_may_be_as_deep_as_the_settings_say(settings) -> None:

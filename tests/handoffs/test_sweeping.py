@@ -11,7 +11,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import asking, judging, local_tasks, semantics, sweeping, tasks, waking
+from handoffaudit.handoffs import judge, notify, periodic_jobs, tasks
+from handoffaudit.handoffs.llm import client, run
 from handoffaudit.handoffs.models import Handoff, ModelCheck, State
 from tests.handoffs.support import NOT_ASKED, judged, payload, submit, take
 from tests.messages_api.server import MessagesServer
@@ -21,32 +22,32 @@ from tests.messages_api.server import MessagesServer
 def started(monkeypatch) -> list[str]:
     """The tasks that a worker of the default queue starts in its own threads."""
     tasks_started: list[str] = []
-    monkeypatch.setattr(local_tasks, "_queues", ["structural"])
-    monkeypatch.setattr(local_tasks, "start", tasks_started.append)
+    monkeypatch.setattr(notify, "_queues", ["structural"])
+    monkeypatch.setattr(notify, "start_threads", tasks_started.append)
     return tasks_started
 
 
 def ended() -> None:
     """A worker ends, and this process goes on all the same."""
-    sweeping.stop()
-    assert semantics.ending.is_set()
-    semantics.ending.clear()
+    periodic_jobs.stop()
+    assert run.ending.is_set()
+    run.ending.clear()
 
 
 @pytest.mark.django_db
 def test_an_idle_worker_judges_what_was_left_behind_and_nothing_else(tenant: Tenant, started: list[str]) -> None:
     judged(tenant, payload())
-    sweeping.look()
+    periodic_jobs.look()
     assert started == []
     submit(tenant, payload())
-    sweeping.look()
-    assert started == [waking.TASK]
+    periodic_jobs.look()
+    assert started == [notify.TASK]
     take(1)
-    sweeping.look()
-    assert started == [waking.TASK]
+    periodic_jobs.look()
+    assert started == [notify.TASK]
     Handoff.objects.filter(state=State.VALIDATING).update(claim_expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.look()
-    assert started == [waking.TASK] * 2
+    periodic_jobs.look()
+    assert started == [notify.TASK] * 2
 
 
 @pytest.mark.django_db
@@ -55,21 +56,21 @@ def test_looking_costs_one_query_and_none_while_the_worker_is_busy(
 ) -> None:
     submit(tenant, payload())
     with django_assert_num_queries(1):
-        sweeping.look()
+        periodic_jobs.look()
     monkeypatch.setattr(tasks.drains, "taken", 1)
     with django_assert_num_queries(0):
-        sweeping.look()
-    assert started == [waking.TASK]
+        periodic_jobs.look()
+    assert started == [notify.TASK]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_verdicts_come_without_any_message(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(waking, "send", lambda *_: False)
-    monkeypatch.setattr(sweeping, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(notify, "send", lambda *_: False)
+    monkeypatch.setattr(periodic_jobs, "LOOK_SECONDS", 0.02)
     worker = celery.Celery()
     worker.amqp.queues.select(["structural"])
     submit(tenant, payload())
-    sweeping.start(instance=SimpleNamespace(app=worker))
+    periodic_jobs.start(instance=SimpleNamespace(app=worker))
     try:
         end = time.monotonic() + 60
         while Handoff.objects.get().state != State.ACCEPTED:
@@ -77,7 +78,7 @@ def test_verdicts_come_without_any_message(tenant: Tenant, monkeypatch) -> None:
             time.sleep(0.01)
     finally:
         ended()
-        monkeypatch.setattr(local_tasks, "_queues", [])
+        monkeypatch.setattr(notify, "_queues", [])
         for thread in threading.enumerate():
             if thread.name in ("sweep", "look", "judge_waiting"):
                 thread.join(60)
@@ -88,8 +89,8 @@ def test_what_is_parked_wakes_nobody(tenant: Tenant, started: list[str]) -> None
     submit(tenant, payload())
     take(1)
     Handoff.objects.update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
-    sweeping.look()
+    periodic_jobs.sweep()
+    periodic_jobs.look()
     assert started == []
     assert Handoff.objects.get().parked
 
@@ -101,10 +102,10 @@ def test_what_waited_for_the_model_ends_unverified_where_the_key_is_gone(
     waits = judged(tenant, payload())
     given_up = judged(tenant, payload())
     ModelCheck.objects.filter(pk=given_up.pk).update(tries=9, claim_expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
+    periodic_jobs.sweep()
     assert ModelCheck.objects.count() == 2
     settings.ANTHROPIC_API_KEY = ""
-    sweeping.sweep()
+    periodic_jobs.sweep()
     waits.refresh_from_db()
     given_up.refresh_from_db()
     assert (waits.state, waits.unverified, waits.codes) == (State.ACCEPTED, True, [NOT_ASKED])
@@ -122,9 +123,9 @@ def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Ex
         passes.append(1)
         raise error
 
-    monkeypatch.setattr(sweeping, "sweep", failing)
-    monkeypatch.setattr(sweeping, "_more", [lambda: third.set() if len(passes) == 3 else None])
-    sweeping.start()
+    monkeypatch.setattr(periodic_jobs, "sweep", failing)
+    monkeypatch.setattr(periodic_jobs, "_more", [lambda: third.set() if len(passes) == 3 else None])
+    periodic_jobs.start()
     try:
         assert third.wait(60)
     finally:
@@ -135,23 +136,23 @@ def test_a_pass_that_fails_ends_neither_the_sweep_nor_the_other_passes(error: Ex
 def test_only_who_makes_checks_looks_for_them(monkeypatch, queues: list[str], swept: int) -> None:
     found = threading.Event()
     passes: list[str] = []
-    monkeypatch.setattr(sweeping, "sweep", lambda: passes.append("sweep"))
-    monkeypatch.setattr(sweeping, "sweep_checks", lambda: passes.append("checks"))
+    monkeypatch.setattr(periodic_jobs, "sweep", lambda: passes.append("sweep"))
+    monkeypatch.setattr(periodic_jobs, "sweep_checks", lambda: passes.append("checks"))
     prepared = threading.Event()
-    monkeypatch.setattr(asking, "prepare", prepared.set)
-    monkeypatch.setattr(sweeping, "look", lambda: None)
-    monkeypatch.setattr(local_tasks, "_queues", [])
-    monkeypatch.setattr(sweeping, "_more", [])
+    monkeypatch.setattr(client, "prepare_client", prepared.set)
+    monkeypatch.setattr(periodic_jobs, "look", lambda: None)
+    monkeypatch.setattr(notify, "_queues", [])
+    monkeypatch.setattr(periodic_jobs, "_more", [])
 
     def close() -> None:
         # After all its passes. The thread that looks for work closes, too, and may be sooner.
         if threading.current_thread().name == "sweep":
             found.set()
 
-    monkeypatch.setattr(sweeping, "close_old_connections", close)
+    monkeypatch.setattr(periodic_jobs, "close_old_connections", close)
     worker = celery.Celery()
     worker.amqp.queues.select(queues)
-    sweeping.start(instance=SimpleNamespace(app=worker))
+    periodic_jobs.start(instance=SimpleNamespace(app=worker))
     try:
         assert found.wait(60)
     finally:
@@ -184,7 +185,7 @@ def test_no_more_drains_run_than_allowed_and_none_is_forgotten(monkeypatch) -> N
             drained += 1
         return 0
 
-    monkeypatch.setattr(judging, "drain", drain)
+    monkeypatch.setattr(judge, "drain", drain)
     busy = [threading.Thread(target=tasks.judge_waiting) for _ in range(2)]
     for thread in busy:
         thread.start()

@@ -9,9 +9,10 @@ import pytest
 from celery import Celery
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import claims, ingest, judging, listening, waking
+from handoffaudit.handoffs import judge, leases, long_poll, notify
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.redis_client import Breaker
+from handoffaudit.redis_client import ServerBreaker
 from tests.handoffs.support import NOT_JSON, SENDER, payload, submit
 
 NOBODY_THERE = "redis://127.0.0.1:1/0"
@@ -30,9 +31,9 @@ class Broker:
 @pytest.fixture
 def broker(monkeypatch) -> Broker:
     counting = Broker()
-    monkeypatch.setattr(waking, "current_app", counting)
-    monkeypatch.setattr(waking, "_broker", Breaker())
-    monkeypatch.setattr(waking, "_waker", waking._Waker())
+    monkeypatch.setattr(notify, "current_app", counting)
+    monkeypatch.setattr(notify, "_broker", ServerBreaker())
+    monkeypatch.setattr(notify, "_waker", notify._Waker())
     return counting
 
 
@@ -46,19 +47,19 @@ def wait_for(condition, seconds: float = 60) -> bool:
 def test_a_wake_up_names_the_task_that_workers_know(broker: Broker) -> None:
     from handoffaudit.handoffs.tasks import judge_waiting
 
-    waking.wake()
+    notify.notify_workers()
     assert wait_for(lambda: broker.sent)
-    assert broker.sent[0] == waking.TASK == judge_waiting.name
+    assert broker.sent[0] == notify.TASK == judge_waiting.name
 
 
 def test_many_at_once_share_few_messages(broker: Broker) -> None:
     for _ in range(2000):
-        waking.wake()
+        notify.notify_workers()
     assert wait_for(lambda: broker.sent)
     time.sleep(0.05)
     assert len(broker.sent) < 500
     sent = len(broker.sent)
-    waking.wake()
+    notify.notify_workers()
     assert wait_for(lambda: len(broker.sent) > sent)
 
 
@@ -70,14 +71,14 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
         "data_folder_out": folder,
         "control_folder": str(tmp_path),
     }
-    monkeypatch.setattr(waking, "current_app", away)
-    monkeypatch.setattr(waking, "_broker", Breaker(3600))
-    assert waking.send() is False
+    monkeypatch.setattr(notify, "current_app", away)
+    monkeypatch.setattr(notify, "_broker", ServerBreaker(3600))
+    assert notify.send() is False
     (tmp_path / "gone").mkdir()
     # For a moment nobody else tries.
-    assert waking.send() is False
-    monkeypatch.setattr(waking, "_broker", Breaker(0))
-    assert waking.send() is True
+    assert notify.send() is False
+    monkeypatch.setattr(notify, "_broker", ServerBreaker(0))
+    assert notify.send() is True
     assert len(list((tmp_path / "gone").iterdir())) == 1
 
 
@@ -85,38 +86,38 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
 def test_redis_that_is_away_costs_a_sender_next_to_nothing(monkeypatch, settings) -> None:
     away = Celery(broker=NOBODY_THERE)
     away.conf.broker_transport_options = {"socket_connect_timeout": 1, "max_retries": 0}
-    monkeypatch.setattr(waking, "current_app", away)
-    monkeypatch.setattr(waking, "_broker", Breaker())
-    monkeypatch.setattr(listening, "_publisher", None)
-    monkeypatch.setattr(listening, "_publishing", Breaker())
+    monkeypatch.setattr(notify, "current_app", away)
+    monkeypatch.setattr(notify, "_broker", ServerBreaker())
+    monkeypatch.setattr(long_poll, "_publisher", None)
+    monkeypatch.setattr(long_poll, "_publishing", ServerBreaker())
     settings.REDIS_URL = NOBODY_THERE
     started = time.monotonic()
     for _ in range(50):
-        assert waking.send() is False
-        listening.announce([uuid.uuid4()])
+        assert notify.send() is False
+        long_poll.announce([uuid.uuid4()])
     assert time.monotonic() - started < 4
 
 
 @pytest.mark.django_db(transaction=True)
 def test_without_a_broker_a_submission_is_neither_delayed_nor_lost(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(waking, "current_app", Celery(broker=NOBODY_THERE))
-    monkeypatch.setattr(waking, "_broker", Breaker(0))
-    monkeypatch.setattr(waking, "_waker", waking._Waker())
-    gives_up, send = threading.Event(), waking.send
+    monkeypatch.setattr(notify, "current_app", Celery(broker=NOBODY_THERE))
+    monkeypatch.setattr(notify, "_broker", ServerBreaker(0))
+    monkeypatch.setattr(notify, "_waker", notify._Waker())
+    gives_up, send = threading.Event(), notify.send
 
     def send_late(*task: str) -> bool:
         gives_up.wait(100)
         return send(*task)
 
-    monkeypatch.setattr(waking, "send", send_late)
+    monkeypatch.setattr(notify, "send", send_late)
     started = time.monotonic()
     for _ in range(20):
         assert submit(tenant, payload()).status == 202
     assert time.monotonic() - started < 60
     gives_up.set()
     assert Handoff.objects.count() == 20
-    assert claims.anything_waits()
-    assert judging.drain() == 20
+    assert leases.is_anything_waiting()
+    assert judge.drain() == 20
 
 
 @pytest.mark.django_db
@@ -124,10 +125,10 @@ def test_workers_are_woken_by_the_commit_and_only_for_what_waits(
     tenant: Tenant, monkeypatch, django_capture_on_commit_callbacks
 ) -> None:
     woken: list[bool] = []
-    monkeypatch.setattr(waking, "wake", lambda: woken.append(True))
+    monkeypatch.setattr(notify, "notify_workers", lambda: woken.append(True))
 
     def batch(*items: bytes) -> None:
-        ingest.accept_batch(tenant, SENDER, items)
+        store.accept_batch(tenant, SENDER, items)
 
     for send, wake_ups in (
         (lambda: submit(tenant, payload(handoff_id="h")), 1),

@@ -2,7 +2,7 @@
 
 import threading
 
-from handoffaudit.handoffs.worker_lock import WorkerLock
+from handoffaudit.handoffs.leases import WorkerLock
 
 
 def test_one_that_is_alone_waits_for_all_and_holds_off_all() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.verdicts import Before, verdict_of
+from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_record
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.load import draft, load
@@ -162,7 +162,7 @@ def test_a_verdict_says_by_which_prompt_it_was_judged(tenant: Tenant) -> None:
     model = Listening()
     for document in (payload(), UNIVERSAL):
         config = load(tenant.pk)
-        verdict = verdict_of(record_of(document), handoff, Before(History()), config, model=model)
+        verdict = verdict_on_record(record_of(document), handoff, PriorContext(History()), config, model=model)
         assert verdict.policy_versions["prompts"] == 1
         assert verdict.prompts["semantic"] == model.asked[-1].prompt
     assert [question.prompt for question in model.asked] == [

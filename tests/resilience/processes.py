@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import psycopg
 
-from handoffaudit.handoffs import waking
+from handoffaudit.handoffs import notify
 from tests.running.conftest import free_port
 
 SERVE = """
@@ -167,7 +167,7 @@ class Installation:
         return httpx.Client(base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {self.key}"}, timeout=120)
 
     def wake(self, times: int) -> None:
-        self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({waking.TASK!r})")
+        self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({notify.TASK!r})")
 
     def clear(self) -> None:
         """Ends all processes, and leaves neither handoffs nor messages."""

@@ -10,7 +10,7 @@ import uuid
 from datetime import timedelta
 from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion

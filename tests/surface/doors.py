@@ -4,8 +4,8 @@ from handoffaudit.accounts.tenants import create as create_tenant
 from handoffaudit.dashboard.settings.audit_words import ACTIONS as AUDIT_ACTIONS
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.alerts import raise_alert
-from handoffaudit.handoffs.webhooks.delivering import drain as deliver_waiting
-from handoffaudit.handoffs.webhooks.gathering import gather as gather_events
+from handoffaudit.handoffs.webhooks.delivery import drain as deliver_waiting
+from handoffaudit.handoffs.webhooks.events import dispatch as gather_events
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 

@@ -17,7 +17,7 @@ from django.db.models import Count, Model
 
 from handoffaudit.accounts.models import AuditEntry, Key, Person, SavedView, Tenant
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import (
     Alert,
     Delivery,
@@ -98,7 +98,7 @@ def submit() -> dict[str, str]:
     with client(make_key(TENANT, "ingest", "read")) as api:
         sent = [payload(tenant_id="default"), payload(tenant_id="default", call_chain=long_chain)]
         answers = [api.post("/handoffs", json=document).json()["id"] for document in sent]
-        judging.drain()
+        judge.drain()
         return {name: api.get(f"/handoffs/{pk}").json()["state"] for name, pk in zip("ab", answers, strict=True)}
 
 

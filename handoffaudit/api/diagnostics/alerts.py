@@ -12,10 +12,10 @@ from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.parameters import LIMIT, NEXT
 from handoffaudit.api.reading_requests import check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.handoffs import alert_texts, alerts
-from handoffaudit.handoffs.actors import SYSTEM
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Alert
+from handoffaudit.handoffs.transitions import SYSTEM
 
 router = Router()
 MOST_DIGITS = 18
@@ -61,23 +61,23 @@ def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse
     tenant, before = caller(request).tenant, None
     if query.cursor:
         if not (query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) <= MOST_DIGITS):
-            raise BadFilter("cursor", query.cursor[:40], "use the value of `next` from the page before, as it was.")
+            raise FilterError("cursor", query.cursor[:40], "use the value of `next` from the page before, as it was.")
         before = int(query.cursor)
-    found = alerts.newest_first(tenant, is_open=query.open, before=before, limit=query.limit + 1)
+    found = alerts.list_alerts(tenant, is_open=query.open, before=before, limit=query.limit + 1)
     items = found[: query.limit]
     following = str(items[-1].pk) if len(found) > query.limit else None
     return shapes.answer({"items": [_alert(alert, tenant.slug) for alert in items], "next": following})
 
 
 def _alert(alert: Alert, tenant_slug: str) -> dict[str, Any]:
-    about = alert_texts.about(alert)
+    about = alerts.describe(alert)
     return {
         "id": alert.pk,
         "kind": alert.kind,
         "level": alert.level,
         "text": about.title(alert),
         "meaning": about.meaning,
-        "value": alert_texts.value(alert),
+        "value": alerts.alert_value(alert),
         "number": alert.number,
         "opened_at": shapes.moment(alert.opened_at),
         "last_at": shapes.moment(alert.last_at),

@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.logs.page import FoundLine
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.logs.unpacking import BadGzip, TooLarge, bounded
 from handoffaudit.diagnostics.models import LogImport
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
 
 router = Router()
@@ -135,7 +135,7 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     who = caller(request)
     check_length(request, settings.MAX_BATCH_BYTES)
     if not source.strip() or not source.isprintable():
-        raise BadFilter("source", source[:40], "name the log in printable characters, the same each time it is sent.")
+        raise FilterError("source", source[:40], "name the log in printable characters, the same each time it is sent.")
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
     if encoding not in ("", "identity", "gzip"):
         raise Problem(415, "An encoding that is not known", f"Content-Encoding is {encoding[:40]!r}: use gzip or none.")
@@ -170,7 +170,7 @@ def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpRespons
     """A search looks at so much and no more: where it says `next`, it goes on from `reached`."""
     check_names(request, LinesQuery)
     if query.kind and query.kind not in list(Kind):
-        raise BadFilter("kind", query.kind[:40], f"use one of {', '.join(Kind)}.")
+        raise FilterError("kind", query.kind[:40], f"use one of {', '.join(Kind)}.")
     times = Filters.from_query({"since": query.since, "until": query.until})
     names = ("text", "agent", "phase", "kind", "event", "level", "trace", "source")
     asked = Query(**{name: getattr(query, name) for name in names}, since=times.since, until=times.until)

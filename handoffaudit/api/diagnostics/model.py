@@ -17,7 +17,7 @@ from handoffaudit.diagnostics.model_health import ModelHealth, model_health
 from handoffaudit.diagnostics.model_now import BreakerNow
 from handoffaudit.diagnostics.periods import PERIODS
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Alert
 
 router = Router()
@@ -131,10 +131,10 @@ def get_model_health(request: HttpRequest, query: Query[PeriodQuery]) -> HttpRes
     check_names(request, PeriodQuery)
     period = PERIODS.get(query.period)
     if period is None:
-        raise BadFilter("period", query.period[:40], f"use one of {', '.join(PERIODS)}.")
+        raise FilterError("period", query.period[:40], f"use one of {', '.join(PERIODS)}.")
     tenant = caller(request).tenant
     return shapes.answer(
-        _health(model_health(tenant, period)) | {"alerts": [_alert(a) for a in alerts.open_of(tenant)]}
+        _health(model_health(tenant, period)) | {"alerts": [_alert(a) for a in alerts.list_open(tenant)]}
     )
 
 

@@ -22,7 +22,7 @@ from handoffaudit.diagnostics.noise import Decided
 from handoffaudit.diagnostics.reasons import Matrix, Reasons, reasons
 from handoffaudit.diagnostics.tallies import Change
 from handoffaudit.diagnostics.windows import Window, window_of, written
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 
 router = Router()
@@ -195,7 +195,7 @@ class DiagnosticsOut(WindowOut):
 def get_compliance(request: HttpRequest, query: Query[ComplianceQuery]) -> HttpResponse:
     check_names(request, ComplianceQuery)
     if query.format not in list(Form):
-        raise BadFilter("format", query.format[:40], f"use one of {', '.join(Form)}.")
+        raise FilterError("format", query.format[:40], f"use one of {', '.join(Form)}.")
     now = timezone.now()
     report = compliance(caller(request).tenant, _window(query), now, expected_pairs(query.expect))
     if query.format == Form.CSV:

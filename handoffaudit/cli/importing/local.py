@@ -11,33 +11,34 @@ from handoffaudit.cli.importing.items import Item
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
-    from handoffaudit.handoffs.ingest import Receipt
-    from handoffaudit.handoffs.submission import Submission
+    from handoffaudit.handoffs.ingest.store import Receipt
+    from handoffaudit.validation.submission import Submission
 
 
 class Local:
     def __init__(self, tenant: "Tenant") -> None:
-        from handoffaudit.handoffs.actors import Actor
         from handoffaudit.handoffs.models import ActorKind
+        from handoffaudit.handoffs.transitions import Actor
 
         self._tenant = tenant
         self._sender = Actor(ActorKind.SYSTEM, "handoffaudit import")
 
     def send(self, items: Sequence[Item]) -> list[Answer]:
-        from handoffaudit.handoffs import ingest
+        from handoffaudit.handoffs.ingest import store
 
-        receipts = ingest.accept_many(self._tenant, self._sender, [_submission(item) for item in items])
+        receipts = store.accept_many(self._tenant, self._sender, [_submission(item) for item in items])
         return [_answer(receipt) for receipt in receipts]
 
     def close(self) -> None:
         """Wakes the workers a last time, in case the process ends before a wake-up of its batches went out."""
-        from handoffaudit.handoffs import waking
+        from handoffaudit.handoffs import notify
 
-        waking.send()
+        notify.send()
 
 
 def _submission(item: Item) -> "Submission":
-    from handoffaudit.handoffs.submission import Submission, read_submission
+    from handoffaudit.handoffs.ingest.prepare import read_submission
+    from handoffaudit.validation.submission import Submission
 
     if item.raw:
         return _raw_submission(item)
@@ -46,7 +47,8 @@ def _submission(item: Item) -> "Submission":
 
 
 def _raw_submission(item: Item) -> "Submission":
-    from handoffaudit.handoffs.submission import Submission, read_submission
+    from handoffaudit.handoffs.ingest.prepare import read_submission
+    from handoffaudit.validation.submission import Submission
 
     envelope = orjson.dumps({**item.beside, "handoff_id": item.handoff_id, "document": None})
     around = read_submission(envelope)

@@ -151,8 +151,8 @@ class Database:
     """Straight into the local database."""
 
     def __init__(self, tenant: "Tenant", name: str) -> None:
-        from handoffaudit.handoffs.actors import Actor
         from handoffaudit.handoffs.models import ActorKind
+        from handoffaudit.handoffs.transitions import Actor
 
         self._tenant = tenant
         self._sender = Actor(ActorKind.SYSTEM, name)
@@ -174,9 +174,9 @@ class Database:
 
     def close(self) -> None:
         """Wakes the workers, in case the process ends before a wake-up went out."""
-        from handoffaudit.handoffs import waking
+        from handoffaudit.handoffs import notify
 
-        waking.send()
+        notify.send()
 
 
 def receiver(

@@ -53,10 +53,10 @@ def asker() -> None:
     import handoffaudit.celery  # noqa: F401 -- names the settings
 
     django.setup()
-    from handoffaudit.handoffs import checks
+    from handoffaudit.handoffs.llm import jobs
 
     # It is the only one: what still stands is of one that is gone, and a claim lasts for minutes.
-    checks.end_claims()
+    jobs.end_leases()
     work("semantic", settings.MODEL_CONCURRENCY)
 
 

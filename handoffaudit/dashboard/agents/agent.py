@@ -19,7 +19,7 @@ from handoffaudit.diagnostics.agent import MOST_FINDINGS, AgentReport, OfCode, i
 from handoffaudit.diagnostics.edges import Edge
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import stats
 
 ORDER: Final = ("caused", "passed-on")
 MOST_LISTED: Final = 20
@@ -104,7 +104,7 @@ def answer(request: HttpRequest, who: Who, name: str) -> HttpResponse:
 
 
 def _missing(request: HttpRequest, who: Who, name: str) -> HttpResponse:
-    known = queries.known_values(who.tenant)
+    known = stats.list_known_values(who.tenant)
     near = near_names(name, {*known.sources, *known.targets})
     context = {
         "name": cut(name, _LONGEST),

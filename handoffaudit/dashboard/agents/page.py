@@ -21,7 +21,7 @@ from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone
 from handoffaudit.diagnostics.agents import Agent, Agents, agents
 from handoffaudit.diagnostics.edges import MOST_TRACED, Edge
-from handoffaudit.handoffs.rates import Judged
+from handoffaudit.handoffs.rates import OutcomeCounts
 
 TEMPLATE: Final = "dashboard/agents/page.html"
 MOST_AGENTS: Final = 50
@@ -102,7 +102,7 @@ def agents_page(request: HttpRequest, who: Who) -> HttpResponse:
 def _drawn(who: Who, found: Agents, links: Links) -> dict[str, Any]:
     listed = found.edges.listed
     return {
-        "judged": Judged.of(edge.judged for edge in listed),
+        "judged": OutcomeCounts.of(edge.judged for edge in listed),
         "caused": sum(edge.told.caused for edge in listed),
         "passed_on": sum(edge.told.passed_on for edge in listed),
         "maps": maps(who.tenant, found.agents, listed, links),

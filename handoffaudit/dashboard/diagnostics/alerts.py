@@ -14,8 +14,8 @@ from handoffaudit.dashboard.alerts import Told
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.policies.drafts import number
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.actors import SYSTEM
-from handoffaudit.handoffs.alert_texts import span
+from handoffaudit.handoffs.alerts import format_span
+from handoffaudit.handoffs.transitions import SYSTEM
 
 PAGE_SIZE = 50
 
@@ -33,7 +33,7 @@ class Past:
 @require_safe
 def alerts_page(request: HttpRequest, who: Who) -> HttpResponse:
     before = number(request.GET.get("before", ""))
-    found = alerts.newest_first(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
+    found = alerts.list_alerts(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
     address = reverse("dashboard:alerts", args=[who.tenant.slug])
     context: dict[str, Any] = {
         "alerts": shown.told(who.tenant),
@@ -48,7 +48,7 @@ def _past(told: Told) -> Past:
     alert = told.alert
     ended = alert.acknowledged_at or alert.last_at
     by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by
-    return Past(told, span((ended - alert.opened_at).total_seconds()), by)
+    return Past(told, format_span((ended - alert.opened_at).total_seconds()), by)
 
 
 urlpatterns = [path("diagnostics/alerts/", alerts_page, name="alerts")]

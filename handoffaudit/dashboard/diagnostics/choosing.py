@@ -14,7 +14,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.tallies import OTHER
 from handoffaudit.diagnostics.windows import OFFERED, Window, window_of, written
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Choice:
     """The window of a page; `bad` where what was asked for can't be read, and the default is shown."""
 
     window: Window
-    bad: BadFilter | None
+    bad: FilterError | None
 
     @property
     def status(self) -> int:
@@ -37,7 +37,7 @@ def chosen(request: HttpRequest) -> Choice:
     now = timezone.now()
     try:
         return Choice(window_of(request.GET, now), None)
-    except BadFilter as bad:
+    except FilterError as bad:
         return Choice(window_of({}, now), bad)
 
 

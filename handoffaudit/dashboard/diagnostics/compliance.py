@@ -27,8 +27,8 @@ from handoffaudit.diagnostics.tallies import Change, FileTally
 from handoffaudit.diagnostics.windows import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.handoffs.filters import BadFilter
-from handoffaudit.handoffs.rates import Judged
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.rates import OutcomeCounts
 
 # The files have all that are kept; a page of more would be read by nobody.
 MOST_PAIRS = 200
@@ -61,7 +61,7 @@ class Part:
     kind: str
     told: str
     lines: Sequence[HandoffLine]
-    others: Judged
+    others: OutcomeCounts
     more: int
 
 
@@ -72,7 +72,7 @@ def compliance_page(request: HttpRequest, who: Who) -> HttpResponse:
     bad = choice.bad
     try:
         expected = expected_pairs(request.GET.getlist("expect"))
-    except BadFilter as found:
+    except FilterError as found:
         expected, bad = [], found
     links = Links(who.tenant, choice.window)
     report = compliance(who.tenant, choice.window, timezone.now(), expected)
@@ -146,7 +146,7 @@ def _file(
         try:
             window = window_of(request.GET, now)
             report = compliance(who.tenant, window, now, expected_pairs(request.GET.getlist("expect")))
-        except BadFilter as bad:
+        except FilterError as bad:
             return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
         name = f"compliance-{who.tenant.slug}-{window.since:%Y%m%dT%H}-{window.until:%Y%m%dT%H}.{form}"
         return HttpResponse(

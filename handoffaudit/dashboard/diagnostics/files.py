@@ -22,7 +22,7 @@ from handoffaudit.dashboard.policies.words import Line, shown
 from handoffaudit.diagnostics import file_counts
 from handoffaudit.diagnostics.files import policy, queries
 from handoffaudit.diagnostics.files.queries import FileFilters
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.policy.difference import Change
 from handoffaudit.policy.handoff_files import FIELD, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
@@ -82,7 +82,7 @@ def reports(request: HttpRequest, who: Who) -> HttpResponse:
     try:
         filters = FileFilters.from_query(request.GET)
         page = queries.list_reports(who.tenant, filters, cursor=cursor)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):

@@ -11,7 +11,7 @@ from handoffaudit.dashboard.chips import PERIODS, Chip
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.diagnostics.logs.queries import Query
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.formats.file_report import Fallback, Reason
 from handoffaudit.validation.loglines import GATE_EVENTS, TRACE_EVENTS
 
@@ -58,9 +58,9 @@ class LogFilters:
         texts = {field: params.get(name, "").strip() for name, field in FIELDS.items()}
         for name, field in FIELDS.items():
             if "\x00" in texts[field] or len(texts[field]) > MOST_CHARACTERS:
-                raise BadFilter(name, texts[field][:40], f"use a text of at most {MOST_CHARACTERS} characters.")
+                raise FilterError(name, texts[field][:40], f"use a text of at most {MOST_CHARACTERS} characters.")
         if texts["kind"] and texts["kind"] not in KIND_NAMES:
-            raise BadFilter("kind", texts["kind"], f"use one of {', '.join(KIND_NAMES)}.")
+            raise FilterError("kind", texts["kind"], f"use one of {', '.join(KIND_NAMES)}.")
         times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
         return cls(Query(**texts, since=times.since, until=times.until), times)
 

@@ -19,7 +19,7 @@ from handoffaudit.dashboard.diagnostics.receiving import NotReceived, most_bytes
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.diagnostics.logs import intake, queue, searching
 from handoffaudit.diagnostics.models import LogBlock, LogImport
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 TEMPLATE = "dashboard/diagnostics/logs/import_page.html"
 IMPORTED = "dashboard/diagnostics/logs/imported.html"
@@ -39,7 +39,7 @@ def _page(request: HttpRequest, who: Who, refused: NotReceived | None = None) ->
     address = reverse("dashboard:log_import", args=[who.tenant.slug])
     try:
         rows, following = searching.imports(who.tenant, cursor, IMPORTS)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
     unstored = queue.unstored_bytes(rows)
     shown = [ShownImport(row, unstored.get(row.pk, 0)) for row in rows]
@@ -104,7 +104,7 @@ def imported(request: HttpRequest, who: Who, log_import: UUID) -> HttpResponse:
         if row.bad and not one.under_way:
             page = searching.bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)
     return render_page(request, IMPORTED, context, partials=("reading",))
 

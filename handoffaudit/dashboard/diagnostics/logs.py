@@ -23,7 +23,7 @@ from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.logs import arriving, searching
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.times import utc_text
 
 TEMPLATE = "dashboard/diagnostics/logs/page.html"
@@ -51,7 +51,7 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
     try:
         filters = LogFilters.from_query(request.GET)
         page = searching.search(who.tenant, filters.query, cursor=cursor, limit=LINES)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("lines",), status=400)
     query = filters.to_query()
     views = tabs_of(request, who, "logs", query)
@@ -95,7 +95,7 @@ def new(request: HttpRequest, who: Who) -> HttpResponse:
         after = _moment("after", request.GET.get("after", ""))
         shown_from = request.GET.get("shown_from")
         bounds = [filters.query.since, _moment("shown_from", shown_from) if shown_from else None]
-    except BadFilter as bad:
+    except FilterError as bad:
         return live.refused(bad)
     query = replace(filters.query, since=max((moment for moment in bounds if moment), default=None))
     number = arriving.count_new(who.tenant, query, after, MOST_NEW)
@@ -109,7 +109,7 @@ def _moment(name: str, text: str) -> datetime:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise BadFilter(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
+        raise FilterError(name, text[:40], "use a moment like 2026-02-15T09:30:00Z.")
     return moment
 
 

@@ -19,7 +19,7 @@ from handoffaudit.diagnostics.model_now import COUNTED_AT_MOST, Standing
 from handoffaudit.diagnostics.periods import PERIODS, Period
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.text import counted
 
 DEFAULT = "24h"
@@ -39,7 +39,7 @@ class Line:
 @require_safe
 def health_page(request: HttpRequest, who: Who) -> HttpResponse:
     asked = request.GET.get("period", "") or DEFAULT
-    bad = None if asked in PERIODS else BadFilter("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
+    bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
     health = model_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
     context: dict[str, Any] = {
         "bad": bad,

@@ -22,8 +22,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.first_run import commands
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Handoff, State
 
 TEMPLATE = "dashboard/first_run/page.html"

@@ -16,7 +16,7 @@ from handoffaudit.dashboard.gallery import drawings, tokens
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.templatetags.icons import STROKED
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Alert, Handoff, State
 from handoffaudit.validation.issues import Severity
 
@@ -51,7 +51,7 @@ def gallery(request: HttpRequest, who: Who) -> HttpResponse:
         "severities": [severity.value for severity in Severity],
         "several": ["chain.circular", "grounding.number", "grounding.name", "chain.needs_approval"],
         "said": MESSAGES,
-        "bad": BadFilter("since", "yesterday", "use a number of hours or days, e.g. 24h or 7d."),
+        "bad": FilterError("since", "yesterday", "use a number of hours or days, e.g. 24h or 7d."),
         "told": [_alert(who, now - timedelta(hours=5))],
         "held": Handoff(pk=UUID(int=0), tenant=who.tenant, state=State.HELD.value, version=1),
         "taken": RetentionRun(removed_before=now - timedelta(days=90), removed_at=now, removed_days=90),

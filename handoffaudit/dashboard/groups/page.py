@@ -17,8 +17,8 @@ from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined_query, tabs_of
 from handoffaudit.diagnostics.groups.figures import MOST_WAITING
 from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
-from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs import stats
+from handoffaudit.handoffs.filters import FilterError
 
 TEMPLATE = "dashboard/groups/page.html"
 SIDES = {"agent": "Agent, either side", "source": "Source", "target": "Target"}
@@ -44,7 +44,7 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         filters = _named(who, GroupFilters.from_query(request.GET))
         context["asked"]["code"] = filters.code
         found = list_groups(who.tenant, filters, cursor=cursor)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     views = tabs_of(request, who, "groups", query)
@@ -74,7 +74,7 @@ def _named(who: Who, filters: GroupFilters) -> GroupFilters:
 
 
 def _known(who: Who) -> dict[str, list[str]]:
-    known = queries.known_values(who.tenant)
+    known = stats.list_known_values(who.tenant)
     return {"codes": known.codes, "agents": sorted({*known.sources, *known.targets})}
 
 

@@ -22,10 +22,10 @@ from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.tracing.addresses import address_of
 from handoffaudit.diagnostics.groups import belonging, reading
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import neighbours
-from handoffaudit.handoffs.filters import BadFilter, Filters, is_number
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import FilterError, Filters, is_number
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.neighbours import Neighbours
+from handoffaudit.handoffs.queries import Neighbours
 
 _LONGEST: Final = 80
 _VIEW: Final = re.compile(r"[a-z0-9-]{1,40}\Z", re.ASCII)
@@ -78,7 +78,7 @@ def kept(asked: str) -> str:
         case "handoffs":
             try:
                 return joined_query("in=handoffs", Filters.from_query(query).to_query(), _view(query))
-            except BadFilter:
+            except FilterError:
                 return ""
         case "group" if is_number(query.get("group", "")):
             return urlencode({"in": "group", "group": query["group"]})
@@ -91,9 +91,9 @@ def kept(asked: str) -> str:
 def _in_handoffs(asked: QueryDict, who: Who, handoff: Handoff) -> Along | None:
     try:
         filters = Filters.from_query(asked)
-    except BadFilter:
+    except FilterError:
         return None
-    found = neighbours.matching(who.tenant, filters, handoff.pk)
+    found = queries.find_neighbours(who.tenant, filters, handoff.pk)
     told = ", ".join(_words(chip, who) for chip in each_chip(filters))
     return Along(
         before=found.newer,
@@ -119,7 +119,9 @@ def _in_group(asked: QueryDict, who: Who, handoff: Handoff) -> Along | None:
         group = reading.get(who.tenant, int(number))
     except FindingGroup.DoesNotExist:
         return None
-    found = neighbours.among(who.tenant, belonging.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk)
+    found = queries.find_neighbours_among(
+        who.tenant, belonging.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
+    )
     return Along(
         before=found.newer,
         after=found.older,
@@ -139,7 +141,7 @@ def _in_trace(asked: QueryDict, who: Who, handoff: Handoff) -> Along | None:
 
 def _trace(who: Who, handoff: Handoff, *, title: str = "", query: str = "", back: str = "") -> Along:
     filters = Filters(trace=handoff.trace_id)
-    found = neighbours.matching(who.tenant, filters, handoff.pk) if handoff.trace_id else _QUIET
+    found = queries.find_neighbours(who.tenant, filters, handoff.pk) if handoff.trace_id else _QUIET
     return Along(found.older, found.newer, title=title, query=query, back=back, is_trace=True)
 
 

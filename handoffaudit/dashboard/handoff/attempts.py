@@ -16,10 +16,11 @@ from django.views.decorators.http import require_http_methods
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.handoff.parts import handoff_or_404
-from handoffaudit.handoffs import comparing, queries, remedies, repairing
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.comparing import Attempt
+from handoffaudit.handoffs import compare, queries, remediation
+from handoffaudit.handoffs.compare import Attempt
 from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.repair import cases, run
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
 from handoffaudit.validation.text import counted
@@ -98,8 +99,8 @@ class Compared:
 
 def lineage_context(request: HttpRequest, who: Who, shown: Handoff, verdict: dict[str, Any] | None) -> dict[str, Any]:
     """The other attempts, what was asked of the sender, and whether it can be repaired here."""
-    lineage = comparing.attempts(shown)
-    asked = asked_of(remedies.of(shown))
+    lineage = compare.compare_attempts(shown)
+    asked = asked_of(remediation.load_record(shown))
     advice = advice_of(shown, verdict)
     can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
     return {
@@ -119,7 +120,7 @@ def _compared(request: HttpRequest, lineage: Sequence[Attempt]) -> Compared | No
     known = {str(one.handoff.pk): one.handoff for one in lineage}
     before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
     if before and after:
-        return Compared(before, after, comparing.between(before, after), is_chosen=True)
+        return Compared(before, after, compare.compare_pair(before, after), is_chosen=True)
     if len(lineage) < 2:
         return None
     first, last = lineage[0].handoff, lineage[-1].handoff
@@ -136,15 +137,15 @@ def repair(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     if request.method == "POST":
         return _store(request, who, shown)
-    result = repairing.candidates(repairing.case_of_stored(shown))
+    result = run.make_candidates(cases.case_of_stored(shown))
     context = {"handoff": shown, "result": result, "words": STATUS_WORDS[result.status]}
     return render(request, "dashboard/handoff/repair.html", context)
 
 
 def _store(request: HttpRequest, who: Who, shown: Handoff) -> HttpResponse:
     try:
-        result = repairing.repair_stored(handoff=shown, actor=Actor.person(who.person))
-    except repairing.NotRepairable as error:
+        result = run.repair_stored(handoff=shown, actor=Actor.person(who.person))
+    except run.NotRepairable as error:
         messages.error(request, str(error))
         return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
     later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))

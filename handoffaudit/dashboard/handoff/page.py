@@ -26,10 +26,10 @@ from handoffaudit.dashboard.handoff.shown_document import ShownDocument, shown_d
 from handoffaudit.dashboard.partials import target_of
 from handoffaudit.diagnostics.files import queries as file_reports
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs import holding, parking, queries
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import leases, queries
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.validation.formats import handoff_file
 
 TEMPLATE = "dashboard/handoff/page.html"
@@ -138,18 +138,18 @@ def again(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """Has a parked handoff judged once more."""
     shown = parts.handoff_or_404(who, pk)
     try:
-        parking.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
-    except parking.NotParked:
+        leases.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
+    except leases.NotParked:
         messages.info(request, "It is not parked any more.")
     else:
         messages.success(request, "It is in the queue again.")
     return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
 
 
-def _holder(who: Who, shown: Handoff) -> holding.Holder | None:
+def _holder(who: Who, shown: Handoff) -> assignments.Holder | None:
     """Who has it open in the review queue; this page holds nothing."""
-    held = holding.holders([shown]).get(shown.pk)
-    return holding.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+    held = assignments.list_holders([shown]).get(shown.pk)
+    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
 urlpatterns = [

@@ -15,9 +15,9 @@ from handoffaudit.dashboard.handoff.places import Found, spots_of
 from handoffaudit.drawing.chain import Chain, chain, folds
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, verdicts
 from handoffaudit.handoffs.models import Handoff, HandoffBody
-from handoffaudit.handoffs.rows import envelope_of
+from handoffaudit.handoffs.verdicts import envelope_of
 from handoffaudit.validation import formats
 from handoffaudit.validation.reading import parse_json
 
@@ -52,7 +52,7 @@ class Sources:
 def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sources:
     """`arrived`: the document, where it is parsed already."""
     if arrived is None:
-        record = queries.record_of(handoff, body)
+        record = verdicts.record_of(handoff, body)
     else:
         record = formats.read(arrived, handoff.format or None, envelope_of(handoff, body)).record
     if record is None:

@@ -14,7 +14,7 @@ from handoffaudit.dashboard.naming import names_of
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
 
@@ -57,7 +57,7 @@ def _matches(who: Who, text: str) -> Iterator[Match]:
     by_trace = Filters(trace=text)
     if queries.list_handoffs(who.tenant, by_trace, limit=1).items:
         yield Match("Trace", text, by_trace.to_query(), exact=True)
-    known, wanted = queries.known_values(who.tenant), text.casefold()
+    known, wanted = stats.list_known_values(who.tenant), text.casefold()
     for label, field, values in (
         ("Source", "source", known.sources),
         ("Target", "target", known.targets),

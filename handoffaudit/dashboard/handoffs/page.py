@@ -20,9 +20,8 @@ from handoffaudit.dashboard.groups.words import group_name
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
-from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
-from handoffaudit.handoffs.filters import FLAGS, BadFilter, Filters
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.filters import FLAGS, FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Handoff, State
 
 TEMPLATE = "dashboard/handoffs/page.html"
@@ -42,12 +41,12 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
         "flags": {flag: FLAG_NAMES[flag] for flag in FLAGS},
         "cursor": cursor,
         # Only the whole page has the menus.
-        "known": SimpleLazyObject(lambda: queries.known_values(who.tenant)),
+        "known": SimpleLazyObject(lambda: stats.list_known_values(who.tenant)),
     }
     try:
         filters = Filters.from_query(request.GET)
         page = queries.list_handoffs(who.tenant, filters, cursor=cursor)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     views = tabs_of(request, who, "handoffs", filters.to_query())
     if not is_htmx(request) and _is_of_a_form(request):
@@ -96,7 +95,7 @@ def new(request: HttpRequest, who: Who) -> HttpResponse:
             number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
             parts += live.number(request, number, MOST_NEW, joined(address, filters.to_query()))
         return live.answer(request, who, parts)
-    except BadFilter as bad:
+    except FilterError as bad:
         return live.refused(bad)
 
 
@@ -107,9 +106,9 @@ def _cells(filters: Filters, address: str, row: Handoff) -> str:
 
 def _after(request: HttpRequest) -> UUID:
     try:
-        return cursor_id(request.GET.get("after", ""))
-    except BadFilter as bad:
-        raise BadFilter("after", bad.value, "use the id of the newest handoff you have.") from None
+        return parse_cursor(request.GET.get("after", ""))
+    except FilterError as bad:
+        raise FilterError("after", bad.value, "use the id of the newest handoff you have.") from None
 
 
 def _is_of_a_form(request: HttpRequest) -> bool:

@@ -16,7 +16,7 @@ from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.policies.drafts import Draft
 from handoffaudit.dashboard.policies.trials.words import tried
 from handoffaudit.dashboard.policies.words import Line
-from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale, Table, Versions
@@ -76,7 +76,7 @@ class PolicyPage(Generic[R]):
         draft = context.get("editor")
         shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
         who: Who = request.who  # type: ignore[attr-defined]
-        shared["trials"] = SimpleLazyObject(lambda: tried(trials.recent(who.tenant, self.versions.kind)))
+        shared["trials"] = SimpleLazyObject(lambda: tried(run.list_recent(who.tenant, self.versions.kind)))
         if isinstance(draft, Draft) and draft.theirs is not None:
             shared["stale"] = f"{now.changed_by} saved version {now.version} while you were editing. "
             shared["stale"] += "Nothing was overwritten."

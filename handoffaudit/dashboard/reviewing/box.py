@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.reviewing import told
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.reviewing import Decision
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,10 @@ def box_of(who: Who, handoff: Handoff) -> Box:
         is_decided = handoff.state in (State.APPROVED, State.DECLINED)
         last = told.last_event(handoff) if is_decided else None
         return Box(waits, is_decided, last, may_undo=is_decided and told.may_undo(who, handoff))
-    proposal, passed = reviewing.proposal_of(handoff), reviewing.passed_on_of(handoff)
-    people = reviewing.reviewers(who.tenant) if who.may(Role.REVIEWER) else []
-    is_own = bool(proposal and reviewing.is_by(proposal, Actor.person(who.person)))
-    needs_two = reviewing.needs_four_eyes(handoff)
+    proposal, passed = proposals.find_proposal(handoff), assignments.reassignment_of(handoff)
+    people = assignments.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    is_own = bool(proposal and proposals.is_by(proposal, Actor.person(who.person)))
+    needs_two = proposals.needs_four_eyes(handoff)
     agreed_to = proposal if proposal and not is_own else None
     agrees = agreed_to.decision if agreed_to else ""
     is_explained = bool(agreed_to and agrees == Decision.APPROVE and agreed_to.note)

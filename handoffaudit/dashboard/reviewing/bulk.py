@@ -20,14 +20,15 @@ from handoffaudit.dashboard.reviewing.deciding import decision_of, is_version
 from handoffaudit.dashboard.reviewing.forecasts import Forecast, forecast, needing_a_note
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.reviewing.queue import selection_of
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.filters import BadFilter
-from handoffaudit.handoffs.reviewing import Decided, Decision, Refusal
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.review import bulk, decide, errors, undo
+from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 
 CONFIRM = "dashboard/review/confirm.html"
 RESULT = "dashboard/review/result.html"
-MOST_SELECTED = reviewing.MOST_PER_REQUEST
+MOST_SELECTED = bulk.MOST_PER_REQUEST
 MOST_REASONS = 20
 _DONE = {
     Decision.APPROVE: "approved",
@@ -69,7 +70,7 @@ class Told:
         """Some hundreds at most: they are carried by the page."""
         return 0 < self.effective + self.proposed == len(self.undoable)
 
-    def add(self, done: Decided) -> None:
+    def add(self, done: BulkDecision) -> None:
         self.effective += done.effective
         self.proposed += done.proposed
         room = MOST_SELECTED - len(self.undoable)
@@ -126,11 +127,11 @@ def several_run(request: HttpRequest, who: Who) -> HttpResponse:
             return _confirm(request, who, timezone.now(), is_all=False, error=lacking)
         told = _told_before(request)
         done = _run(request, who, chosen, decision)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
-    except reviewing.NoteTooLong as refused:
+    except errors.NoteTooLong as refused:
         return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
-    except reviewing.ReviewError as refused:
+    except errors.ReviewError as refused:
         return render_page(
             request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
         )
@@ -153,19 +154,19 @@ def several_run(request: HttpRequest, who: Who) -> HttpResponse:
 def several_undo(request: HttpRequest, who: Who) -> HttpResponse:
     """Takes a batch back, as far as nothing happened to it since."""
     references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
-    results = reviewing.undo(tenant=who.tenant, references=references, actor=Actor.person(who.person))
+    results = undo.undo_changes(tenant=who.tenant, references=references, actor=Actor.person(who.person))
     told = Told(number=len(results))
-    told.add(reviewing.told(results))
+    told.add(bulk.summarize(results))
     told.undoable = []
     context = {"section": "review", "told": told, "is_undone": True, "place": Place.or_all(request).but(cursor="")}
     return render_page(request, RESULT, context)
 
 
-def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> Decided:
+def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> BulkDecision:
     note, actor = request.POST.get("note", ""), Actor.person(who.person)
     if chosen.seen_at:
         selection = selection_of(who, chosen.place, chosen.seen_at)
-        return reviewing.decide_matching(
+        return bulk.decide_matching(
             tenant=who.tenant,
             selection=replace(selection, shown=_shown(chosen)),
             decision=decision,
@@ -173,10 +174,10 @@ def _run(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> 
             actor=actor,
             cursor=request.POST.get("from", ""),
         )
-    results = reviewing.decide_many(
+    results = decide.decide_many(
         tenant=who.tenant, references=chosen.selected, decision=decision, note=note, actor=actor
     )
-    return reviewing.told(results, decision=decision)
+    return bulk.summarize(results, decision=decision)
 
 
 def _lacks_note(request: HttpRequest, who: Who, chosen: Chosen, decision: Decision) -> str:
@@ -194,7 +195,7 @@ def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool, err
     try:
         chosen = Chosen(Place.of(request).but(cursor=""), seen_at=now) if is_all else _chosen(request)
         chosen, found = _forecast(who, chosen)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
     status = 200 if found.number and not error else 400
     return render_page(
@@ -204,16 +205,16 @@ def _confirm(request: HttpRequest, who: Who, now: datetime, *, is_all: bool, err
 
 def _forecast(who: Who, chosen: Chosen) -> tuple[Chosen, Forecast]:
     found = _found(who, chosen)
-    most = reviewing.MOST_AT_ONCE if chosen.seen_at else MOST_SELECTED
+    most = bulk.MOST_AT_ONCE if chosen.seen_at else MOST_SELECTED
     chosen = replace(chosen, shown=found.shown) if chosen.seen_at else chosen
     return chosen, forecast(who, found.ids, is_more=found.more, most=most)
 
 
-def _found(who: Who, chosen: Chosen) -> reviewing.Matching:
+def _found(who: Who, chosen: Chosen) -> bulk.Matching:
     if chosen.seen_at:
-        return reviewing.matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
+        return bulk.count_matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
     ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
-    return reviewing.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
+    return bulk.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
 
 
 def _chosen(request: HttpRequest) -> Chosen:
@@ -227,7 +228,7 @@ def _chosen(request: HttpRequest) -> Chosen:
     except ValueError:
         seen_at = None
     if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
-        raise BadFilter("seen_at", text[:40], "begin again at the queue.")
+        raise FilterError("seen_at", text[:40], "begin again at the queue.")
     # What comes later than now can't have been seen.
     return Chosen(place, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
 
@@ -235,9 +236,9 @@ def _chosen(request: HttpRequest) -> Chosen:
 def _shown(chosen: Chosen) -> frozenset[bytes]:
     """Raises BadFilter."""
     try:
-        return reviewing.shown_of(chosen.shown)
+        return bulk.parse_shown(chosen.shown)
     except ValueError:
-        raise BadFilter("shown", chosen.shown[:40], "begin again at the queue.") from None
+        raise FilterError("shown", chosen.shown[:40], "begin again at the queue.") from None
 
 
 def _told_before(request: HttpRequest) -> Told:
@@ -258,7 +259,7 @@ def _told_before(request: HttpRequest) -> Told:
             undoable=list(map(str, values["undoable"]))[:MOST_SELECTED],
         )
     except (ValueError, TypeError, KeyError, OverflowError):
-        raise BadFilter("told", text[:40], "begin again at the queue.") from None
+        raise FilterError("told", text[:40], "begin again at the queue.") from None
 
 
 def _pairs(values: list[str]) -> list[tuple[str, int]]:

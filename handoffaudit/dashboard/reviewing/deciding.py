@@ -21,11 +21,14 @@ from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, progress_of
 from handoffaudit.dashboard.reviewing.told import Told, told
 from handoffaudit.dashboard.saved.tabs import joined
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision, NothingToUndo, NotReviewable, ReviewError, Stale
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import undo as review_undo
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NothingToUndo, NotReviewable, ReviewError, Stale
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
 TOLD_TEMPLATE = "dashboard/review/told.html"
 MOST_DIGITS = 9
@@ -41,7 +44,7 @@ def decide(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
         return _incomplete(request, who, pk, "Choose Approve or Decline.")
 
     def act(note: str, version: int) -> Handoff:
-        return reviewing.decide(
+        return review_decide.decide_handoff(
             tenant=who.tenant,
             reference=str(pk),
             decision=decision,
@@ -61,7 +64,7 @@ def pass_on(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
         return _incomplete(request, who, pk, "Choose a reviewer of this tenant to pass it on to, or nobody.")
 
     def act(note: str, version: int) -> Handoff:
-        return reviewing.pass_on(
+        return assignments.reassign(
             tenant=who.tenant,
             reference=str(pk),
             note=note,
@@ -77,7 +80,7 @@ def pass_on(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 def take_back(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     def act(note: str, version: int) -> Handoff:
-        return reviewing.take_back(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
+        return assignments.return_to_queue(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
 
     return _do(request, who, pk, act, stays=True)
 
@@ -86,7 +89,7 @@ def take_back(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 def reopen(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     def act(note: str, version: int) -> Handoff:
-        return reviewing.reopen(
+        return review_undo.reopen(
             tenant=who.tenant,
             reference=str(pk),
             note=note,
@@ -101,7 +104,9 @@ def reopen(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
 @require_POST
 def undo(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     def act(note: str, version: int) -> Handoff:
-        (result,) = reviewing.undo(tenant=who.tenant, references=[(str(pk), version)], actor=Actor.person(who.person))
+        (result,) = review_undo.undo_changes(
+            tenant=who.tenant, references=[(str(pk), version)], actor=Actor.person(who.person)
+        )
         if result.error:
             raise result.error
         return queries.get(who.tenant, str(pk))
@@ -114,7 +119,7 @@ def undo(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
 def undo_last(request: HttpRequest, who: Who) -> HttpResponse:
     """Whatever it was: asked for again, what was done before that."""
     try:
-        handoff = reviewing.undo_last(tenant=who.tenant, actor=Actor.person(who.person))
+        handoff = review_undo.undo_last(tenant=who.tenant, actor=Actor.person(who.person))
     except NothingToUndo as refused:
         if target_of(request) == "told":
             nothing = Told(None, refused.message, tone="info")

@@ -6,10 +6,11 @@ from uuid import UUID
 from django.db.models import Count
 
 from handoffaudit.dashboard.access import Who
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.load import load
 
 # What a handoff is asked for, to know whether it can be approved.
@@ -46,11 +47,11 @@ def needing_a_note(who: Who, ids: list[UUID]) -> int:
     one."""
     rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
     rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
-    proposals, actor = reviewing.proposals(rows), Actor.person(who.person)
+    proposals, actor = review_proposals.list_proposals(rows), Actor.person(who.person)
     explained = [
         one
         for one in proposals.values()
-        if one.decision == reviewing.Decision.APPROVE and one.note and not reviewing.is_by(one, actor)
+        if one.decision == decide.Decision.APPROVE and one.note and not review_proposals.is_by(one, actor)
     ]
     return len(rows) - len(explained)
 

@@ -11,9 +11,10 @@ from handoffaudit.dashboard.handoff import parts
 from handoffaudit.dashboard.handoff.claims import claims_of
 from handoffaudit.dashboard.handoff.places import Found
 from handoffaudit.dashboard.handoff.shown_document import shown_document
-from handoffaudit.handoffs import comparing, holding, queries, reviewing
+from handoffaudit.handoffs import compare, queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import assignments, queue
+from handoffaudit.handoffs.transitions import REVIEWABLE
 
 # Read at a glance; the others are folded away.
 FIRST_ISSUES = 3
@@ -23,18 +24,18 @@ MOST_EVENTS = 6
 MOST_SIMILAR = 3
 
 
-def open_by(who: Who, handoff: Handoff) -> holding.Holder | None:
+def open_by(who: Who, handoff: Handoff) -> assignments.Holder | None:
     """Who has it open now. Opening lets go of what the person had open before; viewers hold nothing."""
     if who.may(Role.REVIEWER):
-        holding.release_others(handoff, who.person)
-        return holding.hold(handoff, who.person)
+        assignments.release_other_holds(handoff, who.person)
+        return assignments.hold(handoff, who.person)
     return seen_by(handoff, who)
 
 
-def seen_by(handoff: Handoff, who: Who) -> holding.Holder | None:
+def seen_by(handoff: Handoff, who: Who) -> assignments.Holder | None:
     """Who has it open now, without opening it."""
-    held = holding.holders([handoff]).get(handoff.pk)
-    return holding.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+    held = assignments.list_holders([handoff]).get(handoff.pk)
+    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
 
 def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
@@ -58,10 +59,10 @@ def item_context(who: Who, handoff: Handoff) -> dict[str, Any]:
         "is_lifted": document.is_lifted,
         "removed": queries.removal_of(handoff) if document.value is None else None,
         "claims": claims_of(verdict, document.value, parts.evidence_of(handoff, body)),
-        "lineage": comparing.attempts(handoff),
+        "lineage": compare.compare_attempts(handoff),
         "events": events[-MOST_EVENTS:][::-1],
         "events_hidden": max(0, len(events) - MOST_EVENTS),
-        "similar": reviewing.similar(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],
+        "similar": queue.list_precedents(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],
     }
 
 

@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.reviewing.queue import read_queue
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 
 @require_safe
@@ -23,7 +23,7 @@ def review_live(request: HttpRequest, who: Who) -> HttpResponse:
             return live.answer(request, who)
         signs = render_to_string("dashboard/review/signs.html", {"queue": queue})
         return live.answer(request, who, [signs])
-    except BadFilter as bad:
+    except FilterError as bad:
         return live.refused(bad)
 
 

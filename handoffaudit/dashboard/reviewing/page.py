@@ -21,10 +21,11 @@ from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, Queue, first_fr
 from handoffaudit.dashboard.reviewing.told import told_of
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import Tabs, tabs_of
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.review import queue
+from handoffaudit.handoffs.transitions import REVIEWABLE
 
 TEMPLATE = "dashboard/review/page.html"
 # Among so many, one is mostly free.
@@ -38,7 +39,7 @@ def review(request: HttpRequest, who: Who) -> HttpResponse:
         return opening
     try:
         queue = read_queue(request, who)
-    except BadFilter as bad:
+    except FilterError as bad:
         return _not_understood(request, bad)
     if not is_htmx(request) and any(name in Place.__slots__ and not value for name, value in request.GET.items()):
         # A plain form sends its empty fields along: the address that is kept and shared has none.
@@ -67,7 +68,7 @@ def review_next(request: HttpRequest, who: Who) -> HttpResponse:
         free = first_free(queue.rows)
         if free is None and queue.next:
             free = first_free(read_queue(request, who).rows)
-    except BadFilter:
+    except FilterError:
         return HttpResponseRedirect(address)
     if free:
         address = reverse("dashboard:review_item", args=[who.tenant.slug, free.pk])
@@ -102,7 +103,7 @@ def item_page(
         # Alone, it is put beside a queue that is there already.
         is_alone = target_of(request) == "item"
         queue = Queue(Place.of(request), []) if is_alone else read_queue(request, who)
-    except BadFilter as bad:
+    except FilterError as bad:
         return _not_understood(request, bad)
     holder = None
     if handoff.state in REVIEWABLE:
@@ -123,7 +124,7 @@ def item_page(
 def shell(request: HttpRequest, who: Who, queue: Queue) -> dict[str, Any]:
     """What stands around the queue; what only a whole page shows is not asked for before."""
     place = queue.place
-    known = SimpleLazyObject(lambda: queries.known_values(who.tenant))
+    known = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     concerning = cache(lambda: _concerning(who))
     progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
@@ -146,7 +147,7 @@ def _concerning(who: Who) -> dict[str, str]:
     """How much some views have of what is about the person, in figures; nothing is about who only looks on."""
     if not who.may(Role.REVIEWER):
         return {}
-    counted = reviewing.concerning(who.tenant, who.person, MOST_WAITING + 1)
+    counted = queue.count_concerning(who.tenant, who.person, MOST_WAITING + 1)
     most = f"{MOST_WAITING}+"
     return {view: most if number > MOST_WAITING else str(number) for view, number in counted.items() if number}
 
@@ -158,7 +159,7 @@ def with_done(address: str, done: str) -> str:
     return f"{address}{'&' if '?' in address else '?'}{urlencode({'done': done})}"
 
 
-def _not_understood(request: HttpRequest, bad: BadFilter) -> HttpResponse:
+def _not_understood(request: HttpRequest, bad: FilterError) -> HttpResponse:
     return render_page(request, TEMPLATE, {"bad": bad, "section": "review"}, status=400)
 
 

@@ -9,9 +9,9 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.handoffs.filters import BadFilter, Filters
-from handoffaudit.handoffs.reviewing import VIEWS
-from handoffaudit.handoffs.states import REVIEWABLE
+from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.review.queue import VIEWS
+from handoffaudit.handoffs.transitions import REVIEWABLE
 
 AGES = {"1h": timedelta(hours=1), "4h": timedelta(hours=4), "1d": timedelta(days=1), "7d": timedelta(days=7)}
 AGE_NAMES = {"1h": "over an hour", "4h": "over 4 hours", "1d": "over a day", "7d": "over a week"}
@@ -54,16 +54,16 @@ class Place:
     def read(cls, values: Mapping[str, str]) -> "Place":
         for name, value in values.items():
             if "\x00" in value or len(value) > _LONGEST:
-                raise BadFilter(name, value[:40], f"use a text of at most {_LONGEST} characters without NUL.")
+                raise FilterError(name, value[:40], f"use a text of at most {_LONGEST} characters without NUL.")
         place = cls(**values)
         if place.view not in ("", *VIEWS):
-            raise BadFilter("view", place.view[:40], f"use one of {', '.join(VIEWS)}.")
+            raise FilterError("view", place.view[:40], f"use one of {', '.join(VIEWS)}.")
         if place.state not in ("", *REVIEWABLE):
-            raise BadFilter("state", place.state[:40], f"use one of {', '.join(sorted(REVIEWABLE))}.")
+            raise FilterError("state", place.state[:40], f"use one of {', '.join(sorted(REVIEWABLE))}.")
         if place.age not in ("", *AGES):
-            raise BadFilter("age", place.age[:40], f"use one of {', '.join(AGES)}.")
+            raise FilterError("age", place.age[:40], f"use one of {', '.join(AGES)}.")
         if place.group and not (place.group.isdecimal() and len(place.group) <= _LONGEST_NUMBER):
-            raise BadFilter("group", place.group[:40], "use the number in the address of a finding's page.")
+            raise FilterError("group", place.group[:40], "use the number in the address of a finding's page.")
         return replace(place, view="") if place.view == "all" else place
 
     @property
@@ -94,7 +94,7 @@ class Place:
         """As `of`; the whole queue where it can't be read."""
         try:
             return cls.of(request)
-        except BadFilter:
+        except FilterError:
             return cls()
 
     def but(self, **changes: str) -> "Place":

@@ -16,11 +16,12 @@ from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.diagnostics import groups
-from handoffaudit.handoffs import holding, reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
+from handoffaudit.handoffs.review import assignments, bulk, queue
+from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.transitions import Actor
 
 # The menu says how many wait, up to so many.
 MOST_WAITING = 99
@@ -55,7 +56,7 @@ class Queue:
     rows: list[Row]
     found_by: str = ""
     next: Place | None = None
-    left_out: reviewing.Marks | None = None
+    left_out: queue.Marks | None = None
     gone: Collection[uuid.UUID] = field(default_factory=set)
 
     @property
@@ -103,7 +104,7 @@ def read_queue(request: HttpRequest, who: Who, limit: int = LISTED, shown: Itera
     page = _page(who, place.cursor, limit=limit, **narrowed)
     following = place.but(cursor=page.next) if page.next else None
     unlisted = set(shown).difference(one.pk for one in page.items)
-    gone = reviewing.gone(who.tenant, who.person, unlisted, **narrowed)
+    gone = queue.find_gone(who.tenant, who.person, unlisted, **narrowed)
     return Queue(place, _rows(who, page.items), found_by, following, narrowed["left_out"], gone)
 
 
@@ -113,7 +114,7 @@ def page_of(who: Who, place: Place, limit: int = LISTED) -> Callable[[str], Page
 
 
 def _page(who: Who, cursor: str, **more: Any) -> Page:
-    return reviewing.queue(who.tenant, who.person, cursor=cursor, **more)
+    return queue.list_queue(who.tenant, who.person, cursor=cursor, **more)
 
 
 def _narrowed(who: Who, place: Place, filters: Filters) -> dict[str, Any]:
@@ -125,9 +126,9 @@ def _narrowed(who: Who, place: Place, filters: Filters) -> dict[str, Any]:
     }
 
 
-def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selection:
+def selection_of(who: Who, place: Place, seen_at: datetime) -> bulk.Selection:
     """All that match, as they stood then. Raises BadFilter."""
-    return reviewing.Selection(
+    return bulk.Selection(
         view=place.view or "all",
         seen_at=seen_at,
         person=who.person,
@@ -137,15 +138,15 @@ def selection_of(who: Who, place: Place, seen_at: datetime) -> reviewing.Selecti
     )
 
 
-def progress_of(who: Who, left_out: reviewing.Marks | None = None) -> reviewing.Progress:
+def progress_of(who: Who, left_out: queue.Marks | None = None) -> queue.Progress:
     """How much waits, and how much the person decided today. `left_out`: as `Queue.left_out`."""
     marks = groups.muted_handoffs(who.tenant) if left_out is None else left_out
-    return reviewing.progress(who.tenant, who.person, left_out=marks)
+    return queue.load_progress(who.tenant, who.person, left_out=marks)
 
 
-def waiting(tenant: Tenant, most: int) -> reviewing.Waiting:
+def waiting(tenant: Tenant, most: int) -> queue.Waiting:
     """How much waits for review, for everybody who says so, counted up to `most`."""
-    return reviewing.waiting(tenant, left_out=groups.muted_handoffs(tenant), most=most)
+    return queue.count_waiting(tenant, left_out=groups.muted_handoffs(tenant), most=most)
 
 
 def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":
@@ -155,24 +156,24 @@ def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":
 
 def searched(who: Who, place: Place, now: datetime | None = None) -> tuple[Filters, str]:
     """The filters with what is searched for, and which field of them that was found as. `now`: as `Place.filters`."""
-    found = reviewing.search(who.tenant, place.q, code_named(who.tenant, place.q))
+    found = queue.search(who.tenant, place.q, code_named(who.tenant, place.q))
     if not found.found_by:
         return place.filters(now), ""
     return replace(place.filters(now), **{found.found_by: found.value}), found.found_by  # type: ignore[arg-type]
 
 
 def _rows(who: Who, handoffs: list[Handoff]) -> list[Row]:
-    holds = holding.holders(handoffs)
+    holds = assignments.list_holders(handoffs)
     others = {pk: hold for pk, hold in holds.items() if hold.person_id != who.person.pk}
-    proposals = reviewing.proposals(handoffs)
-    passed = reviewing.passed_on(handoffs)
+    proposals = review_proposals.list_proposals(handoffs)
+    passed = assignments.list_reassignments(handoffs)
     actor = Actor.person(who.person)
     return [
         Row(
             each,
             others.get(each.pk),
             proposal := proposals.get(each.pk),
-            is_own=proposal is not None and reviewing.is_by(proposal, actor),
+            is_own=proposal is not None and review_proposals.is_by(proposal, actor),
             passed=passed.get(each.pk),
         )
         for each in handoffs

@@ -10,11 +10,11 @@ from django.utils import timezone
 from django.utils.text import Truncator
 
 from handoffaudit.dashboard.access import Who
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff
-from handoffaudit.handoffs.states import DECIDED
-from handoffaudit.handoffs.unread import RESEND
+from handoffaudit.handoffs.review import assignments, decide, proposals, undo
+from handoffaudit.handoffs.transitions import DECIDED, Actor
+from handoffaudit.handoffs.verdicts import RESEND
 
 PARAMETER = "done"
 MOST_OF_A_NOTE = 200
@@ -53,7 +53,7 @@ def may_undo(who: Who, handoff: Handoff) -> bool:
 def _may_undo(who: Who, last: Event | None) -> bool:
     if last is None or last.actor_kind != ActorKind.PERSON or last.actor != who.person.get_username():
         return False
-    return last.at > timezone.now() - timedelta(minutes=reviewing.UNDO_MINUTES)
+    return last.at > timezone.now() - timedelta(minutes=undo.UNDO_MINUTES)
 
 
 def last_event(handoff: Handoff) -> Event | None:
@@ -65,25 +65,25 @@ def _what(who: Who, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
     if handoff.state in DECIDED:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
-    passed = reviewing.passed_on_of(handoff)
-    if passed and reviewing.is_handled(passed):
+    passed = assignments.reassignment_of(handoff)
+    if passed and assignments.is_handled(passed):
         return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
     if passed:
         to = f" to {passed.to.get_username()}" if passed.to else ""
         return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()
-    proposal = reviewing.proposal_of(handoff)
+    proposal = proposals.find_proposal(handoff)
     if proposal:
-        what = "approval" if proposal.decision == reviewing.Decision.APPROVE else "decline"
-        return f"{what} proposed. A second person decides.", reviewing.is_by(proposal, Actor.person(who.person))
+        what = "approval" if proposal.decision == decide.Decision.APPROVE else "decline"
+        return f"{what} proposed. A second person decides.", proposals.is_by(proposal, Actor.person(who.person))
     return _why_it_waits(handoff, last), False
 
 
 def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
     as_before = f"It waits again, {handoff.state} as before."
-    if last and last.from_state in DECIDED and last.reason == reviewing.UNDONE:
+    if last and last.from_state in DECIDED and last.reason == undo.UNDONE:
         return f"the decision is undone. {as_before}"
     if last and last.from_state in DECIDED:
         return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
-    if last and last.from_state == last.to_state and last.reason == reviewing.PUT_BACK:
+    if last and last.from_state == last.to_state and last.reason == assignments.PUT_BACK:
         return f"back in the queue. {as_before}"
     return f"it waits for a decision, {handoff.state} as before."

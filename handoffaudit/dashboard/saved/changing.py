@@ -14,7 +14,7 @@ from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.saved.pages import LISTS, checked
 from handoffaudit.dashboard.saved.tabs import joined, membership_of
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 
 @page_for(Role.VIEWER)
@@ -26,7 +26,7 @@ def make(request: HttpRequest, who: Who) -> HttpResponse:
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     try:
         query = checked(LISTS[page], request.POST.get("query", ""))
-    except BadFilter as bad:
+    except FilterError as bad:
         messages.error(request, f"Not saved: {bad}")
         return HttpResponseRedirect(address)
     kept: dict[str, Any] = {"name": request.POST.get("name", ""), "shared": "shared" in request.POST}
@@ -60,7 +60,7 @@ def change(request: HttpRequest, who: Who, pk: int) -> HttpResponse:
             messages.success(request, f"The view is named {view.name} now.")
     except SavedView.DoesNotExist as gone:
         raise Http404("There is no such view, or it is somebody else's.") from gone
-    except (Refused, BadFilter) as refused:
+    except (Refused, FilterError) as refused:
         messages.error(request, f"Not changed: {refused}")
     return _to(who, view)
 

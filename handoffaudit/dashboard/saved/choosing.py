@@ -15,7 +15,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.saved.built_in import ALL, TITLES, built_in
 from handoffaudit.dashboard.saved.pages import LISTS, checked
 from handoffaudit.dashboard.saved.tabs import joined, membership_of
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 
 # As a form has it: the choice is left to what stands for everybody.
 AS_EVERYBODY: Final = ""
@@ -61,7 +61,7 @@ def _back(request: HttpRequest, who: Who, page: str) -> str:
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     try:
         query = checked(LISTS[page], request.POST.get("query", ""))
-    except BadFilter:
+    except FilterError:
         query = ""
     return joined(address, query or f"saved={ALL}")
 

@@ -11,7 +11,7 @@ from handoffaudit.dashboard.diagnostics.log_filters import LogFilters
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.tracing import traces
 from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters
-from handoffaudit.handoffs.filters import PARAMETERS, BadFilter, Filters
+from handoffaudit.handoffs.filters import PARAMETERS, FilterError, Filters
 
 # Of the page as it is shown, and not of what it shows.
 PASSING = {"saved", "cursor"}
@@ -44,10 +44,10 @@ def checked(listed: Listed, text: str) -> str:
     try:
         asked = QueryDict(text, mutable=True)
     except TooManyFieldsSent:
-        raise BadFilter("query", text[:40], "use at most as many filters as the list has.") from None
+        raise FilterError("query", text[:40], "use at most as many filters as the list has.") from None
     for name in PASSING & asked.keys():
         del asked[name]
     if foreign := sorted(asked.keys() - listed.parameters):
         known = ", ".join(sorted(listed.parameters))
-        raise BadFilter(foreign[0][:40], str(asked[foreign[0]])[:40], f"the list has no such filter; it has {known}.")
+        raise FilterError(foreign[0][:40], str(asked[foreign[0]])[:40], f"the list has no such filter; it has {known}.")
     return listed.written(asked)

@@ -20,7 +20,7 @@ from handoffaudit.dashboard.policies.fields import Field, menu
 from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.words import Line, shown, shown_or_none
 from handoffaudit.diagnostics.measures import Measured, measure
-from handoffaudit.handoffs.alert_texts import span
+from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
 from handoffaudit.policy.difference import WHOLE_ROW, Change
 from handoffaudit.policy.errors import InvalidPolicy
@@ -222,7 +222,7 @@ def _now(row: Threshold, measured: Measured) -> str:
     if row.name is Watched.REJECTION_RATE:
         return f"{measured.value * 100:.1f} %"
     if row.name is Watched.QUEUE_AGE:
-        return span(measured.value) if measured.number else "nothing waits"
+        return format_span(measured.value) if measured.number else "nothing waits"
     return counted(int(measured.value), "handoff")
 
 

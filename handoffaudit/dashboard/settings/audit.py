@@ -12,7 +12,7 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import Membership, Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.settings.audit_words import KINDS, as_recorded, told
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 
 MOST_DIGITS = 18
 LONGEST_NAME = 200
@@ -41,7 +41,7 @@ def audit_page(request: HttpRequest, who: Who) -> HttpResponse:
     }
     try:
         found = audit.newest_first(who.tenant, wanted=_wanted(request.GET), before=int(before) if usable else None)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render(request, "dashboard/settings/audit.html", context | {"bad": bad}, status=400)
     context["told"] = [told(who.tenant, entry) for entry in found.items]
     context["next"] = _with(address, asked | {"before": str(found.before)}) if found.before else ""
@@ -63,9 +63,9 @@ def _wanted(given: QueryDict) -> audit.Wanted:
     """Raises `BadFilter`."""
     person, kind = given.get("person", "").strip(), given.get("kind", "").strip()
     if "\0" in person or len(person) > LONGEST_NAME:
-        raise BadFilter("person", person[:40], f"use a text of at most {LONGEST_NAME} characters.")
+        raise FilterError("person", person[:40], f"use a text of at most {LONGEST_NAME} characters.")
     if kind and kind not in KINDS:
-        raise BadFilter("kind", kind[:40], f"use one of {', '.join(KINDS)}.")
+        raise FilterError("kind", kind[:40], f"use one of {', '.join(KINDS)}.")
     days = Filters.from_query({name: given.get(name, "") for name in ("from", "to")})
     return audit.Wanted(person, kind, days.since, days.until)
 

@@ -16,17 +16,17 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import once
 from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
-from handoffaudit.handoffs.webhooks import log, registering
-from handoffaudit.handoffs.webhooks.registering import EVENTS, VERDICTS, Heard, Wanted
-from handoffaudit.handoffs.webhooks.sending import Answer
+from handoffaudit.handoffs.webhooks import log, subscriptions
+from handoffaudit.handoffs.webhooks.client import Answer
+from handoffaudit.handoffs.webhooks.subscriptions import EVENTS, VERDICTS, EventType, SubscriptionValues
 
 MEANING = {
-    Heard.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
-    Heard.DECISION: "a person approves or declines one",
-    Heard.ALERT: "an alert opens, still stands, or closes",
-    Heard.GROUP: "a muted finding has grown and came back",
+    EventType.VERDICT: "a handoff is accepted, rejected or held, or is flagged later (not by e-mail)",
+    EventType.DECISION: "a person approves or declines one",
+    EventType.ALERT: "an alert opens, still stands, or closes",
+    EventType.GROUP: "a muted finding has grown and came back",
 }
 
 
@@ -37,7 +37,7 @@ class Form:
     kind: str = SubscriberKind.WEBHOOK.value
     name: str = ""
     address: str = ""
-    events: list[str] = field(default_factory=lambda: [Heard.DECISION.value, Heard.ALERT.value])
+    events: list[str] = field(default_factory=lambda: [EventType.DECISION.value, EventType.ALERT.value])
     states: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     # Of one that is there: it stays what it is.
@@ -61,8 +61,8 @@ class Form:
         )
 
     @property
-    def wanted(self) -> Wanted:
-        return Wanted(self.name, self.address, self.events, self.states)
+    def wanted(self) -> SubscriptionValues:
+        return SubscriptionValues(self.name, self.address, self.events, self.states)
 
     @property
     def event_choices(self) -> list[tuple[str, str, bool]]:
@@ -85,7 +85,7 @@ def webhooks(request: HttpRequest, who: Who) -> HttpResponse:
 def create(request: HttpRequest, who: Who) -> HttpResponse:
     form = Form.posted(request)
     try:
-        made = registering.create(tenant=who.tenant, kind=form.kind, wanted=form.wanted, actor=who.person.username)
+        made = subscriptions.create(tenant=who.tenant, kind=form.kind, wanted=form.wanted, actor=who.person.username)
     except Refused as refused:
         form.errors[refused.field] = refused.message
         return _list(request, who, form, status=400)
@@ -108,7 +108,7 @@ def change(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     found, form = _subscriber(who, subscriber), Form.posted(request)
     form.kind, form.is_mail = found.kind, found.kind == SubscriberKind.EMAIL
     try:
-        registering.change(tenant=who.tenant, pk=found.pk, wanted=form.wanted, actor=who.person.username)
+        subscriptions.change(tenant=who.tenant, pk=found.pk, wanted=form.wanted, actor=who.person.username)
     except Refused as refused:
         form.errors[refused.field] = refused.message
         return _one(request, who, found, form=form, status=400)
@@ -120,7 +120,7 @@ def change(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
 @require_POST
 def switch(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     found, on = _subscriber(who, subscriber), request.POST.get("on") == "1"
-    registering.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
+    subscriptions.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
     said = "is switched on: it hears of what happens from now on" if on else "is paused: it hears of nothing"
     messages.success(request, f"{found.name} {said}.")
     return _back(who, found)
@@ -132,7 +132,7 @@ def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     found = _subscriber(who, subscriber)
     if found.kind != SubscriberKind.WEBHOOK:
         raise Http404("Mails are not signed.")
-    changed = registering.rotate(tenant=who.tenant, pk=found.pk, actor=who.person.username)
+    changed = subscriptions.rotate(tenant=who.tenant, pk=found.pk, actor=who.person.username)
     return _show_secret(request, who, changed)
 
 
@@ -140,7 +140,7 @@ def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     found = _subscriber(who, subscriber)
-    registering.delete(tenant=who.tenant, pk=found.pk, actor=who.person.username)
+    subscriptions.delete(tenant=who.tenant, pk=found.pk, actor=who.person.username)
     messages.success(request, f"{found.name} is deleted, with its log.")
     return redirect("dashboard:settings_webhooks", tenant=who.tenant.slug)
 
@@ -150,7 +150,7 @@ def delete(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
 def test(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     """Sends a test now, which may take as long as a request may."""
     found = _subscriber(who, subscriber)
-    return _one(request, who, found, tested=log.test(found))
+    return _one(request, who, found, tested=log.send_test(found))
 
 
 @page_for(Role.ADMIN)
@@ -169,7 +169,7 @@ def again(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> Ht
     found = _subscriber(who, subscriber)
     one = _delivery(found, delivery)
     try:
-        log.again(tenant=who.tenant, subscriber=found.pk, pk=one.pk, actor=who.person.username)
+        log.send_again(tenant=who.tenant, subscriber=found.pk, pk=one.pk, actor=who.person.username)
     except Refused as refused:
         messages.error(request, refused.message)
     else:
@@ -178,8 +178,8 @@ def again(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> Ht
 
 
 def _list(request: HttpRequest, who: Who, form: Form, *, status: int = 200) -> HttpResponse:
-    subscribers = registering.listing(who.tenant)
-    health = log.health(who.tenant, subscribers)
+    subscribers = subscriptions.list_subscribers(who.tenant)
+    health = log.load_health(who.tenant, subscribers)
     context = {
         "tab": "webhooks",
         "rows": [(one, health[one.pk]) for one in subscribers],
@@ -203,14 +203,14 @@ def _one(
     bad, cursor, state = None, request.GET.get("cursor", ""), request.GET.get("state", "")
     try:
         page = _deliveries(subscriber, state, cursor)
-    except BadFilter as error:
-        bad, page, status, state = error, log.deliveries(subscriber), 400, ""
+    except FilterError as error:
+        bad, page, status, state = error, log.list_deliveries(subscriber), 400, ""
     all_of_it = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
     address = f"{all_of_it}?state={state}" if state else all_of_it
     context: dict[str, Any] = {
         "tab": "webhooks",
         "subscriber": subscriber,
-        "health": log.health(who.tenant, [subscriber])[subscriber.pk],
+        "health": log.load_health(who.tenant, [subscriber])[subscriber.pk],
         "form": form or Form.of(subscriber),
         "secret": secret,
         "tested": tested,
@@ -227,8 +227,8 @@ def _one(
 def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveries:
     """As the address has them. Raises `BadFilter`."""
     if state not in ("", "failed"):
-        raise BadFilter("state", state[:40], "use failed, or leave it out.")
-    return log.deliveries(subscriber, failed=bool(state), cursor=cursor)
+        raise FilterError("state", state[:40], "use failed, or leave it out.")
+    return log.list_deliveries(subscriber, failed=bool(state), cursor=cursor)
 
 
 def _show_secret(request: HttpRequest, who: Who, subscriber: Subscriber) -> HttpResponse:
@@ -242,7 +242,7 @@ def _back(who: Who, subscriber: Subscriber) -> HttpResponse:
 
 def _subscriber(who: Who, pk: int) -> Subscriber:
     try:
-        return registering.get(who.tenant, pk)
+        return subscriptions.get(who.tenant, pk)
     except Subscriber.DoesNotExist as error:
         raise Http404("There is no such subscriber in this tenant.") from error
 

@@ -23,8 +23,7 @@ from handoffaudit.diagnostics.tracing import Trace, Traced, traced
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.lanes import folds
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.cursors import cursor_id
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.provenance import Origin, Sign, Suspect
 from handoffaudit.validation.text import counted
@@ -191,8 +190,8 @@ def _new(request: HttpRequest, who: Who, trace_id: str) -> HttpResponse:
 
 def _after(request: HttpRequest) -> UUID:
     try:
-        return cursor_id(request.GET.get("after", ""))
-    except BadFilter as bad:
+        return parse_cursor(request.GET.get("after", ""))
+    except FilterError as bad:
         raise Http404("There is no such handoff.") from bad
 
 

@@ -18,9 +18,8 @@ from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
 from handoffaudit.diagnostics.trace_list import list_traces
-from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import State
 
 TEMPLATE = "dashboard/traces/list.html"
@@ -50,7 +49,7 @@ def traces(request: HttpRequest, who: Who) -> HttpResponse:
     try:
         filters = Filters.from_query({name: asked[name] for name in ("since", "state")})
         page = list_traces(who.tenant, filters, agent=_agent(asked["agent"]), cursor=cursor)
-    except BadFilter as bad:
+    except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     views = tabs_of(request, who, "traces", query)
     if not is_htmx(request) and any(name in request.GET and not asked[name] for name in NARROWING):
@@ -79,12 +78,12 @@ def _new(request: HttpRequest, who: Who) -> HttpResponse:
     try:
         query, agent = query_of(request.GET), request.GET.get("agent", "").strip()
         filters = Filters.from_query({name: request.GET.get(name, "") for name in ("since", "state")})
-        after = cursor_id(request.GET.get("after", ""))
+        after = parse_cursor(request.GET.get("after", ""))
         narrowed = [replace(filters, source=agent), replace(filters, target=agent)] if agent else [filters]
         number = min(sum(queries.count_new(who.tenant, one, after, MOST_NEW) for one in narrowed), MOST_NEW)
         href = joined(reverse("dashboard:traces", args=[who.tenant.slug]), query)
         return live.answer(request, who, live.number(request, number, MOST_NEW, href))
-    except BadFilter as bad:
+    except FilterError as bad:
         return live.refused(bad)
 
 
@@ -102,12 +101,12 @@ def _written(asked: dict[str, str]) -> str:
 
 def _agent(name: str) -> str:
     if "\x00" in name or len(name) > LONGEST_AGENT:
-        raise BadFilter("agent", name[:40], f"use a name of at most {LONGEST_AGENT} characters without NUL.")
+        raise FilterError("agent", name[:40], f"use a name of at most {LONGEST_AGENT} characters without NUL.")
     return name
 
 
 def _agents(who: Who) -> list[str]:
-    known = queries.known_values(who.tenant)
+    known = stats.list_known_values(who.tenant)
     return sorted({*known.sources, *known.targets})
 
 

@@ -7,7 +7,7 @@ from io import StringIO
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
 from handoffaudit.diagnostics.tallies import OTHER, REASONS, FileTally
 from handoffaudit.diagnostics.windows import written
-from handoffaudit.handoffs.rates import Judged, Share
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
 
 COLUMNS = (
     *("report", "by", "name", "second_name", "since", "until", "good", "total", "percent", "told"),
@@ -60,7 +60,7 @@ def _of_files(by: str, names: tuple[str, ...], bounds: tuple[str, str], tally: F
     return ["handoff_files", by, *names, *bounds, *_share(tally.share), *numbers, "", ""]
 
 
-def _of_handoffs(by: str, names: tuple[str, ...], bounds: tuple[str, str], judged: Judged) -> list[_Cell]:
+def _of_handoffs(by: str, names: tuple[str, ...], bounds: tuple[str, str], judged: OutcomeCounts) -> list[_Cell]:
     nothing = [""] * (len(REASONS) + 3)
     return ["validation", by, *names, *bounds, *_share(judged.share), *nothing, judged.decided, judged.stopped]
 

@@ -5,7 +5,7 @@ from typing import Any
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance, Files, Lines, Validation
 from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window, written
-from handoffaudit.handoffs.rates import Judged, Share
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
 
 
 def as_json(report: Compliance) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def tally_json(tally: FileTally) -> dict[str, Any]:
     }
 
 
-def judged_json(judged: Judged) -> dict[str, Any]:
+def judged_json(judged: OutcomeCounts) -> dict[str, Any]:
     return {**share_json(judged.share, "accepted"), "approved": judged.decided, "stopped": judged.stopped}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
 from handoffaudit.diagnostics.tallies import FileTally
-from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, Judged
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts
 
 WIDTH = 80
 _GAP = "  "
@@ -76,7 +76,7 @@ def _validation(report: Compliance) -> Iterable[str]:
         yield from _table(times, [_of_handoffs(one.judged) for one in rows], ("from",), head)
 
 
-def _of_handoffs(judged: Judged) -> tuple[str, ...]:
+def _of_handoffs(judged: OutcomeCounts) -> tuple[str, ...]:
     return (str(judged.share), str(judged.decided), str(judged.stopped))
 
 

@@ -21,11 +21,11 @@ from handoffaudit.diagnostics.compliance.report import (
 )
 from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import HourlyTotal
-from handoffaudit.handoffs.outcome_sums import sums_by
-from handoffaudit.handoffs.rates import Judged, judged_of
-from handoffaudit.handoffs.time_steps import TimeStep
+from handoffaudit.handoffs.outcome_sums import sum_outcomes
+from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of
 
 # Combinations of source and target that are read; what is left of the whole is summed.
 MOST_COMBINATIONS = 20_000
@@ -50,17 +50,17 @@ def expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
     for value in values:
         phase, slash, agent = value.partition("/")
         if not slash or not phase.strip() or not agent.strip() or len(value) > 400 or "\x00" in value:
-            raise BadFilter("expect", value[:40], "give a phase and an agent with a slash between (plan/planner).")
+            raise FilterError("expect", value[:40], "give a phase and an agent with a slash between (plan/planner).")
         pairs.append((phase.strip(), agent.strip()))
     if len(pairs) > MOST_EXPECTED:
-        raise BadFilter("expect", f"{len(pairs)} pairs", f"give at most {MOST_EXPECTED}.")
+        raise FilterError("expect", f"{len(pairs)} pairs", f"give at most {MOST_EXPECTED}.")
     return pairs
 
 
-def judged_in(tenant: Tenant, since: datetime, until: datetime) -> Judged:
+def judged_in(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCounts:
     """All handoffs received in that time."""
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="").order_by()
-    return _judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", Judged())
+    return _judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", OutcomeCounts())
 
 
 def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> Files:
@@ -79,7 +79,7 @@ def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) 
 
 def _validation(tenant: Tenant, window: Window) -> Validation:
     over_time = _over_time(tenant, window)
-    overall = Judged.of(one.judged for one in over_time)
+    overall = OutcomeCounts.of(one.judged for one in over_time)
     return Validation(
         overall=overall,
         before=judged_in(tenant, window.before_since, window.before_until),
@@ -88,21 +88,21 @@ def _validation(tenant: Tenant, window: Window) -> Validation:
     )
 
 
-def _by_names(tenant: Tenant, window: Window, overall: Judged) -> dict[str, Lines]:
+def _by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, Lines]:
     """By type, source, target and pair: the last three in one pass."""
     since, until = window.since, window.until
-    types = sums_by(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
-    sums = sums_by(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
-    pairs = {names: judged_of(one) for names, one in sums.items()}
-    sources: defaultdict[tuple[str, ...], list[Judged]] = defaultdict(list)
-    targets: defaultdict[tuple[str, ...], list[Judged]] = defaultdict(list)
+    types = sum_outcomes(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
+    sums = sum_outcomes(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
+    pairs = {names: outcome_counts_of(one) for names, one in sums.items()}
+    sources: defaultdict[tuple[str, ...], list[OutcomeCounts]] = defaultdict(list)
+    targets: defaultdict[tuple[str, ...], list[OutcomeCounts]] = defaultdict(list)
     for (source, target), judged in pairs.items():
         sources[source,].append(judged)
         targets[target,].append(judged)
-    found: dict[str, dict[tuple[str, ...], Judged]] = {
-        "type": {names: judged_of(one) for names, one in types.items()},
-        "source": {names: Judged.of(several) for names, several in sources.items()},
-        "target": {names: Judged.of(several) for names, several in targets.items()},
+    found: dict[str, dict[tuple[str, ...], OutcomeCounts]] = {
+        "type": {names: outcome_counts_of(one) for names, one in types.items()},
+        "source": {names: OutcomeCounts.of(several) for names, several in sources.items()},
+        "target": {names: OutcomeCounts.of(several) for names, several in targets.items()},
         "source_target": pairs,
     }
     return {
@@ -125,14 +125,14 @@ def _over_time(tenant: Tenant, window: Window) -> list[Stretch]:
     stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
     found = _judged(stepped.values_list("step", "state").annotate(Sum("number")))
     return [
-        Stretch(since, until, found.get(int(since.timestamp()) // seconds, Judged()))
+        Stretch(since, until, found.get(int(since.timestamp()) // seconds, OutcomeCounts()))
         for since, until in window.stretches()
     ]
 
 
-def _judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, Judged]:
+def _judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:
     """By the key of (key, state, number): the database sums by states sooner than by what they come to."""
     found: defaultdict[Any, dict[str, int]] = defaultdict(dict)
     for key, state, number in rows:
         found[key][state] = number
-    return {key: Judged.of_states(states) for key, states in found.items()}
+    return {key: OutcomeCounts.of_states(states) for key, states in found.items()}

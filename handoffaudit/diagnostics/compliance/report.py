@@ -7,7 +7,7 @@ from datetime import datetime
 from handoffaudit.diagnostics.file_counts import Pair, Runtime
 from handoffaudit.diagnostics.tallies import FileTally
 from handoffaudit.diagnostics.windows import Window
-from handoffaudit.handoffs.rates import Judged
+from handoffaudit.handoffs.rates import OutcomeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Line:
     """What became of handoffs of one `names`: a type, an agent, a pair of agents (source first) or a code."""
 
     names: tuple[str, ...]
-    judged: Judged
+    judged: OutcomeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class Lines:
     """Those with the most handoffs; `others` sums the rest."""
 
     lines: Sequence[Line]
-    others: Judged = field(default_factory=Judged)
+    others: OutcomeCounts = field(default_factory=OutcomeCounts)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     since: datetime
     until: datetime
-    judged: Judged
+    judged: OutcomeCounts
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
     """Handoffs that were accepted without a person."""
 
-    overall: Judged
-    before: Judged
+    overall: OutcomeCounts
+    before: OutcomeCounts
     by: dict[str, Lines]
     over_time: Sequence[Stretch]
 
@@ -80,7 +80,7 @@ def all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> list[Pai
     return [found[key] for key in sorted(found)]
 
 
-def most(judged: Iterable[tuple[tuple[str, ...], Judged]], whole: Judged, number: int) -> Lines:
+def most(judged: Iterable[tuple[tuple[str, ...], OutcomeCounts]], whole: OutcomeCounts, number: int) -> Lines:
     """The `number` names with the most handoffs; what is missing to `whole` is `others`."""
     ordered = sorted(judged, key=lambda one: (-one[1].total, one[0]))[:number]
-    return Lines([Line(*one) for one in ordered], whole.rest(Judged.of(one for _, one in ordered)))
+    return Lines([Line(*one) for one in ordered], whole.rest(OutcomeCounts.of(one for _, one in ordered)))

@@ -13,8 +13,7 @@ from django.http import QueryDict
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 from handoffaudit.validation.times import utc_text
 
@@ -52,10 +51,10 @@ class FileFilters:
         given = {name: params.get(name, "").strip() for name in (*_TEXTS, *_CHOICES)}
         for name in _TEXTS:
             if "\x00" in given[name] or len(given[name]) > _LONGEST:
-                raise BadFilter(name, given[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
+                raise FilterError(name, given[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
         for name, choices in _CHOICES.items():
             if given[name] and given[name] not in choices:
-                raise BadFilter(name, given[name][:40], f"use one of {', '.join(choices)}.")
+                raise FilterError(name, given[name][:40], f"use one of {', '.join(choices)}.")
         times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
         return cls(**given, since=times.since, until=times.until, period=times.period)
 
@@ -87,7 +86,7 @@ def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limi
     """Newest first, by the time that they are about."""
     rows = _matching(of_tenant(tenant), filters).defer("content").order_by("-id")
     if cursor:
-        rows = rows.filter(id__lt=cursor_id(cursor))
+        rows = rows.filter(id__lt=parse_cursor(cursor))
     found = list(rows[: limit + 1])
     return ReportPage(found[:limit], str(found[limit - 1].pk) if len(found) > limit else None)
 

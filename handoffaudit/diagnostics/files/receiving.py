@@ -18,11 +18,11 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counting
 from handoffaudit.diagnostics.files import policy, queries
 from handoffaudit.diagnostics.models import FileReport, RetentionRun
-from handoffaudit.handoffs import ingest, own_events
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.ingest import Receipt
+from handoffaudit.handoffs import event_log
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.store import Receipt
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.submission import Submission
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.retention import Data
 from handoffaudit.validation.canonical import canonical
 from handoffaudit.validation.file_health import explained, failed, health_line
@@ -32,6 +32,7 @@ from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.loglines import HealthLine, write_health
 from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean_or_empty
 from handoffaudit.validation.times import moment
 
@@ -58,7 +59,7 @@ def receive(tenant: Tenant, sender: Actor, sent: bytes, handoff_id: str = "") ->
     document, unreadable = parse_json(sent, max_depth=settings.MAX_NESTING)
     flaws = tuple(report_flaws(document)) if isinstance(document, dict) else ()
     if unreadable or flaws or not isinstance(document, dict):
-        return Received(ingest.accept(tenant, sender, _submission(sent, handoff_id, flaws)))
+        return Received(store.accept(tenant, sender, _submission(sent, handoff_id, flaws)))
     made = "" if handoff_id else _made_id(document)
     return _store(tenant, sender, document, _submission(sent, handoff_id or made), known_by_content=bool(made))
 
@@ -79,13 +80,13 @@ def _made_id(document: Mapping[str, Any]) -> str:
 def _store(
     tenant: Tenant, sender: Actor, document: Mapping[str, Any], submission: Submission, *, known_by_content: bool
 ) -> Received:
-    with ingest.turn(), transaction.atomic():
-        receipt = ingest.accept(tenant, sender, submission)
+    with store.write_turn(), transaction.atomic():
+        receipt = store.accept(tenant, sender, submission)
         if receipt.status == 202:
             report, line = _row(tenant, document, receipt)
             report.save(force_insert=True)
             counting.count_health(tenant.pk, Counter([_counted_under(line)]))
-            own_events.reported(line, tenant.pk, str(report.pk), failed=report.failed)
+            event_log.log_file_report(line, tenant.pk, str(report.pk), failed=report.failed)
             return Received(receipt, report)
         may_be_known = receipt.status == 200 or (receipt.status == 409 and known_by_content)
         if not may_be_known:

@@ -6,8 +6,8 @@ from typing import Any, Final
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.groups.figures import WEEK
 from handoffaudit.diagnostics.groups.listing import GroupFilters, Listed, list_groups
-from handoffaudit.handoffs import exporting
-from handoffaudit.handoffs.exporting import Form
+from handoffaudit.handoffs import export
+from handoffaudit.handoffs.export import Form
 
 PART: Final = 500
 COLUMNS: Final = (
@@ -18,7 +18,7 @@ COLUMNS: Final = (
 
 def parts(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
     """The file, in parts: what the list shows, in its order."""
-    return exporting.written(COLUMNS, _rows(tenant, filters), form)
+    return export.render_rows(COLUMNS, _rows(tenant, filters), form)
 
 
 def _rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:

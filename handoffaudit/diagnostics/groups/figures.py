@@ -12,10 +12,10 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import db
 from handoffaudit.handoffs.models import Handoff, State
-from handoffaudit.handoffs.reviewing.passing import in_force
-from handoffaudit.handoffs.reviewing.queueing import WAITS
+from handoffaudit.handoffs.review.assignments import reassignments_in_force
+from handoffaudit.handoffs.review.queue import WAITS
 
 DAYS_LISTED: Final = 14
 WEEK: Final = 7
@@ -72,7 +72,7 @@ def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
         return waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
     members = GroupedHandoff.objects.filter(Exists(handoffs), group__in=[group.pk for group in groups])
-    there = members.exclude(handoff__in=in_force(tenant).values("handoff"))
+    there = members.exclude(handoff__in=reassignments_in_force(tenant).values("handoff"))
     return Waiting(dict(there.order_by().values_list("group").annotate(Count("handoff"))))
 
 
@@ -85,14 +85,16 @@ def waiting(tenant: Tenant) -> Waiting:
     # From a subquery, PostgreSQL would go through all members of groups; those of an array it looks up.
     among = (
         f"= ANY(ARRAY({held}) || ARRAY({rejected}))"
-        if bulk.on_postgresql()
+        if db.is_postgresql()
         else f"IN (SELECT id FROM ({held}) UNION ALL SELECT id FROM ({rejected}))"  # noqa: S608
     )
     sql = f'''SELECT group_id, COUNT(*) FROM "{_MEMBERS}" WHERE tenant_id = %s AND handoff {among} GROUP BY group_id'''  # noqa: S608
     with connection.cursor() as cursor:
         cursor.execute(sql, [tenant.pk] * 3)
         numbers = Counter(dict(cursor.fetchall()))
-    passed_on = GroupedHandoff.objects.filter(tenant=tenant, handoff__in=in_force(tenant).values("handoff"))
+    passed_on = GroupedHandoff.objects.filter(
+        tenant=tenant, handoff__in=reassignments_in_force(tenant).values("handoff")
+    )
     numbers.subtract(Counter(passed_on.values_list("group", flat=True)))
     return Waiting({group: number for group, number in numbers.items() if number > 0}, more=_is_more(tenant))
 

@@ -14,10 +14,10 @@ from django.utils import timezone
 from handoffaudit.diagnostics.groups import telling
 from handoffaudit.diagnostics.groups.places import Grouped, Place
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
-from handoffaudit.handoffs import bulk
+from handoffaudit.handoffs import db
 
-_MEMBER: Final = bulk.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
-_DAY: Final = bulk.Columns.of(FindingGroupDay, "group", "day", "number")
+_MEMBER: Final = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
+_DAY: Final = db.Columns.of(FindingGroupDay, "group", "day", "number")
 _AT_ONCE: Final = 500
 
 Member = tuple[uuid.UUID, int]
@@ -56,7 +56,7 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, Grouped], *, old_news: 
     turned = [pk for member, (pk, decisive) in kept.items() if wanted.get(member, decisive) != decisive]
     GroupedHandoff.objects.filter(pk__in=[kept[member][0] for member in left]).delete()
     GroupedHandoff.objects.filter(pk__in=turned).update(decisive=Case(When(decisive=True, then=False), default=True))
-    bulk.insert(_MEMBER, [[tenant_id, group, handoff, wanted[handoff, group]] for handoff, group in sorted(joined)])
+    db.insert_rows(_MEMBER, [[tenant_id, group, handoff, wanted[handoff, group]] for handoff, group in sorted(joined)])
     _count(handoffs, joined, left)
     by_pk = {one.pk: one for one in known.values()}
     _resize(by_pk, handoffs, joined, left, old_news=old_news)
@@ -114,7 +114,7 @@ def _count(handoffs: Mapping[uuid.UUID, Grouped], joined: Iterable[Member], left
     for sign, members in ((1, joined), (-1, left)):
         for handoff, group in members:
             days[group, handoffs[handoff].at.date()] += sign
-    bulk.add(_DAY, [[group, day, number] for (group, day), number in sorted(days.items()) if number])
+    db.add_to_counts(_DAY, [[group, day, number] for (group, day), number in sorted(days.items()) if number])
 
 
 def _resize(

@@ -13,7 +13,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.groups.figures import Waiting, days_of, growth, is_growing, waiting, waiting_in
 from handoffaudit.diagnostics.groups.places import BEGINNING
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 
 STATUSES: Final = ("open", "regressed", "muted", "all")
 SORTS: Final = ("newest", "most", "growing", "waiting")
@@ -49,10 +49,10 @@ class GroupFilters:
         asked = {name: params.get(name, "").strip() for name in NARROWING}
         for name, known in (("status", STATUSES), ("sort", SORTS)):
             if asked[name] and asked[name] not in known:
-                raise BadFilter(name, asked[name][:40], f"use one of {', '.join(known)}.")
+                raise FilterError(name, asked[name][:40], f"use one of {', '.join(known)}.")
         for name in _TEXTS:
             if "\x00" in asked[name] or len(asked[name]) > _LONGEST:
-                raise BadFilter(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
+                raise FilterError(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
         Filters.from_query({name: asked[name] for name in ("since", "until")})
         return cls(**{name: text for name, text in asked.items() if text})
 
@@ -195,7 +195,7 @@ def _read(cursor: str) -> _After:
     rank, _, pk = rest.partition(":")
     numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
     if part not in _PARTS or not numbers:
-        raise BadFilter("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
     return part, int(rank), int(pk)
 
 

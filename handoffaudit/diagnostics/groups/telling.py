@@ -7,8 +7,8 @@ from typing import Any, Final
 from django.db import transaction
 
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs.webhooks import gathering, payloads, running
-from handoffaudit.handoffs.webhooks.registering import Heard
+from handoffaudit.handoffs.webhooks import events, worker
+from handoffaudit.handoffs.webhooks.subscriptions import EventType
 from handoffaudit.validation.codes import entry_of
 
 REGRESSED: Final = "regressed"
@@ -17,8 +17,8 @@ REGRESSED: Final = "regressed"
 def came_back(groups: Iterable[FindingGroup], at: datetime) -> None:
     for one in groups:
         about = f"group:{one.pk}:{REGRESSED}:{int(at.timestamp() * 1000)}"
-        gathering.tell(one.tenant_id, Heard.GROUP, about, at, {"group": _told(one)})
-    transaction.on_commit(running.stir)
+        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _told(one)})
+    transaction.on_commit(worker.notify_webhook_workers)
 
 
 def _told(group: FindingGroup) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _told(group: FindingGroup) -> dict[str, Any]:
         "number": group.number,
         "muted_by": group.muted_by,
         "muted_note": group.muted_note,
-        "first_seen": payloads.moment(group.first_seen),
-        "last_seen": payloads.moment(group.last_seen),
-        "link": payloads.page(group.tenant.slug, f"groups/{group.pk}/"),
+        "first_seen": events.format_moment(group.first_seen),
+        "last_seen": events.format_moment(group.last_seen),
+        "link": events.page_url(group.tenant.slug, f"groups/{group.pk}/"),
     }

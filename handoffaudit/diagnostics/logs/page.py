@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from handoffaudit.diagnostics.models import LogBlock
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.loglines import BadLine, Kind, Line, read_bytes
 
 # The lines of one page together, in bytes as they came: read, shown and escaped they take some twenty times as much.
@@ -85,7 +85,7 @@ class Place:
             found = None
         if found is None or not 0 <= found.block <= LAST:
             remedy = "use the value of `next` from the page before, as it was."
-            raise BadFilter("cursor", cursor[:40], remedy)
+            raise FilterError("cursor", cursor[:40], remedy)
         return found
 
 

@@ -22,7 +22,7 @@ from handoffaudit.diagnostics.logs import reported
 from handoffaudit.diagnostics.logs.facets import Facets, bounded
 from handoffaudit.diagnostics.logs.packing import text_of
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
-from handoffaudit.handoffs import waking
+from handoffaudit.handoffs import notify
 from handoffaudit.validation.loglines import Kind
 from handoffaudit.validation.loglines.sums import Counts, Tally
 from handoffaudit.validation.loglines.tallying import tally
@@ -224,7 +224,7 @@ def anything_waits() -> bool:
 
 def wake() -> None:
     """A wake-up, once what is to be read is committed."""
-    transaction.on_commit(lambda: waking.send(TASK))
+    transaction.on_commit(lambda: notify.send(TASK))
 
 
 def _facets(summed: Tally) -> Facets:

@@ -12,7 +12,7 @@ from handoffaudit.diagnostics.logs.packing import lines_of, text_of
 from handoffaudit.diagnostics.logs.page import PAGE_BYTES, SEARCH_SECONDS, Deadline, FoundLine, Newest, Page, Place
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.loglines import BadLine, read_bytes
 
 # Blocks that one search looks into: about 10 MB of log.
@@ -146,7 +146,7 @@ def imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[Log
             rows = rows.filter(id__lt=uuid.UUID(cursor))
         except ValueError:
             remedy = "use the value of `next` from the page before, as it was."
-            raise BadFilter("cursor", cursor[:40], remedy) from None
+            raise FilterError("cursor", cursor[:40], remedy) from None
     found = list(rows[: limit + 1])
     return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
 
@@ -162,7 +162,7 @@ def _number(cursor: str) -> int:
     if not cursor:
         return 0
     if not cursor.isdecimal() or len(cursor) > 18:
-        raise BadFilter("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
     return int(cursor)
 
 

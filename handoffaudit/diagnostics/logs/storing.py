@@ -22,7 +22,7 @@ from handoffaudit.diagnostics.logs.continuing import Piece, Write, digest_of, pl
 from handoffaudit.diagnostics.logs.cutting import Block, blocks
 from handoffaudit.diagnostics.logs.packing import packed
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
-from handoffaudit.handoffs import ingest
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.validation.loglines.sums import Counts
 from handoffaudit.validation.loglines.tallying import tally
 from handoffaudit.validation.text import clean
@@ -174,7 +174,7 @@ class Taking:
         for read in reads:
             reading.mark(read)
         texts = list(packing)
-        with ingest.turn(), transaction.atomic():
+        with store.write_turn(), transaction.atomic():
             ours = self._inserted([one.row for one in made if one.tail is None])
             for one in made:
                 if one.tail is not None:

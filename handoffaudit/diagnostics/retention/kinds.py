@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogText
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import (
     Delivery,
     Event,

@@ -21,8 +21,9 @@ from handoffaudit.diagnostics import alone
 from handoffaudit.diagnostics.models import RetentionRun, Watermark
 from handoffaudit.diagnostics.models.retention import NOWHERE
 from handoffaudit.diagnostics.retention.kinds import KINDS, Due
-from handoffaudit.handoffs import claims, ingest
-from handoffaudit.handoffs.actors import SYSTEM
+from handoffaudit.handoffs import leases
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import Data, Retention
 from handoffaudit.policy.versions import Table
@@ -81,7 +82,7 @@ def run(seconds: float) -> bool:
                     begun = time.monotonic()
                     if not _goes_on(tenant, one):
                         break
-                    if claims.anything_waits():
+                    if leases.is_anything_waiting():
                         spent = time.monotonic() - begun
                         pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
                         return True
@@ -140,7 +141,7 @@ def _goes_on(tenant: Tenant, one: RetentionRun) -> bool:
     if not pks:
         _finish(tenant, one)
         return False
-    with ingest.turn(), transaction.atomic():
+    with store.write_turn(), transaction.atomic():
         number = kept.remove(Due(tenant, pks, one.before, one.days))
         columns: dict[str, Any] = {"reached": pks[-1], "number": F("number") + number}
         if number:

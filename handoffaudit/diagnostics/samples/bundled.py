@@ -12,8 +12,9 @@ from typing import Any, Final
 import orjson
 
 import handoffaudit
-from handoffaudit.handoffs.submission import Submission, read_submission
+from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.times import utc_text
 
 FOLDER: Final = Path(handoffaudit.__file__).parent / "samples"

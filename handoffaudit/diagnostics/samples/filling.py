@@ -22,10 +22,11 @@ from handoffaudit.diagnostics.files import receiving
 from handoffaudit.diagnostics.logs import storing
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.diagnostics.samples import bundled
-from handoffaudit.handoffs import ingest, waking
-from handoffaudit.handoffs.actors import SYSTEM
+from handoffaudit.handoffs import notify
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff
-from handoffaudit.handoffs.submission import Submission
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.validation.submission import Submission
 
 TASK: Final = "handoffaudit.diagnostics.tasks.tend_samples"
 NAME: Final = "Sample data"
@@ -61,7 +62,7 @@ def make(*, person: Person, origin: Tenant) -> Tenant:
         tenant = of_person(person)
         if tenant is None:
             tenant = _made(person, origin)
-    transaction.on_commit(lambda: waking.send(TASK))
+    transaction.on_commit(lambda: notify.send(TASK))
     return tenant
 
 
@@ -79,7 +80,7 @@ def fill(tenant: Tenant) -> None:
     for part in _parts(bundled.submissions(tenant.slug)):
         if not _wanted(tenant):
             return
-        ingest.accept_many(tenant, SYSTEM, part)
+        store.accept_many(tenant, SYSTEM, part)
     for _ in _beside(tenant, tenant.created_at):
         if not _wanted(tenant):
             return

@@ -19,7 +19,7 @@ from handoffaudit.accounts import audit, key_cache
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Tenant
 from handoffaudit.diagnostics.samples.filling import MADE, TASK
-from handoffaudit.handoffs import waking
+from handoffaudit.handoffs import notify
 
 REMOVED: Final = "sample.remove"
 APPS: Final = ("accounts", "policy", "handoffs", "diagnostics")
@@ -49,7 +49,7 @@ def remove(*, tenant: Tenant, person: Person) -> Tenant | None:
             audit.record(tenant=one, actor=person.username, action=REMOVED, target=tenant.slug, detail={})
     for secret in secrets:
         key_cache.forget(secret)
-    waking.send(TASK)
+    notify.send(TASK)
     is_theirs = origin is not None and Membership.objects.filter(tenant=origin, person=person).exists()
     return origin if is_theirs else None
 

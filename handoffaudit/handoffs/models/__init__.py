@@ -1,16 +1,6 @@
 """The rows of the flow, by what they are about."""
 
-from handoffaudit.handoffs.models.asking import (
-    Alert,
-    CheckKind,
-    ModelAnswer,
-    ModelBreaker,
-    ModelCall,
-    ModelCheck,
-    ModelSpend,
-)
-from handoffaudit.handoffs.models.counting import DailyCount, DailyPair, HourlyCount, HourlyTotal
-from handoffaudit.handoffs.models.gate import HandedOut, HookEvent, ValidationState
+from handoffaudit.handoffs.models.counts import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.handoff import (
     WAITING_STATES,
     Handoff,
@@ -20,7 +10,17 @@ from handoffaudit.handoffs.models.handoff import (
     State,
     new_id,
 )
-from handoffaudit.handoffs.models.reviewing import PassedOn, Proposal, ReviewHold, Trial
+from handoffaudit.handoffs.models.hooks import HandedOut, HookEvent, ValidationState
+from handoffaudit.handoffs.models.llm import (
+    Alert,
+    CheckKind,
+    ModelAnswer,
+    ModelBreaker,
+    ModelCall,
+    ModelCheck,
+    ModelSpend,
+)
+from handoffaudit.handoffs.models.review import PassedOn, Proposal, ReviewHold, Trial
 from handoffaudit.handoffs.models.verdict import ActorKind, Event, Finding, Verdict
 from handoffaudit.handoffs.models.webhooks import Delivery, Gathering, Subscriber, SubscriberKind
 

@@ -13,11 +13,12 @@ from handoffaudit.accounts import audit
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.cursors import cursor_id, first_id_at
+from handoffaudit.handoffs.filters import first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
-from handoffaudit.handoffs.webhooks import delivering, payloads
-from handoffaudit.handoffs.webhooks.running import stir
-from handoffaudit.handoffs.webhooks.sending import Answer, Sender
+from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
+from handoffaudit.handoffs.webhooks import events
+from handoffaudit.handoffs.webhooks.client import Answer, Sender
+from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
 
 TEST = "test"
 COUNTED_AT_MOST = 1000
@@ -37,11 +38,11 @@ class Health:
 
     @property
     def failed_told(self) -> str:
-        return _told(self.failed)
+        return _format_count(self.failed)
 
     @property
     def waiting_told(self) -> str:
-        return _told(self.waiting)
+        return _format_count(self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +53,11 @@ class Deliveries:
     next: str | None
 
 
-def _told(number: int) -> str:
+def _format_count(number: int) -> str:
     return f"{number:,}+" if number == COUNTED_AT_MOST else f"{number:,}"
 
 
-def health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
+def load_health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
     """By subscriber."""
     return {one.pk: _health(tenant, one) for one in subscribers}
 
@@ -74,13 +75,13 @@ def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
     return Health(arrived, failed, waiting)
 
 
-def deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
+def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
     """All, or only what was tried and did not arrive. Raises `BadFilter` for a cursor that is none."""
     rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
     if failed:
         rows = rows.filter(_FAILED)
     if cursor:
-        rows = rows.filter(id__lt=cursor_id(cursor))
+        rows = rows.filter(id__lt=parse_cursor(cursor))
     found = list(rows[: limit + 1])
     return Deliveries(found[:limit], str(found[limit - 1].pk) if len(found) > limit else None)
 
@@ -90,17 +91,17 @@ def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
     return Delivery.objects.get(tenant=subscriber.tenant_id, subscriber=subscriber, pk=pk)
 
 
-def test(subscriber: Subscriber) -> Answer:
+def send_test(subscriber: Subscriber) -> Answer:
     """Sends a test event now, once; it stands in the log like any other."""
     pk, now = new_id(), timezone.now()
-    payload = payloads.dumped(pk, TEST, now, subscriber.tenant.slug, {})
+    payload = events.dump(pk, TEST, now, subscriber.tenant.slug, {})
     about = f"test:{uuid.uuid4().hex}"
     delivery = Delivery(id=pk, tenant=subscriber.tenant, subscriber=subscriber, event=TEST, about=about, created_at=now)
     delivery.payload = payload
     with Sender() as sender:
-        answer = delivering.send(sender, delivery)
+        answer = webhooks_delivery.send(sender, delivery)
     delivery.tries, delivery.last_status, delivery.last_ms = 1, answer.status, answer.ms
-    delivery.last_error = delivering.told(answer)
+    delivery.last_error = webhooks_delivery.describe_failure(answer)
     ended = timezone.now()
     delivery.delivered_at, delivery.gave_up_at = (ended, None) if answer.delivered else (None, ended)
     delivery.save(force_insert=True)
@@ -108,7 +109,7 @@ def test(subscriber: Subscriber) -> Answer:
 
 
 @transaction.atomic
-def again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
+def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Sends one that is over, or waits for its next try, as soon as can be, with all its tries. Raises `Refused`, or
     `DoesNotExist` of either."""
     lock(tenant)
@@ -124,5 +125,5 @@ def again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Deli
     found.save(update_fields=["due_at", "tries", "delivered_at", "gave_up_at"])
     detail = {"delivery": str(found.pk), "event": found.event}
     audit.record(tenant=tenant, actor=actor, action="subscriber.again", target=to.name, detail=detail)
-    transaction.on_commit(stir)
+    transaction.on_commit(notify_webhook_workers)
     return found

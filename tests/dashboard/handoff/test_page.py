@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, State
 from tests.dashboard.handoff_page import address, opened, payload, store, universal
 from tests.handoffs.support import circular, held, judged, switch_off
@@ -208,7 +208,7 @@ def test_not_yet_judged_is_said_and_asked_for_again(browser: Client, tenant: Ten
     assert again == f"{address(handoff)}?seen=1"
     headers = {"HX-Request": "true", "HX-Target": "judging"}
     assert browser.get(again, headers=headers).status_code == 204
-    judging.drain()
+    judge.drain()
     answer = browser.get(again, headers=headers)
     assert (answer.status_code, answer["HX-Refresh"]) == (200, "true")
     assert "judging" not in opened(browser, handoff).ids
@@ -245,7 +245,7 @@ def test_an_admin_has_a_parked_one_judged_again(client: Client, tenant: Tenant, 
     assert "Judge again" in opened(client, handoff).html
     response = client.post(address(handoff, "again/"))
     assert (response.status_code, response["Location"]) == (302, address(handoff))
-    judging.drain()
+    judge.drain()
     handoff.refresh_from_db()
     assert handoff.state == State.ACCEPTED
     told = client.post(address(handoff, "again/"), follow=True)

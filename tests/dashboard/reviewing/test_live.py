@@ -6,9 +6,9 @@ from collections.abc import Callable
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review import assignments, decide
+from handoffaudit.handoffs.transitions import Actor
 
 SignIn = Callable[[Person], Client]
 Submit = Callable[..., Handoff]
@@ -21,10 +21,10 @@ def rows_of(page: str) -> str:
 
 
 def decline(handoff: Handoff) -> None:
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=handoff.tenant,
         reference=str(handoff.pk),
-        decision=reviewing.Decision.DECLINE,
+        decision=decide.Decision.DECLINE,
         note="",
         actor=Actor.key("another"),
         seen_version=None,
@@ -69,7 +69,9 @@ def test_what_waits_elsewhere_in_the_queue_is_gone_from_where_it_was(
     client = sign_in(reviewer)
     rows = rows_of(client.get("/t/acme/review/").text)
     actor = Actor.person(reviewer)
-    reviewing.pass_on(tenant=tenant, reference=str(held.pk), to=reviewer, note="Mine.", actor=actor, seen_version=None)
+    assignments.reassign(
+        tenant=tenant, reference=str(held.pk), to=reviewer, note="Mine.", actor=actor, seen_version=None
+    )
     assert gone(client, rows) == {str(held.pk)}
     assert gone(client, rows, view="mine") == set()
 

@@ -10,9 +10,9 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.reviewing.page import FIRST_ONES
 from handoffaudit.diagnostics import attributing
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import judged
 
 SignIn = Callable[[Person], Client]
@@ -392,7 +392,7 @@ def test_more_than_are_counted_are_said_to_be_more(
     client = sign_in(reviewer)
     for number in ("1", "1+"):
         reference, actor = str(submit(call_chain=LONG_CHAIN).pk), Actor.key("another")
-        reviewing.pass_on(
+        assignments.reassign(
             tenant=tenant, reference=reference, to=reviewer, note="Yours.", actor=actor, seen_version=None
         )
         told = re.findall(r'<span class="views-number">([^<]+)</span>', client.get("/t/acme/review/").text)

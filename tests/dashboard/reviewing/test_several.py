@@ -9,10 +9,11 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.reviewing import bulk, place
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.actors import Actor
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import bulk as review_bulk
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy import kinds
 from handoffaudit.validation.config import TypePolicy
 from tests.handoffs.support import judged
@@ -140,7 +141,7 @@ def test_what_a_colleague_proposed_with_a_note_is_agreed_to_without_one(
 ) -> None:
     row = TypePolicy("message", four_eyes=True)
     kinds.strictness.upsert_row(tenant=tenant, base_version=0, row=row, actor="root", note="Two look at messages.")
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant,
         reference=str(circular.pk),
         decision=Decision.APPROVE,
@@ -160,7 +161,7 @@ def test_one_that_was_decided_meanwhile_does_not_spoil_the_others(
     first, second = submit(call_chain=LONG_CHAIN), submit(call_chain=LONG_CHAIN)
     client = sign_in(reviewer)
     page = client.post("/t/acme/review/several/", {"select": chosen(first, second), "decision": "approve"})
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant,
         reference=str(first.pk),
         decision=Decision.DECLINE,
@@ -213,8 +214,8 @@ def test_many_are_decided_in_parts_and_told_as_a_whole(
     sign_in: SignIn, reviewer: Person, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = [submit(call_chain=LONG_CHAIN) for _ in range(3)]
-    whole = reviewing.decide_matching
-    monkeypatch.setattr(bulk.reviewing, "decide_matching", lambda **given: whole(**given, most=2))
+    whole = review_bulk.decide_matching
+    monkeypatch.setattr(review_bulk, "decide_matching", lambda **given: whole(**given, most=2))
     client = sign_in(reviewer)
     page = client.get("/t/acme/review/several/all/")
     first = client.post(RUN, hidden(page, RUN) | {"decision": "decline", "note": "All of them."})

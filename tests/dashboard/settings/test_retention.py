@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.policy.kinds import retention
 from tests.diagnostics.files.support import received as report_received
 from tests.diagnostics.files.support import report
@@ -111,7 +111,7 @@ def test_after_a_run_pages_say_what_was_removed_and_by_which_rule(as_admin: Clie
     made = send(tenant, gate_lines(0, 99) + b"no line of any kind\n")
     found = report_received(tenant, report({})).report
     assert found is not None
-    judging.drain()
+    judge.drain()
     old = aged(found, 40)
     aged_blocks(tenant, 40)
     keep(tenant, logs=30, file_reports=30)

@@ -12,7 +12,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Person, Tenant
 from handoffaudit.env import PrivateTargets
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import delivering, gathering, log
+from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
+from handoffaudit.handoffs.webhooks import events, log
 from tests.handoffs.webhooks.receiver import Receiver, running
 
 PAGE = "/t/acme/settings/webhooks/"
@@ -116,8 +117,8 @@ def test_the_log_shows_each_delivery_and_sends_it_again(
 ) -> None:
     receiver.says(500, 200)
     handoff = submit()
-    gathering.gather()
-    delivering.drain()
+    events.dispatch()
+    webhooks_delivery.drain()
     delivery = Delivery.objects.get()
     page = client.get(address(subscriber))
     assert "answered 500" in page.text
@@ -126,7 +127,7 @@ def test_the_log_shows_each_delivery_and_sends_it_again(
     assert str(handoff.pk) in payload.text
     assert client.post(address(subscriber, f"deliveries/{delivery.pk}/again/")).status_code == 302
     assert AuditEntry.objects.latest("number").action == "subscriber.again"
-    delivering.drain()
+    webhooks_delivery.drain()
     assert [told["id"] for told in receiver.told] == [str(delivery.pk)] * 2
     assert Delivery.objects.get().delivered_at
 

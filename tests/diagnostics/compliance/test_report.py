@@ -17,7 +17,7 @@ from handoffaudit.diagnostics.compliance.reading import compliance, expected_pai
 from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
 from handoffaudit.diagnostics.windows import HOUR, Window, window_of
 from handoffaudit.handoffs import counts
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from tests.diagnostics.support import NOW, counted
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +29,7 @@ STATES = {"accepted": 7, "approved": 1, "rejected": 2, "held": 1, "declined": 1,
 def handoffs(tenant: Tenant, number: int = 1, code: str = "", source: str = "planner", kind: str = "memo") -> None:
     """As many counted handoffs of each state as STATES has, times `number`."""
     hour = (NOW - HOUR).replace(minute=0, second=0, microsecond=0)
-    place = counts.Place(tenant.pk, hour, kind, source, "writer")
+    place = counts.CountKey(tenant.pk, hour, kind, source, "writer")
     counts.apply(counts.Deltas({(place, state, code): many * number for state, many in STATES.items()}))
 
 
@@ -153,6 +153,6 @@ def test_expected_pairs_are_read_from_an_address():
 
 @pytest.mark.parametrize("values", [["plan"], ["/planner"], ["plan/"], ["a/\x00"], ["a/b"] * 201])
 def test_pairs_that_cannot_be_read_are_told(values: list[str]):
-    with pytest.raises(BadFilter) as caught:
+    with pytest.raises(FilterError) as caught:
         expected_pairs(values)
     assert caught.value.field == "expect"

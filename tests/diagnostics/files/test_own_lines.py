@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import own_events
+from handoffaudit.handoffs import event_log
 from tests.diagnostics.files.support import AT, BLOCK, GOOD, received, report
 from tests.diagnostics.logs.support import health, send
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def events(settings: Any, tmp_path: Path) -> Iterator[Path]:
     settings.EVENTS_FILE = tmp_path / "events.log"
     yield settings.EVENTS_FILE
-    own_events._file.cache_clear()
+    event_log._file.cache_clear()
 
 
 def test_a_report_is_counted_once_where_its_line_comes_back(tenant: Tenant, events: Path) -> None:

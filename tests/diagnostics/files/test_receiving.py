@@ -12,7 +12,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counting
 from handoffaudit.diagnostics.files import queries
 from handoffaudit.diagnostics.models import FileReport, HealthCount
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.policy.kinds import file_policy
@@ -76,7 +76,7 @@ def test_a_report_is_a_handoff_a_row_and_a_count(tenant: Tenant) -> None:
     count = HealthCount.objects.get()
     assert (count.agent, count.phase, count.reason, count.number) == ("planner", "plan", "file_missing", 1)
     assert count.hour == datetime(2026, 2, 15, tzinfo=UTC)
-    judging.drain()
+    judge.drain()
     handoff.refresh_from_db()
     assert (handoff.state, handoff.trace_id, handoff.source_agent_id) == (State.ACCEPTED, "run-17", "planner")
     assert "files.text_fallback" in handoff.codes
@@ -84,7 +84,7 @@ def test_a_report_is_a_handoff_a_row_and_a_count(tenant: Tenant) -> None:
 
 def test_a_failed_report_is_a_rejected_handoff(tenant: Tenant) -> None:
     received(tenant, report(None, elsewhere=["run-17/handoff.json"]))
-    judging.drain()
+    judge.drain()
     handoff = Handoff.objects.get()
     assert (handoff.state, handoff.codes) == (State.REJECTED, ["files.handoff_file_missing"])
 

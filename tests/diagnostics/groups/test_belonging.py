@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import queries
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import found, group
 from tests.handoffs.support import judged, payload
@@ -61,6 +61,6 @@ def test_a_page_of_a_group_is_read_off_its_index(
 
 @pytest.mark.parametrize("text", ["x", "-1", "1.5", "1" * 13, "²", "٣"])
 def test_what_is_no_number_is_refused(text: str) -> None:
-    with pytest.raises(BadFilter):
+    with pytest.raises(FilterError):
         Filters.from_query({"group": text})
     assert Filters.from_query({"group": "12"}).to_query() == "group=12"

@@ -11,10 +11,11 @@ from handoffaudit.diagnostics.groups import figures, handoffs_of
 from handoffaudit.diagnostics.groups.figures import days_of, is_growing
 from handoffaudit.diagnostics.groups.listing import SORTS, GroupFilters, GroupPage, list_groups, regressed_number
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
-from handoffaudit.handoffs import reviewing
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import assignments, decide
+from handoffaudit.handoffs.review import queue as review_queue
+from handoffaudit.handoffs.review.decide import Decision
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.support import RUI
 
@@ -121,7 +122,7 @@ def test_what_waits_is_counted_until_it_is_decided(tenant: Tenant) -> None:
     first, _ = found(tenant, 2)
     assert [one.waiting for one in list_groups(tenant, GroupFilters(sort="waiting")).items] == [2]
     about = {"tenant": tenant, "actor": RUI, "seen_version": None}
-    reviewing.decide(reference=str(first.pk), decision=Decision.DECLINE, note="no", **about)
+    decide.decide_handoff(reference=str(first.pk), decision=Decision.DECLINE, note="no", **about)
     assert [one.waiting for one in list_groups(tenant, GroupFilters()).items] == [1]
 
 
@@ -142,7 +143,7 @@ def test_days_of_a_clock_that_is_ahead_count_as_today(tenant: Tenant) -> None:
     "cursor", ["x", "others:1", "others:a:1", "open:1:1", "others:-1:1", f"others:{'9' * 17}:1", "others:²:1"]
 )
 def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
-    with pytest.raises(BadFilter):
+    with pytest.raises(FilterError):
         list_groups(tenant, GroupFilters(), cursor=cursor)
 
 
@@ -171,12 +172,12 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
 
     def waits() -> tuple[int, bool]:
         (listed,) = list_groups(tenant, GroupFilters()).items
-        queue = reviewing.queue(tenant, None, within=handoffs_of(tenant, one.pk))
+        queue = review_queue.list_queue(tenant, None, within=handoffs_of(tenant, one.pk))
         assert listed.waiting == len(queue.items) or listed.more_wait
         return listed.waiting, listed.more_wait
 
     assert waits() == (4, False)
-    reviewing.pass_on(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
+    assignments.reassign(tenant=tenant, reference=str(first.pk), note="you", actor=RUI, to=None, seen_version=None)
     Handoff.objects.filter(pk=second.pk).update(approvable=False)
     assert waits() == (3, False)
     Handoff.objects.filter(pk=second.pk).update(escalated=True)

@@ -11,8 +11,8 @@ from handoffaudit.diagnostics import alone, attributing
 from handoffaudit.diagnostics.groups import keeping, muting
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import registering, running
-from handoffaudit.handoffs.webhooks.signing import signature
+from handoffaudit.handoffs.webhooks import subscriptions, worker
+from handoffaudit.handoffs.webhooks.client import sign
 from tests.diagnostics.groups.support import found, group
 from tests.diagnostics.groups.test_muting import mute
 from tests.handoffs.support import at_once, circular, judged
@@ -29,7 +29,7 @@ Tell = Callable[[], list[Delivery]]
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deliveries go out where a test says so."""
-    monkeypatch.setattr(running, "stir", lambda: None)
+    monkeypatch.setattr(worker, "notify_webhook_workers", lambda: None)
 
 
 def regressed(tenant: Tenant) -> FindingGroup:
@@ -49,7 +49,7 @@ def test_it_is_told_once_and_signed(tenant: Tenant, subscribe: Subscribe, receiv
     (request,) = receiver.requests
     assert request.headers["handoffaudit-event"] == "group"
     at = request.headers["handoffaudit-signature"].partition(",")[0].removeprefix("t=")
-    assert request.headers["handoffaudit-signature"] == signature(subscriber.secret, request.body, int(at))
+    assert request.headers["handoffaudit-signature"] == sign(subscriber.secret, request.body, int(at))
     told = request.told["group"]
     assert (told["id"], told["change"], told["number"]) == (one.pk, "regressed", 2)
     assert (told["code"], told["title"], told["path"]) == ("chain.circular", "Circular chain", "target_agent_id")
@@ -73,7 +73,7 @@ def test_who_did_not_ask_is_paused_or_is_elsewhere_hears_nothing(
     subscribe(events=["alert"])
     subscribe(events=["group"], tenant=other_tenant)
     paused = subscribe(events=["group"], name="Paused")
-    registering.switch(tenant=tenant, pk=paused.pk, on=False, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=paused.pk, on=False, actor="ada")
     found(tenant)
     regressed(tenant)
     tell()

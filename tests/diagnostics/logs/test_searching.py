@@ -11,7 +11,7 @@ from handoffaudit.diagnostics.logs.page import PAGE_BYTES
 from handoffaudit.diagnostics.logs.queries import Query
 from handoffaudit.diagnostics.logs.searching import Page, search
 from handoffaudit.diagnostics.models import LogBlock
-from handoffaudit.handoffs.filters import BadFilter
+from handoffaudit.handoffs.filters import FilterError
 from tests.diagnostics.logs.support import gate_lines, health_line, send
 
 DAY = datetime(2026, 2, 15, tzinfo=UTC)
@@ -121,7 +121,7 @@ def test_imports_are_paged(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("cursor", ["x", "1.2", "g.0.0", "f" * 60 + ".0.0", "1.2.3.4"])
 def test_a_cursor_that_is_none_is_refused(tenant: Tenant, cursor: str) -> None:
-    with pytest.raises(BadFilter):
+    with pytest.raises(FilterError):
         search(tenant, Query(), cursor)
 
 

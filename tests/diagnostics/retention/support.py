@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
 from handoffaudit.diagnostics.retention import running
-from handoffaudit.handoffs.cursors import first_id_at
+from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.models import PolicyVersion

@@ -10,11 +10,14 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.models import RetentionRun
-from handoffaudit.handoffs import comparing, counts, portable, queries, reviewing, trials
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import compare, counts, export, queries
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCheck, RemovedDocument
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import errors, undo
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.retention import Data
 from tests.diagnostics.retention.support import age, days_ago, keep, newest_run, run_all
@@ -88,14 +91,14 @@ def test_an_unverified_one_is_kept_while_the_model_is_asked_about_it_again(tenan
 def test_a_decision_of_today_can_be_undone_and_one_of_long_ago_cannot(tenant: Tenant) -> None:
     handoff = age(judged(tenant, held()))
     decide = {"tenant": tenant, "reference": str(handoff.pk), "actor": ADA, "seen_version": None}
-    reviewing.decide(decision=Decision.APPROVE, note="fine", **decide)
+    review_decide.decide_handoff(decision=Decision.APPROVE, note="fine", **decide)
     remove(tenant)
     assert HandoffBody.objects.filter(pk=handoff.pk).exists()
     Event.objects.filter(handoff=handoff.pk).update(at=days_ago(2))
     remove(tenant)
     assert not HandoffBody.objects.filter(pk=handoff.pk).exists()
-    with pytest.raises(reviewing.ReviewError, match="Retention has removed"):
-        reviewing.reopen(note="again", **decide)
+    with pytest.raises(errors.ReviewError, match="Retention has removed"):
+        undo.reopen(note="again", **decide)
 
 
 def test_the_same_sent_again_is_answered_as_the_first(tenant: Tenant, gone: Handoff) -> None:
@@ -127,13 +130,13 @@ def test_attempts_say_why_they_are_not_compared(tenant: Tenant) -> None:
     second = judged(tenant, payload(), handoff_id="b", retry_of="a")
     age(Handoff.objects.get(pk=first.pk))
     remove(tenant)
-    told = [attempt.why for attempt in comparing.attempts(Handoff.objects.get(pk=second.pk))]
+    told = [attempt.why for attempt in compare.compare_attempts(Handoff.objects.get(pk=second.pk))]
     assert told == ["", "the document of attempt 1 was removed by retention"]
 
 
 def test_exports_leave_it_out_and_say_so(tenant: Tenant, gone: Handoff) -> None:
     judged(tenant, payload())
-    lines = list(portable.lines(tenant, Filters()))
+    lines = list(export.lines(tenant, Filters()))
     assert [(line.text is None, line.is_removed) for line in lines] == [(True, True), (False, False)]
 
 
@@ -143,8 +146,8 @@ def test_trials_pass_over_it_and_say_how_many(as_admin: Client, tenant: Tenant, 
     content: dict[str, object] = {"rows": [{"handoff_type": "research_result", "claim_fields": []}]}
     if kind is Kind.STRICTNESS:
         content = {"rows": [{"handoff_type": "*"}]}
-    trial = trials.start(tenant=tenant, kind=kind, content=content, base_version=0, actor="tests")
-    trials.run_waiting()
+    trial = run.start(tenant=tenant, kind=kind, content=content, base_version=0, actor="tests")
+    run.run_waiting()
     trial.refresh_from_db()
     assert (trial.total, trial.judged, trial.removed, trial.error) == (2, 2, 1, "")
     page = as_admin.get(f"/t/acme/trials/{trial.pk}/")

@@ -16,7 +16,8 @@ from handoffaudit.diagnostics import attributing
 from handoffaudit.diagnostics.logs import reading
 from handoffaudit.diagnostics.models import FileReport, LogBlock
 from handoffaudit.diagnostics.samples import bundled, filling, removing
-from handoffaudit.handoffs import judging
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.formats.file_report import Fallback, Reason, judge_report
 from handoffaudit.validation.loglines import Kind, read_line
@@ -40,7 +41,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def sample(admin: Person, tenant: Tenant, few: None) -> Tenant:
     made = filling.make(person=admin, origin=tenant)
     filling.fill(made)
-    judging.drain()
+    judge.drain()
     return made
 
 
@@ -96,7 +97,7 @@ def test_removed_it_leaves_no_row_and_touches_nobody_elses(
     before = everything()
     made = filling.make(person=admin, origin=tenant)
     filling.fill(made)
-    judging.drain()
+    judge.drain()
     attributing.run()
     reading.drain(60)
     _, secret = keys.create(tenant=made, name="try", scopes=["read"], expires_at=None, actor="ada")
@@ -119,7 +120,7 @@ def test_removed_it_leaves_no_row_and_touches_nobody_elses(
 def test_what_comes_late_goes_with_the_last_pass(sample: Tenant, admin: Person) -> None:
     removing.remove(tenant=sample, person=admin)
     removing.clear(sample)
-    filling.ingest.accept_many(sample, filling.SYSTEM, list(bundled.submissions(sample.slug))[:2])
+    store.accept_many(sample, filling.SYSTEM, list(bundled.submissions(sample.slug))[:2])
     assert removing.clear(sample, timezone.now() + LATER) is True
     assert not Handoff.objects.filter(tenant_id=sample.pk).exists()
 

@@ -8,7 +8,8 @@ from typing import Any
 import httpx
 from django.db import connections
 
-from handoffaudit.handoffs import judging, semantics
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.llm import run
 from tests.messages_api.scripted import Scripted, says
 
 SESSION = "6f0d2c4e-51aa-4f6c-9d59-2b1f6a4a7c10"
@@ -86,8 +87,8 @@ def worker() -> Iterator[None]:
 
     def work() -> None:
         while not stopped.wait(0.02):
-            judging.drain()
-            semantics.drain()
+            judge.drain()
+            run.drain()
         connections.close_all()
 
     thread = threading.Thread(target=work)

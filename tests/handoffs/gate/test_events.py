@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.handoffs.gate.events import Name, deliverable_digest, read
+from handoffaudit.handoffs.hooks.events import Name, deliverable_digest, read_event
 from tests.handoffs.gate.support import FOUND, SESSION, after, before, rules, stop
 from tests.scale import examples
 
@@ -28,7 +28,7 @@ def sent(value: Any) -> bytes:
 @given(st.dictionaries(FIELDS, JUNK, max_size=6), st.sampled_from([{}, before(), after(), stop()]))
 @settings(max_examples=examples(300))
 def test_any_object_is_read_without_an_error(changes: dict[str, Any], event: dict[str, Any]) -> None:
-    posted = read(sent(event | changes))
+    posted = read_event(sent(event | changes))
     if posted.event is None:
         return
     assert "/" not in posted.event.phase_id
@@ -41,20 +41,20 @@ def test_any_object_is_read_without_an_error(changes: dict[str, Any], event: dic
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_without_an_error(junk: bytes) -> None:
-    read(junk)
+    read_event(junk)
 
 
 def test_the_bytes_of_a_wrapped_event_are_kept_as_they_came() -> None:
     raw = b'{ "hook_event_name":"SubagentStop",  "session_id":"s", "n": 1.0, "agent_id":"a" }'
-    posted = read(b'\xef\xbb\xbf{"phase_results": {"mode": "hybrid"}, "event": ' + raw + b"}")
+    posted = read_event(b'\xef\xbb\xbf{"phase_results": {"mode": "hybrid"}, "event": ' + raw + b"}")
     assert posted.event is not None
     assert (posted.event.raw, posted.event.name, posted.phase) == (raw, Name.STOPPED, {"mode": "hybrid"})
-    assert read(raw).event == posted.event
+    assert read_event(raw).event == posted.event
 
 
 def test_the_own_spelling_wrapped_and_bare() -> None:
     call = {"tool": {"name": "Task", "parameters": {"prompt": "p"}, "result": FOUND}, "sessionId": SESSION}
-    wrapped = read(sent({"event": call, "phase_results": rules("passed")}))
+    wrapped = read_event(sent({"event": call, "phase_results": rules("passed")}))
     assert wrapped.event is not None
     assert (wrapped.event.name, wrapped.event.workflow) == (Name.CALL, SESSION)
     assert wrapped.event.phase_id == "semantic_Task_6f0d2c4e"

@@ -7,8 +7,9 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import judging, semantics
-from handoffaudit.handoffs.gate import deciding
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.hooks import decide
+from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import HandedOut, Handoff, HookEvent, State, ValidationState
 from tests.handoffs.gate.support import FOUND, PROMPT, SESSION, after, before, launched, not_met, start, stop, worker
 from tests.handoffs.support import SENDER, at_once
@@ -19,12 +20,12 @@ ELSEWHERE = "11111111-51aa-4f6c-9d59-2b1f6a4a7c10"
 
 
 def tell(tenant: Tenant, event: dict[str, Any], *, key: str = "", seconds: float = 0.0) -> dict[str, Any]:
-    return deciding.handle(tenant, SENDER, orjson.dumps(event), key, seconds)
+    return decide.handle(tenant, SENDER, orjson.dumps(event), key, seconds)
 
 
 def work() -> None:
-    judging.drain()
-    semantics.drain()
+    judge.drain()
+    run.drain()
 
 
 def opened(tenant: Tenant) -> list[str]:

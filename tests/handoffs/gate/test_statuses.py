@@ -4,9 +4,20 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.handoffs.gate.answers import DENY, LONGEST, Ruling, answer
-from handoffaudit.handoffs.gate.events import Name
-from handoffaudit.handoffs.gate.statuses import Checked, Phase, Status, checked, combined, findings, phase_of
+from handoffaudit.handoffs.hooks.events import Name
+from handoffaudit.handoffs.hooks.status import (
+    DENY,
+    LONGEST,
+    ObjectiveCheck,
+    Phase,
+    Ruling,
+    Status,
+    check_objective,
+    combine,
+    list_findings,
+    make_answer,
+    read_phase,
+)
 from tests.handoffs.gate.support import rules
 
 
@@ -39,19 +50,19 @@ NOT_MET = issue("semantic.objective_not_met", metadata={"status": "FAILED", "con
     ],
 )
 def test_what_a_verdict_says_of_the_objective(given: dict[str, Any] | None, expected: Status) -> None:
-    found = checked(given, final=True)
+    found = check_objective(given, final=True)
     assert found.status == expected
     assert found.message
 
 
 def test_a_doubtful_pass_is_told_as_failed() -> None:
     unsure = NOT_MET | {"metadata": {"status": "PASSED", "confidence": 0.5}}
-    found = checked(verdict(issues=[unsure]), final=True)
+    found = check_objective(verdict(issues=[unsure]), final=True)
     assert (found.status, found.message) == (Status.FAILED, "FAILED with confidence 0.50: It is so.")
 
 
 def test_a_verdict_that_is_not_the_last_says_nothing() -> None:
-    assert checked(verdict(), final=False).status == Status.UNKNOWN
+    assert check_objective(verdict(), final=False).status == Status.UNKNOWN
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
@@ -61,9 +72,9 @@ def test_failed_wins_and_nothing_is_passed_that_nobody_checked(check: Status, ph
     mode = "hybrid" if hybrid else "fallback"
     sent = {
         "none": Phase(hybrid=hybrid),
-        "open": phase_of(rules("passed", mode) | {"results": []}),
-    }.get(phase) or phase_of(rules(phase, mode))
-    status = combined(Checked(check, "x"), sent)
+        "open": read_phase(rules("passed", mode) | {"results": []}),
+    }.get(phase) or read_phase(rules(phase, mode))
+    status = combine(ObjectiveCheck(check, "x"), sent)
     counts = hybrid or check is Status.NOT_APPLICABLE
     if check is Status.FAILED or (counts and phase == "failed"):
         assert status is Status.FAILED
@@ -84,13 +95,13 @@ def test_findings_are_what_stands_in_the_way() -> None:
             issue("semantic.awaiting_check", severity="warning", hint=""),
         ]
     )
-    found = findings(given, besides=(NOT_MET["code"],))
+    found = list_findings(given, besides=(NOT_MET["code"],))
     assert found == ["chain.circular: It is so. Mend it.", "semantic.awaiting_check: It is so."]
 
 
 @pytest.mark.parametrize("name", [None, *Name])
 def test_a_host_reads_no_word_where_nothing_is_decided(name: Name | None) -> None:
-    told = answer(name, Ruling(Status.PASSED, "Well."))
+    told = make_answer(name, Ruling(Status.PASSED, "Well."))
     assert set(told) == {"status", "blocked", "exit_code", "reason", "handoff_id", "validation_state"}
 
 
@@ -107,6 +118,6 @@ def test_a_host_reads_no_word_where_nothing_is_decided(name: Name | None) -> Non
 )
 def test_what_blocks_is_said_as_the_event_has_it(name: Name | None, expected: set[str]) -> None:
     permission = DENY if name is Name.HANDING_OUT else ""
-    told = answer(name, Ruling(Status.FAILED, "x" * 20_000, blocked=True, permission=permission))
+    told = make_answer(name, Ruling(Status.FAILED, "x" * 20_000, blocked=True, permission=permission))
     assert set(told) & {"decision", "hookSpecificOutput"} == expected
     assert (told["exit_code"], len(told["reason"])) == (1, LONGEST)

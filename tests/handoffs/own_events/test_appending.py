@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.handoffs.own_events.appending import Appending
+from handoffaudit.handoffs.event_log import AppendedFile
 
 
 def test_each_line_stands_alone(tmp_path: Path) -> None:
     file = tmp_path / "events.log"
-    Appending(file).write(["one", "two"])
-    Appending(file).write(["three"])
+    AppendedFile(file).write(["one", "two"])
+    AppendedFile(file).write(["three"])
     assert file.read_text() == "one\ntwo\nthree\n"
     assert file.stat().st_mode & 0o007 == 0
 
@@ -22,7 +22,7 @@ WRITER = """
 import sys, django
 from pathlib import Path
 django.setup()
-from handoffaudit.handoffs.own_events.appending import Appending
+from handoffaudit.handoffs.event_log import Appending
 appending = Appending(Path(sys.argv[1]))
 for _ in range(200):
     appending.write([sys.argv[2] * 2000])
@@ -39,7 +39,7 @@ def test_processes_do_not_mix_their_lines(tmp_path: Path) -> None:
 
 def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
     file = tmp_path / "events.log"
-    appending = Appending(file)
+    appending = AppendedFile(file)
     appending.write(["one"])
     file.rename(tmp_path / "events.log.1")
     appending.write(["two"])
@@ -52,7 +52,7 @@ def test_a_file_that_was_moved_away_is_begun_anew(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "events.log"
     os.mkfifo(file)
-    appending = Appending(file)
+    appending = AppendedFile(file)
     for _ in range(3):
         appending.write(["lost"])
     assert len(caplog.records) == 1
@@ -67,7 +67,7 @@ def test_what_cannot_be_written_is_told_once(tmp_path: Path, caplog: pytest.LogC
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
 def test_a_full_disk_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    appending = Appending(Path("/dev/full"))
+    appending = AppendedFile(Path("/dev/full"))
     appending.write(["lost"])
     appending.write(["lost"])
     assert len(caplog.records) == 1
@@ -75,7 +75,7 @@ def test_a_full_disk_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_line_that_was_cut_off_ends_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "events.log"
-    appending = Appending(file)
+    appending = AppendedFile(file)
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, raw: write(descriptor, raw[:2]))
     appending.write(["first"])

@@ -11,11 +11,12 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import counting
-from handoffaudit.handoffs import judging, own_events, reviewing
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.gate import deciding
+from handoffaudit.handoffs import event_log, judge
+from handoffaudit.handoffs.hooks import decide as hooks_decide
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Line, TraceLine, read_line
 from tests.diagnostics.files.support import AT, GOOD, received, report
 from tests.handoffs.gate.support import FOUND, PROMPT, after, met, not_met, worker
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def events(settings: Any, tmp_path: Path) -> Iterator[Path]:
     settings.EVENTS_FILE = tmp_path / "events.log"
     yield settings.EVENTS_FILE
-    own_events._file.cache_clear()
+    event_log._file.cache_clear()
 
 
 def lines(events: Path) -> list[Line]:
@@ -45,8 +46,8 @@ def traces(events: Path) -> list[TraceLine]:
 
 def test_a_handoff_leaves_a_line_for_each_step(tenant: Tenant, events: Path) -> None:
     submit(tenant, held(tenant_id="acme", handoff_id="h1"), trace_id="t1", parent_handoff_id="h0")
-    judging.drain()
-    reviewing.decide(
+    judge.drain()
+    decide.decide_handoff(
         tenant=tenant,
         reference="h1",
         decision=Decision.APPROVE,
@@ -85,8 +86,8 @@ def test_a_report_is_a_health_line_once(tenant: Tenant, events: Path) -> None:
 
 def test_an_answer_of_the_gate_is_a_gate_line(tenant: Tenant, events: Path) -> None:
     bash = {"hook_event_name": "PostToolUse", "tool_name": "Bash"}
-    deciding.handle(tenant, SENDER, orjson.dumps(bash), "", 0)
-    deciding.handle(tenant, SENDER, b"{", "", 0)
+    hooks_decide.handle(tenant, SENDER, orjson.dumps(bash), "", 0)
+    hooks_decide.handle(tenant, SENDER, b"{", "", 0)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [("SKIP", "hook-gate")] * 2
     assert found[0].details.startswith("PostToolUse: NOT_APPLICABLE, allow: Bash is no delegation tool.")
@@ -99,7 +100,7 @@ def test_the_gate_tells_who_called_what_the_model_took_and_what_it_decided(
     model.script(met(), not_met())
     with worker():
         for call in ("toolu_1", "toolu_2"):
-            deciding.handle(tenant, SENDER, orjson.dumps(after(call, text=f"{FOUND} {call}")), "", 20)
+            hooks_decide.handle(tenant, SENDER, orjson.dumps(after(call, text=f"{FOUND} {call}")), "", 20)
     found = [line for line in lines(events) if isinstance(line, GateLine)]
     assert [(line.event_type, line.component) for line in found] == [
         ("TRIGGER", "hook-gate"),
@@ -119,7 +120,7 @@ def test_the_gate_tells_who_called_what_the_model_took_and_what_it_decided(
 def test_a_call_that_was_not_made_is_told_with_the_reason(tenant: Tenant, events: Path, model: MessagesServer) -> None:
     model.script(*[fails(400)] * 3)
     with worker():
-        deciding.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+        hooks_decide.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
     (told,) = (line for line in lines(events) if isinstance(line, GateLine) and line.component == "llm")
     assert (told.event_type, told.details.startswith("objective by claude-haiku-5-5: refused, ")) == ("ERROR", True)
 
@@ -147,11 +148,11 @@ def test_an_events_file_that_cannot_be_written_stops_no_handoff(
     model.script(met())
     try:
         with worker():
-            answer = deciding.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
+            answer = hooks_decide.handle(tenant, SENDER, orjson.dumps(after()), "", 20)
         assert answer["status"] == "PASSED"
         assert Handoff.objects.get().state == "accepted"
     finally:
-        own_events._file.cache_clear()
+        event_log._file.cache_clear()
         if settings.EVENTS_FILE.parent.exists():
             settings.EVENTS_FILE.parent.chmod(0o700)
 
@@ -181,15 +182,15 @@ def test_without_a_file_nothing_is_written(tenant: Tenant, settings: Any, monkey
         raise AssertionError
 
     settings.EVENTS_FILE = None
-    monkeypatch.setattr(own_events.Appending, "write", fails)
+    monkeypatch.setattr(event_log.AppendedFile, "write", fails)
     received(tenant, report(GOOD))
-    judging.drain()
+    judge.drain()
 
 
 def test_a_disk_that_fails_fails_nothing(tenant: Tenant, events: Path) -> None:
     events.mkdir()
     assert received(tenant, report(GOOD)).is_new
-    judging.drain()
+    judge.drain()
     events.rmdir()
     received(tenant, report(GOOD, timestamp=AT))
     assert [type(line) for line in lines(events)] == [TraceLine, HealthLine]
@@ -199,12 +200,12 @@ def test_reports_decisions_and_rejections_are_logged(tenant: Tenant, caplog: pyt
     with caplog.at_level(logging.INFO, logger="handoffaudit.events"):
         received(tenant, report(None))
         submit(tenant, payload(tenant_id="acme"))
-        judging.drain()
+        judge.drain()
     told = [record.msg for record in caplog.records if record.name == "handoffaudit.events"]
     events = [one["event"] if isinstance(one, dict) else one for one in told]
     assert sorted(events) == ["a handoff file was reported", "a handoff was judged"]
     caplog.clear()
     with caplog.at_level(logging.DEBUG, logger="handoffaudit.events"):
         submit(tenant, payload(tenant_id="acme", handoff_id="h2"))
-        judging.drain()
+        judge.drain()
     assert len([record for record in caplog.records if record.name == "handoffaudit.events"]) == 2

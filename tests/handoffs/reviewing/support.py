@@ -3,10 +3,13 @@
 from typing import Any
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.handoffs.reviewing import Decision, Result
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import undo as review_undo
+from handoffaudit.handoffs.review.decide import Decision, Result
+from handoffaudit.handoffs.transitions import Actor
 
 
 def colleague(tenant: Tenant, name: str, role: Role = Role.REVIEWER) -> Person:
@@ -16,28 +19,28 @@ def colleague(tenant: Tenant, name: str, role: Role = Role.REVIEWER) -> Person:
 
 
 def decide(handoff: Handoff, person: Person, decision: str = "approve", note: str = "seen", **more: Any) -> Handoff:
-    return reviewing.decide(**_about(handoff, person, note, **more), decision=Decision(decision))
+    return review_decide.decide_handoff(**_about(handoff, person, note, **more), decision=Decision(decision))
 
 
 def reopen(handoff: Handoff, person: Person, note: str = "again", **more: Any) -> Handoff:
-    return reviewing.reopen(**_about(handoff, person, note, **more))
+    return review_undo.reopen(**_about(handoff, person, note, **more))
 
 
 def pass_on(handoff: Handoff, person: Person, to: Person | None = None, note: str = "yours", **more: Any) -> Handoff:
-    return reviewing.pass_on(**_about(handoff, person, note, **more), to=to)
+    return assignments.reassign(**_about(handoff, person, note, **more), to=to)
 
 
 def take_back(handoff: Handoff, person: Person) -> Handoff:
-    return reviewing.take_back(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
+    return assignments.return_to_queue(tenant=handoff.tenant, reference=str(handoff.pk), actor=Actor.person(person))
 
 
 def undo(person: Person, *handoffs: Handoff) -> list[Result]:
     references = [(str(one.pk), one.version) for one in handoffs]
-    return reviewing.undo(tenant=handoffs[0].tenant, references=references, actor=Actor.person(person))
+    return review_undo.undo_changes(tenant=handoffs[0].tenant, references=references, actor=Actor.person(person))
 
 
 def undo_last(tenant: Tenant, person: Person) -> Handoff:
-    return reviewing.undo_last(tenant=tenant, actor=Actor.person(person))
+    return review_undo.undo_last(tenant=tenant, actor=Actor.person(person))
 
 
 def now(handoff: Handoff) -> Handoff:

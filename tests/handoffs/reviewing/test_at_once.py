@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judging, reviewing
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, PassedOn, Proposal, State
-from handoffaudit.handoffs.reviewing import NotReopenable, NotReviewable, Stale
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review.errors import NotReopenable, NotReviewable, Stale
 from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, reopen, undo
 from tests.handoffs.reviewing.test_selecting import decide_all, select
 from tests.handoffs.support import assert_counts_are_right, at_once, circular, held, judged, set_policy, submit
@@ -72,7 +73,7 @@ def test_who_passes_on_and_who_decides_at_once_leave_nothing_behind(
         )
         decided, passed = now(handoff).state == State.APPROVED, PassedOn.objects.filter(handoff=handoff).exists()
         assert decided is not passed
-        assert (reviewing.passed_on_of(now(handoff)) is not None) is passed
+        assert (assignments.reassignment_of(now(handoff)) is not None) is passed
 
 
 def test_who_undoes_and_who_reopens_at_once_open_it_once(tenant: Tenant, reviewer: Person, admin: Person) -> None:
@@ -90,7 +91,7 @@ def test_who_undoes_and_who_reopens_at_once_open_it_once(tenant: Tenant, reviewe
 def test_two_who_decide_all_that_match_decide_each_once(tenant: Tenant, reviewer: Person, admin: Person) -> None:
     for number in range(40):
         submit(tenant, (held if number % 2 else circular)())
-    judging.drain()
+    judge.drain()
     selection = select()
     told = at_once(
         *(lambda who=who: sum(one.effective for one in decide_all(tenant, who, selection)) for who in (reviewer, admin))
@@ -108,5 +109,5 @@ def test_a_retry_and_a_reopening_at_once_do_not_lock_each_other_out(tenant: Tena
             lambda number=number: submit(tenant, held(), retry_of=f"{number}"),
         )
         assert all(not isinstance(one, Exception) or isinstance(one, Stale | NotReopenable) for one in answers)
-    judging.drain()
+    judge.drain()
     assert_counts_are_right()

@@ -3,18 +3,13 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import holding, judging, queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge, queries
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold, State
-from handoffaudit.handoffs.reviewing import (
-    MAX_NOTE,
-    Decision,
-    NotApprovable,
-    NoteRequired,
-    NoteTooLong,
-    NotReviewable,
-    Stale,
-)
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import MAX_NOTE, NotApprovable, NoteRequired, NoteTooLong, NotReviewable, Stale
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, held, judged, payload, submit, to_itself
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +18,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def decide(tenant: Tenant, reviewer: Person):
     def run(handoff: Handoff | str, decision: str, note: str = "", seen: int | None = None) -> Handoff:
-        return reviewing.decide(
+        return review_decide.decide_handoff(
             tenant=tenant,
             reference=str(getattr(handoff, "pk", handoff)),
             decision=Decision(decision),
@@ -80,7 +75,7 @@ def test_what_waits_or_was_accepted_cannot_be_decided(tenant: Tenant, decide) ->
     waiting = submit(tenant, payload(handoff_id="w"))
     with pytest.raises(NotReviewable, match="received"):
         decide(waiting.id, "decline")
-    judging.drain()
+    judge.drain()
     with pytest.raises(NotReviewable, match="accepted"):
         decide(waiting.id, "decline")
 
@@ -131,7 +126,7 @@ def test_what_cannot_be_read_can_be_decided(tenant: Tenant, decide) -> None:
 
 def test_a_decision_ends_the_hold(tenant: Tenant, reviewer: Person, decide) -> None:
     handoff = judged(tenant, held())
-    holding.hold(handoff, reviewer)
+    assignments.hold(handoff, reviewer)
     decide(handoff, "approve")
     assert not ReviewHold.objects.exists()
 
@@ -139,7 +134,7 @@ def test_a_decision_ends_the_hold(tenant: Tenant, reviewer: Person, decide) -> N
 def test_several_are_decided_each_by_itself(tenant: Tenant, reviewer: Person) -> None:
     good, stale, own, done = (judged(tenant, make()) for make in (held, held, to_itself, payload))
     references = [(str(stale.pk), 99), (str(good.pk), 2), (str(own.pk), 2), ("nothing", 1), (str(done.pk), 2)]
-    results = reviewing.decide_many(
+    results = review_decide.decide_many(
         tenant=tenant, references=references, decision=Decision.APPROVE, note="ok", actor=Actor.person(reviewer)
     )
     assert [result.reference for result in results] == [reference for reference, _ in references]

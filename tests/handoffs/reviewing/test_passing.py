@@ -3,9 +3,10 @@
 import pytest
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
-from handoffaudit.handoffs import judging, reviewing
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
-from handoffaudit.handoffs.reviewing import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
+from handoffaudit.handoffs.review import assignments, queue
+from handoffaudit.handoffs.review.errors import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
 from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, take_back, told
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit
 
@@ -13,7 +14,7 @@ pytestmark = pytest.mark.django_db
 
 
 def seen(tenant: Tenant, person: Person | None, view: str = "all") -> list[str]:
-    return [one.handoff_id for one in reviewing.queue(tenant, person, view=view).items]
+    return [one.handoff_id for one in queue.list_queue(tenant, person, view=view).items]
 
 
 @pytest.mark.parametrize("document", [circular, held])
@@ -73,7 +74,7 @@ def test_only_who_may_decide_here_can_get_it(
         with pytest.raises(NoReviewer, match=person.username):
             pass_on(handoff, reviewer, to=person)
     assert told(handoff) == []
-    assert [person.username for person in reviewing.reviewers(tenant)] == ["reviewer"]
+    assert [person.username for person in assignments.list_reviewers(tenant)] == ["reviewer"]
 
 
 def test_only_what_waits_can_be_passed_on(tenant: Tenant, reviewer: Person) -> None:
@@ -93,7 +94,7 @@ def test_a_decision_ends_it(tenant: Tenant, reviewer: Person, admin: Person) -> 
     handoff = judged(tenant, held())
     pass_on(handoff, reviewer, to=admin)
     decide(handoff, admin)
-    assert reviewing.passed_on_of(now(handoff)) is None
+    assert assignments.reassignment_of(now(handoff)) is None
     assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []
     assert_counts_are_right()
 
@@ -103,7 +104,7 @@ def test_a_retry_and_a_new_verdict_end_it(tenant: Tenant, reviewer: Person, admi
     for handoff in (first, second):
         pass_on(handoff, reviewer, to=admin)
     submit(tenant, held(handoff_id="third"), retry_of="first")
-    judging.drain()
+    judge.drain()
     # As every new verdict leaves it.
     Handoff.objects.filter(pk=second.pk).update(version=now(second).version + 1)
     assert now(first).state == State.SUPERSEDED
@@ -118,7 +119,7 @@ def test_who_left_leaves_it_to_the_others(tenant: Tenant, reviewer: Person) -> N
     Membership.objects.filter(person=ben).delete()
     ben.delete()
     assert seen(tenant, reviewer, "passed_on") == ["h"]
-    found = reviewing.passed_on_of(now(handoff))
+    found = assignments.reassignment_of(now(handoff))
     assert found is not None
     assert found.to is None
 
@@ -126,7 +127,7 @@ def test_who_left_leaves_it_to_the_others(tenant: Tenant, reviewer: Person) -> N
 def test_tenants_see_their_own(tenant: Tenant, other_tenant: Tenant, reviewer: Person, stranger: Person) -> None:
     theirs = judged(other_tenant, held(tenant_id="globex"))
     pass_on(theirs, stranger, to=stranger)
-    for view in reviewing.VIEWS:
+    for view in queue.VIEWS:
         assert seen(tenant, reviewer, view) == []
     theirs.tenant = tenant
     with pytest.raises(Handoff.DoesNotExist):

@@ -3,8 +3,8 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import reviewing
 from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review import queue
 from tests.handoffs.reviewing.support import decide, reopen, told
 from tests.handoffs.support import circular, held, judged, set_policy
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.django_db
 
 
 def names(handoff: Handoff, limit: int = 5) -> list[str]:
-    return [one.handoff.handoff_id for one in reviewing.similar(handoff, limit)]
+    return [one.handoff.handoff_id for one in queue.list_precedents(handoff, limit)]
 
 
 def test_it_says_who_decided_what_when_and_why(tenant: Tenant, reviewer: Person) -> None:
     past = decide(judged(tenant, circular(handoff_id="past")), reviewer, "approve", "the desk knows")
-    (found,) = reviewing.similar(judged(tenant, circular()))
+    (found,) = queue.list_precedents(judged(tenant, circular()))
     assert (found.handoff.pk, found.decision, found.note, found.actor) == (
         past.pk,
         "approved",
@@ -53,7 +53,7 @@ def test_what_waits_again_is_no_precedent(tenant: Tenant, reviewer: Person) -> N
     reopen(decide(past, reviewer, "approve"), reviewer)
     assert names(judged(tenant, held())) == []
     decide(past, reviewer, "decline", "second thoughts")
-    (found,) = reviewing.similar(judged(tenant, held()))
+    (found,) = queue.list_precedents(judged(tenant, held()))
     assert (found.decision, found.note) == ("declined", "second thoughts")
 
 
@@ -73,9 +73,9 @@ def test_of_two_decisions_the_second_is_told(tenant: Tenant, reviewer: Person, a
     set_policy(tenant, "research_result", four_eyes=True)
     past = judged(tenant, held())
     decide(past, reviewer, "approve", "one")
-    assert reviewing.similar(judged(tenant, held())) == []
+    assert queue.list_precedents(judged(tenant, held())) == []
     decide(past, admin, "approve", "two")
-    (found,) = reviewing.similar(judged(tenant, held()))
+    (found,) = queue.list_precedents(judged(tenant, held()))
     assert (found.actor, found.note) == ("admin", told(past)[-1][-1])
 
 

@@ -3,10 +3,13 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import holding, judging, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold, State
-from handoffaudit.handoffs.reviewing import Decision, NotApprovable, NoteRequired, NotReviewable, Stale
+from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NotApprovable, NoteRequired, NotReviewable, Stale
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, told, undo
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, set_policy, submit, to_itself
 
@@ -31,7 +34,7 @@ def test_the_first_decision_is_a_proposal_and_changes_nothing(
     seen = judged(tenant, held())
     decided = decide(seen, ada, decision, "looks fine", seen=seen.version)
     assert (decided.state, decided.version, decided.user_approved) == (State.HELD, seen.version + 1, False)
-    proposal = reviewing.proposal_of(now(seen))
+    proposal = proposals.find_proposal(now(seen))
     assert proposal is not None
     assert (proposal.decision, proposal.note, proposal.actor) == (decision, "looks fine", "ada")
     assert told(seen) == [("ada", "held", "held", f"{noun} proposed: looks fine; a second person decides")]
@@ -48,7 +51,7 @@ def test_the_same_decision_by_another_takes_effect_and_names_both(
     assert decided.state == now(seen).state == state
     assert decided.user_approved is (decision == "approve")
     assert told(seen)[-1] == ("ben", "rejected", state, "proposed by ada: “one”; confirmed by ben: “two”")
-    assert reviewing.proposal_of(now(seen)) is None
+    assert proposals.find_proposal(now(seen)) is None
     assert_counts_are_right()
 
 
@@ -65,7 +68,7 @@ def test_another_decision_by_another_is_a_new_proposal_for_a_third(tenant: Tenan
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
     assert decide(seen, ben, "decline", "no").state == State.HELD
-    proposal = reviewing.proposal_of(now(seen))
+    proposal = proposals.find_proposal(now(seen))
     assert proposal is not None
     assert (proposal.decision, proposal.actor) == ("decline", "ben")
     assert decide(seen, ada, "decline", "you are right").state == State.DECLINED
@@ -75,10 +78,10 @@ def test_another_decision_by_another_is_a_new_proposal_for_a_third(tenant: Tenan
 def test_a_proposal_taken_back_makes_room_for_the_one_it_replaced(tenant: Tenant, ada: Person, ben: Person) -> None:
     handoff = judged(tenant, held())
     decide(handoff, ada, "decline", "wrong")
-    first = reviewing.proposal_of(now(handoff))
+    first = proposals.find_proposal(now(handoff))
     (result,) = undo(ben, decide(handoff, ben, "approve", "right"))
     assert result.error is None
-    again = reviewing.proposal_of(now(handoff))
+    again = proposals.find_proposal(now(handoff))
     assert first is not None
     assert again is not None
     assert (again.actor, again.decision, again.note, again.at) == ("ada", "decline", "wrong", first.at)
@@ -91,7 +94,7 @@ def test_nobody_confirms_themselves(tenant: Tenant, ada: Person) -> None:
     decide(seen, ada, "approve", "one")
     for decision, note in (("approve", "better said"), ("decline", "or rather not")):
         assert decide(seen, ada, decision, note).state == State.HELD
-        proposal = reviewing.proposal_of(now(seen))
+        proposal = proposals.find_proposal(now(seen))
         assert proposal is not None
         assert (proposal.decision, proposal.note) == (decision, note)
     assert Proposal.objects.count() == 1
@@ -141,9 +144,9 @@ def test_a_proposal_dies_when_a_retry_takes_the_place(tenant: Tenant, ada: Perso
     seen = judged(tenant, held(handoff_id="first"))
     decide(seen, ada, "approve")
     submit(tenant, held(handoff_id="second"), retry_of="first")
-    judging.drain()
+    judge.drain()
     assert now(seen).state == State.SUPERSEDED
-    assert reviewing.proposal_of(now(seen)) is None
+    assert proposals.find_proposal(now(seen)) is None
     with pytest.raises(NotReviewable):
         decide(seen, ben, "approve")
 
@@ -153,9 +156,9 @@ def test_a_proposal_dies_with_a_new_verdict(tenant: Tenant, ada: Person, ben: Pe
     decide(seen, ada, "approve")
     # As every new verdict leaves it: the state may stay, the version does not.
     Handoff.objects.filter(pk=seen.pk).update(version=now(seen).version + 1)
-    assert reviewing.proposal_of(now(seen)) is None
+    assert proposals.find_proposal(now(seen)) is None
     assert decide(seen, ben, "approve").state == State.HELD
-    proposal = reviewing.proposal_of(now(seen))
+    proposal = proposals.find_proposal(now(seen))
     assert proposal is not None
     assert proposal.actor == "ben"
 
@@ -163,7 +166,7 @@ def test_a_proposal_dies_with_a_new_verdict(tenant: Tenant, ada: Person, ben: Pe
 def test_a_proposal_ends_the_hold_and_passing_on(tenant: Tenant, ada: Person, ben: Person) -> None:
     seen = judged(tenant, held())
     pass_on(seen, ben, to=ada)
-    holding.hold(seen, ada)
+    assignments.hold(seen, ada)
     decide(seen, ada)
     assert not ReviewHold.objects.exists()
     assert not PassedOn.objects.exists()
@@ -173,7 +176,7 @@ def test_a_proposal_stays_while_it_is_passed_on(tenant: Tenant, ada: Person, ben
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
     pass_on(seen, ada, to=ben)
-    proposal = reviewing.proposal_of(now(seen))
+    proposal = proposals.find_proposal(now(seen))
     assert proposal is not None
     assert proposal.actor == "ada"
     assert decide(seen, ben, "approve").state == State.APPROVED
@@ -182,7 +185,7 @@ def test_a_proposal_stays_while_it_is_passed_on(tenant: Tenant, ada: Person, ben
 def test_a_key_of_the_same_name_is_somebody_else(tenant: Tenant, ada: Person) -> None:
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
-    decided = reviewing.decide(
+    decided = review_decide.decide_handoff(
         tenant=tenant,
         reference=str(seen.pk),
         decision=Decision.APPROVE,

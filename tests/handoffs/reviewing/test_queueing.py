@@ -3,10 +3,11 @@
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judging, reviewing
-from handoffaudit.handoffs.filters import BadFilter, Filters
+from handoffaudit.handoffs import judge
+from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Finding, Handoff
-from handoffaudit.handoffs.reviewing import Waiting
+from handoffaudit.handoffs.review import queue
+from handoffaudit.handoffs.review.queue import Waiting
 from tests.handoffs.reviewing.support import colleague, decide, pass_on, reopen
 from tests.handoffs.support import circular, held, judged, payload, set_policy, submit, to_itself
 
@@ -17,7 +18,7 @@ def send(tenant: Tenant, **documents: dict[str, object]) -> None:
     """Each under its own name, in this order."""
     for name, document in documents.items():
         submit(tenant, document | {"handoff_id": name})
-    judging.drain()
+    judge.drain()
 
 
 def seen(tenant: Tenant, person: Person | None = None, view: str = "all", **more: object) -> list[str]:
@@ -25,7 +26,7 @@ def seen(tenant: Tenant, person: Person | None = None, view: str = "all", **more
     names: list[str] = []
     cursor: str | None = ""
     while cursor is not None:
-        page = reviewing.queue(tenant, person, view=view, cursor=cursor, limit=2, **more)
+        page = queue.list_queue(tenant, person, view=view, cursor=cursor, limit=2, **more)
         names += [one.handoff_id for one in page.items]
         cursor = page.next
     return names
@@ -39,8 +40,8 @@ def test_escalated_come_first_then_held_oldest_first_then_rejected_newest_first(
 
 @pytest.mark.parametrize("cursor", ["held:x", "rejected:x", "escalated:1"])
 def test_a_cursor_that_is_none_is_told(tenant: Tenant, cursor: str) -> None:
-    with pytest.raises(BadFilter, match="next"):
-        reviewing.queue(tenant, None, cursor=cursor)
+    with pytest.raises(FilterError, match="next"):
+        queue.list_queue(tenant, None, cursor=cursor)
 
 
 def test_it_takes_filters(tenant: Tenant) -> None:
@@ -117,25 +118,25 @@ def test_progress_counts_what_waits_and_what_was_decided(tenant: Tenant, reviewe
     decide(theirs, admin)
     reopen(decide(undone, reviewer), admin)
     pass_on(passed, reviewer)
-    found = reviewing.progress(tenant, reviewer)
-    assert found.waiting == reviewing.waiting(tenant) == reviewing.Waiting(len(seen(tenant, reviewer))) == Waiting(5)
-    assert found.decided_today == reviewing.progress(tenant, admin).decided_today == 1
-    assert reviewing.progress(tenant, reviewer, left_out=marks("chain.circular")).waiting == Waiting(3)
+    found = queue.load_progress(tenant, reviewer)
+    assert found.waiting == queue.count_waiting(tenant) == queue.Waiting(len(seen(tenant, reviewer))) == Waiting(5)
+    assert found.decided_today == queue.load_progress(tenant, admin).decided_today == 1
+    assert queue.load_progress(tenant, reviewer, left_out=marks("chain.circular")).waiting == Waiting(3)
 
 
 def test_of_much_that_is_left_out_the_newest_are_counted(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     send(tenant, one=held(), **{f"c{number}": circular() for number in range(3)})
     left_out = marks("chain.circular")
-    assert reviewing.waiting(tenant, left_out=left_out) == Waiting(1)
-    assert reviewing.waiting(tenant, left_out=left_out, most=1) == Waiting(1)
-    monkeypatch.setattr("handoffaudit.handoffs.reviewing.progressing.MOST_LOOKED_AT", 3)
-    assert reviewing.waiting(tenant, left_out=left_out) == Waiting(1, more=True)
-    assert reviewing.waiting(tenant, left_out=marks("no.such"), most=2) == Waiting(2, more=True)
+    assert queue.count_waiting(tenant, left_out=left_out) == Waiting(1)
+    assert queue.count_waiting(tenant, left_out=left_out, most=1) == Waiting(1)
+    monkeypatch.setattr("handoffaudit.handoffs.review.queue.MOST_LOOKED_AT", 3)
+    assert queue.count_waiting(tenant, left_out=left_out) == Waiting(1, more=True)
+    assert queue.count_waiting(tenant, left_out=marks("no.such"), most=2) == Waiting(2, more=True)
 
 
 def test_what_waits_is_counted_up_to_a_bound(tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("handoffaudit.handoffs.reviewing.progressing.MOST_COUNTED", 2)
+    monkeypatch.setattr("handoffaudit.handoffs.review.queue.MOST_COUNTED", 2)
     for _ in range(3):
         judged(tenant, held())
-    found = reviewing.progress(tenant, reviewer)
+    found = queue.load_progress(tenant, reviewer)
     assert found.waiting == Waiting(2, more=True)

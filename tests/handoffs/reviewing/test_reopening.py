@@ -6,9 +6,10 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import queries, reviewing
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.handoffs.reviewing import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
+from handoffaudit.handoffs.review import assignments, proposals, queue
+from handoffaudit.handoffs.review.errors import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
 from tests.handoffs.reviewing.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
     NOT_JSON,
@@ -38,7 +39,7 @@ def test_a_decided_one_waits_again_as_it_did_before(
         ("reviewer", before.state, decided.state, "seen"),
         ("admin", decided.state, before.state, "another order was found"),
     ]
-    assert before.pk in [one.pk for one in reviewing.queue(tenant, admin).items]
+    assert before.pk in [one.pk for one in queue.list_queue(tenant, admin).items]
     assert_counts_are_right()
 
 
@@ -165,7 +166,7 @@ def test_an_own_proposal_is_taken_back(tenant: Tenant, reviewer: Person) -> None
     proposed = decide(judged(tenant, held()), reviewer)
     (result,) = undo(reviewer, proposed)
     assert result.error is None
-    assert reviewing.proposal_of(now(proposed)) is None
+    assert proposals.find_proposal(now(proposed)) is None
     assert told(proposed)[-1] == ("reviewer", "held", "held", "approval no longer proposed")
     (result,) = undo(reviewer, now(proposed))
     assert isinstance(result.error, NothingToUndo)
@@ -176,7 +177,7 @@ def test_undoing_the_second_decision_leaves_the_proposal(tenant: Tenant, reviewe
     handoff = judged(tenant, held())
     decide(handoff, reviewer, "approve", "one")
     undo(admin, decide(handoff, admin, "approve", "two"))
-    proposal = reviewing.proposal_of(now(handoff))
+    proposal = proposals.find_proposal(now(handoff))
     assert proposal is not None
     assert (proposal.actor, proposal.note) == ("reviewer", "one")
     assert decide(handoff, admin, "approve").state == State.APPROVED
@@ -188,7 +189,7 @@ def test_reopening_asks_for_two_people_again(tenant: Tenant, reviewer: Person, a
     decide(handoff, reviewer)
     decide(handoff, admin)
     reopen(handoff, admin)
-    assert reviewing.proposal_of(now(handoff)) is None
+    assert proposals.find_proposal(now(handoff)) is None
     assert decide(handoff, admin).state == State.HELD
 
 
@@ -198,7 +199,7 @@ def test_an_own_passing_on_is_undone(tenant: Tenant, reviewer: Person, admin: Pe
     assert isinstance(refused.error, NothingToUndo)
     (result,) = undo(reviewer, passed)
     assert result.error is None
-    assert reviewing.passed_on_of(now(passed)) is None
+    assert assignments.reassignment_of(now(passed)) is None
 
 
 def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
@@ -207,7 +208,7 @@ def test_undoing_a_decision_on_one_that_was_passed_on_passes_it_on_again(
     handoff = judged(tenant, held())
     pass_on(handoff, reviewer, to=admin)
     undo(admin, decide(handoff, admin))
-    assert [one.pk for one in reviewing.queue(tenant, admin, view="mine").items] == [handoff.pk]
+    assert [one.pk for one in queue.list_queue(tenant, admin, view="mine").items] == [handoff.pk]
     take_back(handoff, admin)
     (result,) = undo(admin, now(handoff))
     assert isinstance(result.error, NothingToUndo)
@@ -223,7 +224,7 @@ def test_what_one_did_is_taken_back_step_by_step(tenant: Tenant, reviewer: Perso
     with pytest.raises(NothingToUndo):
         undo_last(tenant, reviewer)
     assert [now(one).state for one in (first, second, third, others)] == ["held", "held", "held", "approved"]
-    assert reviewing.passed_on_of(now(second)) is None
+    assert assignments.reassignment_of(now(second)) is None
     assert_counts_are_right()
 
 

@@ -7,12 +7,14 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.handoffs import judging, queries, reviewing
-from handoffaudit.handoffs.actors import Actor
-from handoffaudit.handoffs.cursors import first_id_at
-from handoffaudit.handoffs.filters import Filters
+from handoffaudit.handoffs import judge, queries
+from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import Event, Finding, Handoff, State
-from handoffaudit.handoffs.reviewing import Decided, Decision, NoteTooLong, Selection, TooMany, selecting
+from handoffaudit.handoffs.review import assignments, bulk
+from handoffaudit.handoffs.review.bulk import BulkDecision, Selection
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NoteTooLong, TooMany
+from handoffaudit.handoffs.transitions import Actor
 from tests.handoffs.reviewing.support import decide, now, pass_on
 from tests.handoffs.reviewing.test_queueing import send
 from tests.handoffs.support import (
@@ -45,11 +47,11 @@ def select(view: str = "all", **more: Any) -> Selection:
 
 def decide_all(
     tenant: Tenant, person: Person, selection: Selection, decision: str = "decline", **more: Any
-) -> list[Decided]:
+) -> list[BulkDecision]:
     """Request for request, until the end."""
     told, cursor = [], ""
     while cursor is not None:
-        one = reviewing.decide_matching(
+        one = bulk.decide_matching(
             tenant=tenant,
             selection=selection,
             decision=Decision(decision),
@@ -70,7 +72,7 @@ def states() -> dict[str, str]:
 def test_all_that_match_are_counted_and_decided(tenant: Tenant, reviewer: Person) -> None:
     send(tenant, a=held(), b=circular(), c=held(handoff_type="x"), d=payload(), e=circular())
     selection = select(filters=Filters(handoff_type="research_result"))
-    found = reviewing.matching(tenant, selection)
+    found = bulk.count_matching(tenant, selection)
     assert (found.number, found.more) == (3, False)
     assert [queries.get(tenant, str(pk)).handoff_id for pk in found.ids] == ["a", "e", "b"]
     (told,) = decide_all(tenant, reviewer, selection)
@@ -92,9 +94,9 @@ def test_it_goes_on_where_the_last_request_ended(tenant: Tenant, reviewer: Perso
 def test_the_time_of_a_request_ends_it_after_a_part(
     tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selecting, "PART", 2)
+    monkeypatch.setattr(bulk, "PART", 2)
     send(tenant, a=held(), b=held(), c=held())
-    told = reviewing.decide_matching(
+    told = bulk.decide_matching(
         tenant=tenant,
         selection=select(),
         decision=Decision.DECLINE,
@@ -110,7 +112,7 @@ def test_what_came_later_is_not_decided_unseen(tenant: Tenant, reviewer: Person)
     send(tenant, a=held())
     selection = select()
     send(tenant, b=held())
-    assert reviewing.matching(tenant, selection).number == 1
+    assert bulk.count_matching(tenant, selection).number == 1
     decide_all(tenant, reviewer, selection)
     assert states() == {"a": "declined", "b": "held"}
 
@@ -132,7 +134,7 @@ def test_what_others_did_meanwhile_stands(tenant: Tenant, reviewer: Person, admi
     selection = select()
     decide(a, admin, "approve")
     pass_on(b, admin)
-    reviewing.take_back(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin))
+    assignments.return_to_queue(tenant=tenant, reference=str(b.pk), actor=Actor.person(admin))
     pass_on(c, admin)
     (told,) = decide_all(tenant, reviewer, selection)
     assert told.effective == 1
@@ -173,11 +175,11 @@ def test_a_first_decision_of_two_is_told_as_a_proposal(tenant: Tenant, reviewer:
 def test_more_than_the_bound_are_refused_whole(
     tenant: Tenant, reviewer: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selecting, "MOST_AT_ONCE", 3)
+    monkeypatch.setattr(bulk, "MOST_AT_ONCE", 3)
     send(tenant, a=held(), b=circular(), c=held())
-    assert not reviewing.matching(tenant, select()).more
+    assert not bulk.count_matching(tenant, select()).more
     send(tenant, d=held())
-    found = reviewing.matching(tenant, select())
+    found = bulk.count_matching(tenant, select())
     assert (found.number, found.more) == (3, True)
     with pytest.raises(TooMany, match="More than 3 match"):
         decide_all(tenant, reviewer, select())
@@ -188,7 +190,7 @@ def test_what_a_group_no_longer_leaves_out_is_not_decided_unseen(tenant: Tenant,
     send(tenant, a=held(), b=circular())
     shown_at = after_all()
     muted = Finding.objects.filter(code="chain.circular")
-    shown = reviewing.shown_of(reviewing.matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
+    shown = bulk.parse_shown(bulk.count_matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
     now_shown = select(seen_at=shown_at, left_out=muted.none(), shown=shown)
     (told,) = decide_all(tenant, reviewer, now_shown)
     assert [(one.number, one.reason[:20]) for one in told.refused] == [(1, "It was not among tho")]
@@ -199,7 +201,7 @@ def test_one_that_went_makes_no_room_for_one_that_came(tenant: Tenant, reviewer:
     send(tenant, a=held(), b=circular(), c=held())
     shown_at = after_all()
     muted = Finding.objects.filter(code="chain.circular")
-    shown = reviewing.shown_of(reviewing.matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
+    shown = bulk.parse_shown(bulk.count_matching(tenant, select(seen_at=shown_at, left_out=muted)).shown)
     decide(queries.get(tenant, "a"), admin)
     for most in (1, 500):
         decide_all(tenant, reviewer, select(seen_at=shown_at, left_out=muted.none(), shown=shown), most=most)
@@ -209,7 +211,7 @@ def test_one_that_went_makes_no_room_for_one_that_came(tenant: Tenant, reviewer:
 def test_few_statements_decide_many(tenant: Tenant, reviewer: Person, django_assert_max_num_queries: Any) -> None:
     for number in range(40):
         submit(tenant, (held if number % 2 else circular)())
-    judging.drain()
+    judge.drain()
     selection = select()
     with django_assert_max_num_queries(30):
         (told,) = decide_all(tenant, reviewer, selection)
@@ -235,6 +237,6 @@ def test_what_is_left_out_of_the_view_is_left_alone(tenant: Tenant, reviewer: Pe
 
 def test_tenants_decide_their_own(tenant: Tenant, other_tenant: Tenant, reviewer: Person) -> None:
     theirs = judged(other_tenant, held(tenant_id="globex"))
-    assert reviewing.matching(tenant, select()).number == 0
+    assert bulk.count_matching(tenant, select()).number == 0
     decide_all(tenant, reviewer, select())
     assert now(theirs).state == State.HELD

@@ -6,11 +6,14 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import queries, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff
-from handoffaudit.handoffs.reviewing import Decision, Readable, ReviewError, Unreadable
-from handoffaudit.handoffs.unread import RESEND
+from handoffaudit.handoffs.review import assignments, bulk, queue, undo
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import Readable, ReviewError, Unreadable
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.handoffs.verdicts import RESEND
 from tests.diagnostics.support import RUI
 from tests.handoffs.support import NOT_JSON, assert_counts_are_right, circular, judged, payload, set_policy, to_itself
 
@@ -26,7 +29,7 @@ REPORT = {
 
 
 def decide(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "", actor=RUI) -> Handoff:
-    return reviewing.decide(
+    return review_decide.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=decision, note=note, actor=actor, seen_version=None
     )
 
@@ -72,7 +75,7 @@ def test_a_resend_is_asked_for_by_a_decline_that_says_so(tenant: Tenant) -> None
     event = Event.objects.filter(handoff=handoff.pk).latest("id")
     assert (event.to_state, event.reason) == ("declined", f"{RESEND} It ends too soon.")
     assert action(tenant, handoff) == "retry"
-    reviewing.reopen(tenant=tenant, reference=str(handoff.pk), note="again", actor=RUI, seen_version=None)
+    undo.reopen(tenant=tenant, reference=str(handoff.pk), note="again", actor=RUI, seen_version=None)
     assert action(tenant, handoff) is None
     assert_counts_are_right()
 
@@ -99,15 +102,15 @@ def test_four_eyes_hold_for_a_resend_as_for_a_decline(tenant: Tenant) -> None:
 def test_one_marked_as_handled_leaves_the_queue_unjudged_and_can_be_put_back(tenant: Tenant) -> None:
     handoff = judged(tenant, NOT_JSON)
     assert decide(tenant, handoff, Decision.HANDLED, "asked by phone").state == "rejected"
-    assert not reviewing.queue(tenant, None).items
-    passed = reviewing.passed_on_of(queries.get(tenant, str(handoff.pk)))
+    assert not queue.list_queue(tenant, None).items
+    passed = assignments.reassignment_of(queries.get(tenant, str(handoff.pk)))
     assert passed is not None
-    assert reviewing.is_handled(passed)
+    assert assignments.is_handled(passed)
     event = Event.objects.filter(handoff=handoff.pk).latest("id")
     assert (event.from_state, event.to_state, event.actor) == ("rejected", "rejected", RUI.name)
     assert event.reason == "Marked as handled: asked by phone"
-    reviewing.take_back(tenant=tenant, reference=str(handoff.pk), actor=RUI)
-    assert [one.pk for one in reviewing.queue(tenant, None).items] == [handoff.pk]
+    assignments.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=RUI)
+    assert [one.pk for one in queue.list_queue(tenant, None).items] == [handoff.pk]
 
 
 def test_marking_it_as_handled_again_adds_no_event(tenant: Tenant) -> None:
@@ -117,7 +120,7 @@ def test_marking_it_as_handled_again_adds_no_event(tenant: Tenant) -> None:
     for note, actor in (("asked by phone", RUI), ("", ADA)):
         assert decide(tenant, handoff, Decision.HANDLED, note, actor).version == first.version
     assert Event.objects.filter(handoff=handoff.pk).count() == events
-    assert reviewing.passed_on([first])[handoff.pk].by == RUI.name
+    assert assignments.list_reassignments([first])[handoff.pk].by == RUI.name
 
 
 def test_a_new_note_on_a_handled_one_is_kept(tenant: Tenant) -> None:
@@ -143,7 +146,7 @@ def test_what_can_be_read_is_approved_or_declined(tenant: Tenant, decision: Deci
 def test_of_several_each_is_decided_by_what_it_is(tenant: Tenant, decision: Decision, states: tuple[str, str]) -> None:
     handoffs = [judged(tenant, circular()), judged(tenant, NOT_JSON)]
     seen = [(str(one.pk), one.version) for one in handoffs]
-    results = reviewing.decide_many(tenant=tenant, references=seen, decision=decision, note="so it is", actor=RUI)
+    results = review_decide.decide_many(tenant=tenant, references=seen, decision=decision, note="so it is", actor=RUI)
     assert tuple(queries.get(tenant, reference).state for reference, _ in seen) == states
     assert [bool(one.error) for one in results] == [state == "rejected" for state in states]
 
@@ -151,7 +154,7 @@ def test_of_several_each_is_decided_by_what_it_is(tenant: Tenant, decision: Deci
 def test_several_are_marked_as_handled(tenant: Tenant) -> None:
     handoffs = [judged(tenant, NOT_JSON), judged(tenant, circular()), judged(tenant, b"{")]
     seen = [(str(one.pk), one.version) for one in handoffs]
-    results = reviewing.decide_many(tenant=tenant, references=seen, decision=Decision.HANDLED, note="", actor=RUI)
-    done = reviewing.told(results, decision=Decision.HANDLED)
+    results = review_decide.decide_many(tenant=tenant, references=seen, decision=Decision.HANDLED, note="", actor=RUI)
+    done = bulk.summarize(results, decision=Decision.HANDLED)
     assert (done.effective, done.proposed, [one.number for one in done.refused]) == (2, 0, [1])
-    assert [one.pk for one in reviewing.queue(tenant, None).items] == [handoffs[1].pk]
+    assert [one.pk for one in queue.list_queue(tenant, None).items] == [handoffs[1].pk]

@@ -8,8 +8,8 @@ import pytest
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.env import PrivateTargets
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import delivering, gathering, registering
-from handoffaudit.handoffs.webhooks.registering import Wanted
+from handoffaudit.handoffs.webhooks import delivery, events, subscriptions
+from handoffaudit.handoffs.webhooks.subscriptions import SubscriptionValues
 from tests.handoffs.webhooks.receiver import Receiver, running
 
 Subscribe = Callable[..., Subscriber]
@@ -35,7 +35,7 @@ def subscribe(tenant: Tenant, receiver: Receiver) -> Subscribe:
         of = changes.pop("tenant", tenant)
         kind = changes.pop("kind", "webhook")
         wanted = {"name": "CI", "address": receiver.url, "events": ["verdict", "decision", "alert"], **changes}
-        return registering.create(tenant=of, kind=kind, wanted=Wanted(**wanted), actor="ada")
+        return subscriptions.create(tenant=of, kind=kind, wanted=SubscriptionValues(**wanted), actor="ada")
 
     return subscribe
 
@@ -45,8 +45,8 @@ def tell(db: None) -> Callable[[], list[Delivery]]:
     """One pass of a worker: what happened is gathered, what is due is sent; all deliveries afterwards, in order."""
 
     def tell() -> list[Delivery]:
-        gathering.gather()
-        delivering.drain()
+        events.dispatch()
+        delivery.drain()
         return list(Delivery.objects.order_by("id"))
 
     return tell

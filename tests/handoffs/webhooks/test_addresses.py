@@ -7,8 +7,8 @@ from ipaddress import ip_network
 import pytest
 
 from handoffaudit.env import PrivateTargets
-from handoffaudit.handoffs.webhooks import addresses
-from handoffaudit.handoffs.webhooks.addresses import BadAddress, checked, parsed
+from handoffaudit.handoffs.webhooks import client
+from handoffaudit.handoffs.webhooks.client import BadAddress, parse_address, resolve
 
 
 @pytest.fixture
@@ -39,25 +39,25 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 )
 def test_what_is_not_public_is_refused_in_every_spelling(host: str, names: dict[str, list[str]]) -> None:
     with pytest.raises(BadAddress, match="not a public address"):
-        checked(f"https://{host}/")
+        resolve(f"https://{host}/")
 
 
 @pytest.mark.parametrize("host", ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::808:808]", "[::ffff:8.8.8.8]"])
 def test_what_is_public_is_not(host: str, names: dict[str, list[str]]) -> None:
-    assert checked(f"https://{host}/x").addresses == (host.strip("[]"),)
+    assert resolve(f"https://{host}/x").addresses == (host.strip("[]"),)
 
 
 def test_every_address_of_a_name_counts(names: dict[str, list[str]]) -> None:
     names["hooks.example"] = ["8.8.8.8", "10.0.0.7"]
     with pytest.raises(BadAddress, match=r"hooks\.example is 10\.0\.0\.7"):
-        checked("https://hooks.example/")
+        resolve("https://hooks.example/")
     names["hooks.example"] = ["8.8.8.8", "2606:4700::1111"]
-    assert checked("https://hooks.example/").addresses == ("8.8.8.8", "2606:4700::1111")
+    assert resolve("https://hooks.example/").addresses == ("8.8.8.8", "2606:4700::1111")
 
 
 def test_a_name_is_looked_up_as_it_goes_over_the_wire(names: dict[str, list[str]]) -> None:
     names["xn--hk-fka.example"] = ["8.8.8.8"]
-    assert checked("https://HÖK.example./").host == "xn--hk-fka.example"
+    assert resolve("https://HÖK.example./").host == "xn--hk-fka.example"
 
 
 def test_what_the_setting_names_may_be_sent_to(names: dict[str, list[str]], settings) -> None:
@@ -65,25 +65,25 @@ def test_what_the_setting_names_may_be_sent_to(names: dict[str, list[str]], sett
     settings.WEBHOOK_PRIVATE = PrivateTargets(
         hosts=frozenset({"hooks.internal"}), networks=(ip_network("10.2.0.0/16"),)
     )
-    assert checked("http://hooks.internal:8080/").addresses == ("10.0.0.7",)
-    assert checked("https://10.2.3.4/").addresses == ("10.2.3.4",)
+    assert resolve("http://hooks.internal:8080/").addresses == ("10.0.0.7",)
+    assert resolve("https://10.2.3.4/").addresses == ("10.2.3.4",)
     with pytest.raises(BadAddress, match="HANDOFFAUDIT_WEBHOOK_PRIVATE"):
-        checked("https://other.internal/")
+        resolve("https://other.internal/")
 
 
 def test_all_of_the_inside_may_be_allowed_but_not_what_knows_the_secrets_of_a_cloud(
     names: dict[str, list[str]], settings
 ) -> None:
     settings.WEBHOOK_PRIVATE = PrivateTargets(everything=True)
-    assert checked("http://127.0.0.1:9000/").addresses == ("127.0.0.1",)
+    assert resolve("http://127.0.0.1:9000/").addresses == ("127.0.0.1",)
     for host in ("169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]", "0.0.0.0", "224.0.0.1"):  # noqa: S104
         with pytest.raises(BadAddress, match="not a public address"):
-            checked(f"http://{host}/")
+            resolve(f"http://{host}/")
 
 
 def test_nothing_goes_out_unencrypted_to_the_world(names: dict[str, list[str]]) -> None:
     with pytest.raises(BadAddress, match="unencrypted"):
-        checked("http://8.8.8.8/")
+        resolve("http://8.8.8.8/")
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_nothing_goes_out_unencrypted_to_the_world(names: dict[str, list[str]]) 
 )
 def test_an_address_that_cannot_be_used_is_refused_with_the_remedy(address: str, why: str) -> None:
     with pytest.raises(BadAddress, match=why):
-        parsed(address)
+        parse_address(address)
 
 
 def test_a_name_that_is_not_found_says_so(names: dict[str, list[str]]) -> None:
     with pytest.raises(BadAddress, match=r"nobody\.example is not found"):
-        checked("https://nobody.example/")
+        resolve("https://nobody.example/")
     names["empty.example"] = []
     with pytest.raises(BadAddress, match="not found"):
-        checked("https://empty.example/")
+        resolve("https://empty.example/")
 
 
 def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
-    monkeypatch.setattr(addresses, "LOOKUP_SECONDS", 0.05)
+    monkeypatch.setattr(client, "LOOKUP_SECONDS", 0.05)
 
     def getaddrinfo(*_, **__):
         never.wait(60)
@@ -131,5 +131,5 @@ def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytes
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     with pytest.raises(BadAddress, match="does not answer"):
-        checked("https://hooks.example/")
+        resolve("https://hooks.example/")
     never.set()

@@ -11,7 +11,8 @@ from django.utils import timezone
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import claiming, delivering, gathering, retrying
+from handoffaudit.handoffs.webhooks import delivery, events
+from handoffaudit.handoffs.webhooks import delivery as webhooks_delivery
 from tests.handoffs.support import at_once, judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver, running
@@ -27,7 +28,7 @@ def make_due() -> None:
 def happen(tenant: Tenant, number: int = 1) -> list[str]:
     """So many verdicts; the ids of their handoffs."""
     pks = [str(judged(tenant, payload()).pk) for _ in range(number)]
-    gathering.gather()
+    events.dispatch()
     return pks
 
 
@@ -58,9 +59,13 @@ def test_what_failed_is_tried_again_with_the_same_body(
     judged(tenant, payload())
     (first,) = tell()
     assert (first.tries, first.last_status, first.delivered_at) == (1, 500, None)
-    assert 0.8 * retrying.PAUSES[0] - 5 < (first.due_at - timezone.now()).total_seconds() < 1.2 * retrying.PAUSES[0]
+    assert (
+        0.8 * webhooks_delivery.PAUSES[0] - 5
+        < (first.due_at - timezone.now()).total_seconds()
+        < 1.2 * webhooks_delivery.PAUSES[0]
+    )
     assert "answered 500" in first.last_error
-    delivering.drain()
+    webhooks_delivery.drain()
     assert len(receiver.requests) == 1
     make_due()
     (second,) = tell()
@@ -74,13 +79,13 @@ def test_after_the_last_try_it_is_given_up_and_people_are_told(
     subscribe(events=["verdict"])
     receiver.says(503)
     judged(tenant, payload())
-    for _ in range(retrying.TRIES + 2):
+    for _ in range(webhooks_delivery.TRIES + 2):
         tell()
         make_due()
     (delivery,) = Delivery.objects.all()
-    assert len(receiver.requests) == delivery.tries == retrying.TRIES
+    assert len(receiver.requests) == delivery.tries == webhooks_delivery.TRIES
     assert (delivery.due_at, bool(delivery.gave_up_at)) == (None, True)
-    assert [alert.kind for alert in alerts.open_of(tenant)] == ["webhook_failing"]
+    assert [alert.kind for alert in alerts.list_open(tenant)] == ["webhook_failing"]
 
 
 def test_later_ones_wait_for_one_that_failed_and_come_in_order(
@@ -89,10 +94,10 @@ def test_later_ones_wait_for_one_that_failed_and_come_in_order(
     subscribe(events=["verdict"])
     receiver.says(500, 200)
     pks = happen(tenant, 3)
-    delivering.drain()
+    webhooks_delivery.drain()
     assert seen(receiver) == pks[:1]
     make_due()
-    delivering.drain()
+    webhooks_delivery.drain()
     assert seen(receiver) == [pks[0], *pks]
 
 
@@ -100,7 +105,7 @@ def test_one_that_is_refused_holds_nobody_up(tenant: Tenant, subscribe: Subscrib
     subscribe(events=["verdict"])
     receiver.says(400, 200)
     pks = happen(tenant, 3)
-    delivering.drain()
+    webhooks_delivery.drain()
     assert seen(receiver) == pks
     assert Delivery.objects.filter(delivered_at=None).count() == 1
 
@@ -113,7 +118,7 @@ def test_who_is_back_gets_at_once_what_waits_for_hours(
     first = Delivery.objects.earliest("id")
     first.tries, first.due_at = 6, timezone.now() + timedelta(hours=3)
     first.save()
-    delivering.drain()
+    webhooks_delivery.drain()
     assert seen(receiver) == [pks[1], pks[0]]
 
 
@@ -124,7 +129,7 @@ def test_one_receiver_that_is_away_keeps_no_other_waiting(
         subscribe(name="Away", events=["verdict"], address=other.url)
     subscribe(name="There", events=["verdict"])
     pks = happen(tenant, 2)
-    delivering.drain(reliable=True)
+    webhooks_delivery.drain(reliable=True)
     assert seen(receiver) == pks
     away = Delivery.objects.filter(subscriber__name="Away").order_by("id")
     assert [one.tries for one in away] == [1, 0]
@@ -135,10 +140,10 @@ def test_reliable_senders_leave_out_who_fails(tenant: Tenant, subscribe: Subscri
     subscribe()
     receiver.says(500)
     happen(tenant)
-    delivering.drain()
+    webhooks_delivery.drain()
     make_due()
-    assert claiming.ready(reliable=True) == []
-    assert len(claiming.ready()) == 1
+    assert delivery.list_ready(reliable=True) == []
+    assert len(delivery.list_ready()) == 1
 
 
 def test_what_cannot_even_be_tried_counts_as_a_try(
@@ -147,10 +152,10 @@ def test_what_cannot_even_be_tried_counts_as_a_try(
     def broken(*_: object) -> None:
         raise RuntimeError("our own bug")
 
-    monkeypatch.setattr(delivering, "post", broken)
+    monkeypatch.setattr(webhooks_delivery, "post", broken)
     subscribe()
     happen(tenant)
-    assert delivering.drain() == 1
+    assert webhooks_delivery.drain() == 1
     delivery = Delivery.objects.get()
     assert (delivery.tries, delivery.claim, delivery.delivered_at) == (1, None, None)
     assert "an error of the product" in delivery.last_error
@@ -162,7 +167,7 @@ def test_a_receiver_that_wants_nothing_more_is_switched_off(
     subscribe(events=["verdict"])
     receiver.says(410)
     happen(tenant, 2)
-    delivering.drain()
+    webhooks_delivery.drain()
     assert not Subscriber.objects.get().active
     assert len(receiver.requests) == 1
     assert AuditEntry.objects.latest("number").detail == {"why": "it answered 410 Gone"}
@@ -196,10 +201,10 @@ def test_what_a_killed_worker_had_is_sent_when_its_claim_runs_out(
 ) -> None:
     subscribe()
     happen(tenant)
-    assert claiming.take()
-    assert delivering.drain() == 0
+    assert delivery.take()
+    assert webhooks_delivery.drain() == 0
     make_due()
-    assert delivering.drain() == 1
+    assert webhooks_delivery.drain() == 1
 
 
 def test_what_came_of_a_claim_that_ran_out_counts_no_more(
@@ -208,11 +213,11 @@ def test_what_came_of_a_claim_that_ran_out_counts_no_more(
     subscribe()
     receiver.says(500)
     happen(tenant)
-    late = claiming.take()
+    late = delivery.take()
     assert late is not None
     make_due()
-    taken = claiming.take()
-    delivering._send_all(late)
+    taken = delivery.take()
+    webhooks_delivery._send_all(late)
     assert Delivery.objects.get().claim == taken.token
 
 
@@ -220,8 +225,8 @@ def test_what_came_of_a_claim_that_ran_out_counts_no_more(
 def test_several_threads_send_each_once_and_in_order(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
     subscribe(events=["verdict"])
     pks = happen(tenant, 25)
-    results = at_once(*[delivering.drain] * 4)
-    delivering.drain()
+    results = at_once(*[webhooks_delivery.drain] * 4)
+    webhooks_delivery.drain()
     assert not [result for result in results if isinstance(result, Exception)]
     assert seen(receiver) == pks
 
@@ -232,7 +237,7 @@ def test_what_waited_too_long_behind_others_is_given_up(
     subscribe()
     happen(tenant)
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=4))
-    delivering.drain()
+    webhooks_delivery.drain()
     delivery = Delivery.objects.get()
     assert (bool(delivery.gave_up_at), receiver.requests) == (True, [])
 

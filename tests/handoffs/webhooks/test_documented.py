@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.handoffs.webhooks import retrying
-from handoffaudit.handoffs.webhooks.signing import signature
+from handoffaudit.handoffs.webhooks import delivery
+from handoffaudit.handoffs.webhooks.client import sign
 
 DOCS = Path(__file__).parents[3] / "docs" / "webhooks.md"
 
@@ -23,19 +23,19 @@ def is_genuine() -> Any:
 def test_a_genuine_request_passes(is_genuine: Any) -> None:
     import time
 
-    assert is_genuine("secret", signature("secret", b'{"a": 1}', int(time.time())), b'{"a": 1}')
+    assert is_genuine("secret", sign("secret", b'{"a": 1}', int(time.time())), b'{"a": 1}')
 
 
 def test_others_do_not(is_genuine: Any) -> None:
     import time
 
     now = int(time.time())
-    good = signature("secret", b"{}", now)
+    good = sign("secret", b"{}", now)
     for secret, header, body in (
         ("other", good, b"{}"),
         ("secret", good, b"{ }"),
         ("secret", good.replace(f"t={now}", f"t={now + 1}"), b"{}"),
-        ("secret", signature("secret", b"{}", now - 301), b"{}"),
+        ("secret", sign("secret", b"{}", now - 301), b"{}"),
         ("secret", "", b"{}"),
         ("secret", "t=x,v1=y", b"{}"),
     ):
@@ -46,5 +46,5 @@ def test_the_pauses_are_the_documented_ones() -> None:
     units = {"s": 1, "min": 60, "h": 3600}
     (said,) = re.findall(r"tried again after about (.*?): eight tries", DOCS.read_text(), re.DOTALL)
     told = [int(number) * units[unit] for number, unit in re.findall(r"(\d+)\s(s|min|h)", said)]
-    assert told == list(retrying.PAUSES)
-    assert retrying.TRIES == 8
+    assert told == list(delivery.PAUSES)
+    assert delivery.TRIES == 8

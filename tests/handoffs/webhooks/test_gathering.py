@@ -7,11 +7,13 @@ from django.db.models import Max
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Event, Gathering, Handoff, Subscriber
-from handoffaudit.handoffs.reviewing import Decision
-from handoffaudit.handoffs.webhooks import gathering, registering
+from handoffaudit.handoffs.review import assignments, undo
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.handoffs.webhooks import events, subscriptions
 from handoffaudit.policy.retention import LEAST, Data
 from tests.handoffs.support import at_once, circular, held, judged, payload, set_policy
 from tests.handoffs.webhooks.conftest import Subscribe
@@ -26,7 +28,7 @@ def abouts() -> list[str]:
 
 
 def decide(tenant: Tenant, handoff: Handoff, decision: Decision = Decision.APPROVE) -> None:
-    reviewing.decide(
+    review_decide.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=decision, note="seen", actor=ADA, seen_version=None
     )
 
@@ -92,7 +94,7 @@ def test_a_decision_that_is_taken_back_is_told_with_who_and_why(
     subscribe(name="Verdicts", events=["verdict"])
     handoff = judged(tenant, held())
     decide(tenant, handoff)
-    reviewing.reopen(tenant=tenant, reference=str(handoff.pk), note="too soon", actor=ADA, seen_version=None)
+    undo.reopen(tenant=tenant, reference=str(handoff.pk), note="too soon", actor=ADA, seen_version=None)
     decide(tenant, handoff, Decision.DECLINE)
     tell()
     decisions = [told for told in receiver.told if told["event"] == "decision"]
@@ -109,11 +111,11 @@ def test_what_leaves_the_state_as_it_is_is_told_to_nobody(
     subscribe()
     handoff = judged(tenant, document())
     decide(tenant, handoff)
-    reviewing.pass_on(tenant=tenant, reference=str(handoff.pk), note="you", actor=ADA, to=None, seen_version=None)
-    reviewing.take_back(tenant=tenant, reference=str(handoff.pk), actor=ADA)
+    assignments.reassign(tenant=tenant, reference=str(handoff.pk), note="you", actor=ADA, to=None, seen_version=None)
+    assignments.return_to_queue(tenant=tenant, reference=str(handoff.pk), actor=ADA)
     tell()
     assert [told["event"] for told in receiver.told] == ["verdict"]
-    reviewing.decide(
+    review_decide.decide_handoff(
         tenant=tenant,
         reference=str(handoff.pk),
         decision=Decision.APPROVE,
@@ -136,7 +138,7 @@ def test_only_what_was_asked_for_is_told(tenant: Tenant, subscribe: Subscribe, r
 
 def test_who_is_new_hears_nothing_of_before(tenant: Tenant, subscribe: Subscribe, tell) -> None:
     judged(tenant, payload())
-    alerts.raise_alert(tenant.pk, alerts.Kind.WEBHOOK_FAILING, 1)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WEBHOOK_FAILING, 1)
     subscribe()
     assert tell() == []
     judged(tenant, payload())
@@ -147,9 +149,9 @@ def test_who_is_new_hears_nothing_of_before(tenant: Tenant, subscribe: Subscribe
 
 def test_who_was_switched_off_hears_nothing_of_meanwhile(tenant: Tenant, subscribe: Subscribe, tell) -> None:
     one = subscribe()
-    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
     judged(tenant, payload())
-    registering.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
     assert tell() == []
 
 
@@ -164,25 +166,25 @@ def test_tenants_hear_of_their_own(tenant: Tenant, other_tenant: Tenant, subscri
 def test_where_nobody_hears_nothing_is_asked(tenant: Tenant, django_assert_num_queries) -> None:
     judged(tenant, payload())
     with django_assert_num_queries(1):
-        assert gathering.gather() == 0
+        assert events.dispatch() == 0
 
 
 def test_what_commits_late_with_an_earlier_id_is_told_once(tenant: Tenant, subscribe: Subscribe) -> None:
     subscribe(events=["verdict"])
     handoff = judged(tenant, payload())
-    gathering.gather()
+    events.dispatch()
     last = Event.objects.aggregate(last=Max("id"))["last"]
     # Two transactions took ids 1 to 3 and 5, and the one with 4 and 5 ended first.
     event(handoff, last + 4)
-    gathering.gather()
+    events.dispatch()
     assert abouts()[1:] == [f"event:{last + 4}"]
     event(handoff, last + 2)
-    gathering.gather()
+    events.dispatch()
     event(handoff, last + 3)
     event(handoff, last + 1)
     event(handoff, last + 5)
-    gathering.gather()
-    gathering.gather()
+    events.dispatch()
+    events.dispatch()
     assert abouts()[2:] == [f"event:{last + number}" for number in (2, 1, 3, 5)]
     assert gaps_after(last) == []
 
@@ -194,19 +196,19 @@ def test_an_id_that_never_comes_is_given_up(
     handoff = judged(tenant, payload())
     last = Event.objects.aggregate(last=Max("id"))["last"]
     event(handoff, last + 10)
-    gathering.gather()
+    events.dispatch()
     assert gaps_after(last) == [(last + 1, last + 9)]
-    monkeypatch.setattr(gathering, "GAP_SECONDS", -1)
-    gathering.gather()
+    monkeypatch.setattr(events, "GAP_SECONDS", -1)
+    events.dispatch()
     assert Gathering.objects.get().gaps == []
 
 
 def test_many_are_gone_over_in_parts(tenant: Tenant, subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "BATCH", 2)
+    monkeypatch.setattr(events, "BATCH", 2)
     subscribe(events=["verdict"])
     for _ in range(4):
         judged(tenant, payload())
-    assert gathering.gather() == 4
+    assert events.dispatch() == 4
     assert len(abouts()) == 4
 
 
@@ -215,8 +217,8 @@ def test_several_at_once_make_each_once(tenant: Tenant, subscribe: Subscribe) ->
     subscribe(events=["verdict"])
     for _ in range(5):
         judged(tenant, payload())
-    results = at_once(*[gathering.gather] * 4)
-    gathering.gather()
+    results = at_once(*[events.dispatch] * 4)
+    events.dispatch()
     assert not [result for result in results if isinstance(result, Exception)]
     assert len(abouts()) == len(set(abouts())) == 5
 
@@ -226,10 +228,10 @@ def test_who_is_deleted_in_that_moment_stops_nobody(
 ) -> None:
     gone, stays = subscribe(name="Gone"), subscribe(name="Stays")
     judged(tenant, payload())
-    found = registering.hearing()
+    found = subscriptions.list_active()
     Subscriber.objects.filter(pk=gone.pk).delete()
-    monkeypatch.setattr(gathering, "hearing", lambda: found)
-    gathering.gather()
+    monkeypatch.setattr(events, "list_active", lambda: found)
+    events.dispatch()
     assert [one.subscriber_id for one in Delivery.objects.all()] == [stays.pk]
 
 
@@ -237,9 +239,9 @@ def test_an_alert_is_told_when_it_opens_again_and_when_it_ends(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell
 ) -> None:
     subscribe(events=["alert"])
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 2)
     tell()
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     tell()
     alert = Alert.objects.get()
     Alert.objects.update(notified_at=alert.opened_at + timedelta(hours=4))
@@ -260,7 +262,7 @@ def test_what_was_told_of_an_alert_and_is_forgotten_is_not_told_again(
     long_ago = timezone.now() - timedelta(days=LEAST[Data.DELIVERIES])
     subscriber = subscribe(events=["alert"])
     Subscriber.objects.filter(pk=subscriber.pk).update(heard_from=long_ago - timedelta(days=1))
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 2)
     Alert.objects.update(opened_at=long_ago)
     tell()
     assert receiver.requests == []

@@ -7,10 +7,11 @@ import pytest
 from django.core import mail
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import alerts, reviewing
-from handoffaudit.handoffs.actors import Actor
+from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import ActorKind, Alert, Delivery, Handoff, Subscriber
-from handoffaudit.handoffs.reviewing import Decision
+from handoffaudit.handoffs.review import decide
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.handoffs.webhooks import log
 from tests.handoffs.support import held, judged
 from tests.handoffs.webhooks.conftest import Subscribe
@@ -32,13 +33,13 @@ def subjects() -> list[str]:
 
 def decline(tenant: Tenant, handoff: Handoff, note: str) -> None:
     ada = Actor(ActorKind.PERSON, "ada")
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant, reference=str(handoff.pk), decision=Decision.DECLINE, note=note, actor=ada, seen_version=None
     )
 
 
 def test_an_alert_is_mailed_with_what_to_do_and_where(tenant: Tenant, team: Subscriber, tell) -> None:
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 2)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 2)
     tell()
     (sent,) = mail.outbox
     assert sent.to == ["team@example.com"]
@@ -51,7 +52,7 @@ def test_an_alert_is_mailed_with_what_to_do_and_where(tenant: Tenant, team: Subs
 def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber, tell) -> None:
     handoff = judged(tenant, held())
     ada = Actor(ActorKind.PERSON, "ada")
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant,
         reference=str(handoff.pk),
         decision=Decision.DECLINE,
@@ -69,7 +70,7 @@ def test_a_decision_is_mailed_with_who_and_why(tenant: Tenant, team: Subscriber,
 def test_a_senders_words_make_no_header(tenant: Tenant, team: Subscriber, tell) -> None:
     handoff = judged(tenant, held(handoff_type="x\r\nBcc: all@example.com"))
     ada = Actor(ActorKind.PERSON, "ada")
-    reviewing.decide(
+    decide.decide_handoff(
         tenant=tenant,
         reference=str(handoff.pk),
         decision=Decision.DECLINE,
@@ -90,7 +91,7 @@ def test_a_mail_server_that_is_away_is_tried_again(
 ) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     (delivery,) = tell()
     assert (delivery.tries, delivery.delivered_at) == (1, None)
     assert "mail server did not take it" in delivery.last_error
@@ -117,7 +118,7 @@ def test_a_real_mail_server_takes_it(tenant: Tenant, team: Subscriber, tell, set
     with raw(_mail_server(took)) as address:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", int(address.rstrip("/").rpartition(":")[2])
-        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+        alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
         (delivery,) = tell()
     assert delivery.delivered_at
     assert b"To: team@example.com\r\n" in took
@@ -126,13 +127,13 @@ def test_a_real_mail_server_takes_it(tenant: Tenant, team: Subscriber, tell, set
 
 def test_without_a_mail_server_it_says_what_to_set(team: Subscriber, settings) -> None:
     settings.EMAIL_SET_UP = False
-    assert "HANDOFFAUDIT_EMAIL_URL" in log.test(team).error
+    assert "HANDOFFAUDIT_EMAIL_URL" in log.send_test(team).error
     assert mail.outbox == []
 
 
 def test_what_flaps_fills_no_mailbox(tenant: Tenant, team: Subscriber, tell) -> None:
     for number in range(5):
-        alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, number + 1)
+        alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, number + 1)
         tell()
         alerts.acknowledge(tenant=tenant, alert=Alert.objects.latest("pk").pk, actor="ada")
         tell()
@@ -147,7 +148,7 @@ def test_what_flaps_fills_no_mailbox(tenant: Tenant, team: Subscriber, tell) -> 
 
 
 def test_what_gets_worse_is_mailed_at_once(tenant: Tenant, team: Subscriber, tell) -> None:
-    alerts.raise_alert(tenant.pk, alerts.Kind.WOULD_HAVE_REJECTED, 1)
+    alerts.raise_alert(tenant.pk, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
     Alert.objects.update(level="warning")
     tell()
     alert = Alert.objects.get()

@@ -6,8 +6,8 @@ from django.utils import timezone
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.handoffs.models import Delivery, Subscriber
-from handoffaudit.handoffs.webhooks import registering
-from handoffaudit.handoffs.webhooks.registering import Wanted
+from handoffaudit.handoffs.webhooks import subscriptions
+from handoffaudit.handoffs.webhooks.subscriptions import SubscriptionValues
 from tests.handoffs.support import judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver
@@ -23,9 +23,9 @@ def test_each_has_a_secret_of_its_own(subscribe: Subscribe) -> None:
 
 def test_a_new_secret_takes_the_place_of_the_old_one(tenant: Tenant, subscribe: Subscribe) -> None:
     before = subscribe()
-    after = registering.rotate(tenant=tenant, pk=before.pk, actor="ada")
+    after = subscriptions.rotate(tenant=tenant, pk=before.pk, actor="ada")
     assert after.secret not in ("", before.secret)
-    assert registering.get(tenant, before.pk).secret == after.secret
+    assert subscriptions.get(tenant, before.pk).secret == after.secret
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_mails_tell_of_alerts_and_decisions_only(subscribe: Subscribe, settings)
 
 
 def test_there_are_so_many_and_no_more(subscribe: Subscribe, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registering, "MOST", 2)
+    monkeypatch.setattr(subscriptions, "MOST", 2)
     subscribe(), subscribe()
     with pytest.raises(Refused, match="2 subscribers already"):
         subscribe()
@@ -74,19 +74,21 @@ def test_there_are_so_many_and_no_more(subscribe: Subscribe, monkeypatch: pytest
 
 def test_a_change_keeps_the_secret(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
     before = subscribe()
-    wanted = Wanted("Pager", receiver.url, ["alert"], ["held"])
-    after = registering.change(tenant=tenant, pk=before.pk, wanted=wanted, actor="ada")
+    wanted = SubscriptionValues("Pager", receiver.url, ["alert"], ["held"])
+    after = subscriptions.change(tenant=tenant, pk=before.pk, wanted=wanted, actor="ada")
     assert (after.name, after.events, after.states, after.secret) == ("Pager", ["alert"], ["held"], before.secret)
 
 
 def test_all_of_it_is_in_the_audit_log_but_no_secret(tenant: Tenant, subscribe: Subscribe, receiver: Receiver) -> None:
     one = subscribe()
-    registering.change(tenant=tenant, pk=one.pk, wanted=Wanted("CI", receiver.url, ["alert"]), actor="ada")
-    changed = registering.rotate(tenant=tenant, pk=one.pk, actor="ada")
-    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
-    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
-    registering.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
-    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
+    subscriptions.change(
+        tenant=tenant, pk=one.pk, wanted=SubscriptionValues("CI", receiver.url, ["alert"]), actor="ada"
+    )
+    changed = subscriptions.rotate(tenant=tenant, pk=one.pk, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
+    subscriptions.delete(tenant=tenant, pk=one.pk, actor="ada")
     entries = list(AuditEntry.objects.order_by("number"))
     actions = ["create", "change", "rotate", "pause", "resume", "delete"]
     assert [entry.action for entry in entries] == [f"subscriber.{action}" for action in actions]
@@ -96,19 +98,19 @@ def test_all_of_it_is_in_the_audit_log_but_no_secret(tenant: Tenant, subscribe: 
 
 def test_other_tenants_have_no_hand_in_it(other_tenant: Tenant, subscribe: Subscribe) -> None:
     one = subscribe()
-    for call in (registering.rotate, registering.delete):
+    for call in (subscriptions.rotate, subscriptions.delete):
         with pytest.raises(Subscriber.DoesNotExist):
             call(tenant=other_tenant, pk=one.pk, actor="eve")
     with pytest.raises(Subscriber.DoesNotExist):
-        registering.switch(tenant=other_tenant, pk=one.pk, on=False, actor="eve")
-    assert registering.listing(other_tenant) == []
+        subscriptions.switch(tenant=other_tenant, pk=one.pk, on=False, actor="eve")
+    assert subscriptions.list_subscribers(other_tenant) == []
 
 
 def test_who_is_deleted_takes_the_log_along(tenant: Tenant, subscribe: Subscribe, tell) -> None:
     one = subscribe()
     judged(tenant, payload())
     assert len(tell()) == 1
-    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
+    subscriptions.delete(tenant=tenant, pk=one.pk, actor="ada")
     assert not Delivery.objects.exists()
 
 
@@ -119,22 +121,22 @@ def test_what_waits_when_it_is_switched_off_is_sent_when_it_is_switched_on(
     receiver.says(500, 200)
     judged(tenant, payload())
     tell()
-    registering.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=False, actor="ada")
     judged(tenant, payload())
     tell()
     assert len(receiver.requests) == 1
-    registering.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
+    subscriptions.switch(tenant=tenant, pk=one.pk, on=True, actor="ada")
     (delivery,) = tell()
     assert delivery.delivered_at
     assert len(receiver.requests) == 2
 
 
 def test_that_somebody_hears_is_known_at_once_where_it_was_changed(tenant: Tenant, subscribe: Subscribe) -> None:
-    registering._forget()
-    assert not registering.someone_hears()
+    subscriptions._forget()
+    assert not subscriptions.has_active()
     one = subscribe()
-    assert registering.someone_hears()
-    registering.delete(tenant=tenant, pk=one.pk, actor="ada")
-    registering._forget()
-    assert not registering.someone_hears()
+    assert subscriptions.has_active()
+    subscriptions.delete(tenant=tenant, pk=one.pk, actor="ada")
+    subscriptions._forget()
+    assert not subscriptions.has_active()
     assert one.created_at <= timezone.now()

@@ -9,9 +9,9 @@ from django.db import connections
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import listening, waking
+from handoffaudit.handoffs import long_poll, notify
 from handoffaudit.handoffs.models import Delivery
-from handoffaudit.handoffs.webhooks import registering, running
+from handoffaudit.handoffs.webhooks import subscriptions, worker
 from tests.handoffs.support import judged, payload
 from tests.handoffs.webhooks.conftest import Subscribe
 from tests.handoffs.webhooks.receiver import Receiver, raw
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def teller(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[running._Teller]:
+def teller(monkeypatch: pytest.MonkeyPatch, settings) -> Iterator[worker._Worker]:
     settings.SWEEP_SECONDS = 3600
-    teller = running._Teller()
-    monkeypatch.setattr(running, "_teller", teller)
+    teller = worker._Worker()
+    monkeypatch.setattr(worker, "_worker", teller)
     yield teller
     teller.stop()
     for thread in (teller._thread, *teller._senders):
@@ -41,7 +41,7 @@ def eventually(condition: Callable[[], object], act: Callable[[], None] = lambda
 
 
 def test_what_happens_is_told_at_once(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
 ) -> None:
     subscribe(events=["verdict"])
     teller.wake()
@@ -50,7 +50,7 @@ def test_what_happens_is_told_at_once(
 
 
 def test_what_failed_is_tried_again_by_the_same_worker(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
 ) -> None:
     subscribe(events=["verdict"])
     receiver.says(500, 200)
@@ -62,7 +62,7 @@ def test_what_failed_is_tried_again_by_the_same_worker(
 
 
 def test_one_that_hangs_keeps_no_other_waiting(
-    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: running._Teller
+    tenant: Tenant, subscribe: Subscribe, receiver: Receiver, teller: worker._Worker
 ) -> None:
     over = threading.Event()
     with raw(lambda _: over.wait(60) and None) as address:
@@ -77,16 +77,16 @@ def test_one_that_hangs_keeps_no_other_waiting(
 
 def test_where_nobody_hears_no_worker_is_woken(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(waking, "wake_teller", lambda: woken.append(1))
-    registering._forget()
+    monkeypatch.setattr(notify, "notify_senders", lambda: woken.append(1))
+    subscriptions._forget()
     handoff = judged(tenant, payload())
     assert woken == []
-    monkeypatch.setattr(registering, "_believed", (time.monotonic() + 60, True))
-    listening.announce([handoff.pk])
+    monkeypatch.setattr(subscriptions, "_believed", (time.monotonic() + 60, True))
+    long_poll.announce([handoff.pk])
     assert woken == [1]
 
 
 def test_the_message_names_the_task_that_workers_know() -> None:
     from handoffaudit.handoffs.tasks import tell_subscribers
 
-    assert tell_subscribers.name == waking.TELLING
+    assert tell_subscribers.name == notify.TELLING

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.handoffs.webhooks import sending
-from handoffaudit.handoffs.webhooks.sending import Answer, Sender
+from handoffaudit.handoffs.webhooks import client
+from handoffaudit.handoffs.webhooks.client import Answer, Sender
 from tests.handoffs.webhooks.receiver import Receiver, drip, raw
 
 
@@ -39,7 +39,7 @@ def test_of_a_huge_answer_only_the_beginning_is_read(receiver: Receiver) -> None
     receiver.answers = [(500, {}, b"x" * 20_000_000)]
     answer = post(receiver.url)
     assert answer.status == 500
-    assert answer.text == "x" * (sending.LONGEST_TEXT - 1) + "…"
+    assert answer.text == "x" * (client.LONGEST_TEXT - 1) + "…"
 
 
 def test_an_answer_that_cannot_be_stored_is_made_fit(receiver: Receiver) -> None:
@@ -51,7 +51,7 @@ def test_an_answer_that_cannot_be_stored_is_made_fit(receiver: Receiver) -> None
     "text", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["a header", "early answers"]
 )
 def test_a_receiver_that_drips_is_left(text: bytes, local: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "TOTAL_SECONDS", 0.5)
+    monkeypatch.setattr(client, "TOTAL_SECONDS", 0.5)
     with raw(drip(text, 0.01, 30)) as address:
         answer = post(address)
     assert (answer.status, answer.delivered) == (None, False)
@@ -59,7 +59,7 @@ def test_a_receiver_that_drips_is_left(text: bytes, local: None, monkeypatch: py
 
 
 def test_a_receiver_that_says_nothing_is_left(local: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "TOTAL_SECONDS", 0.3)
+    monkeypatch.setattr(client, "TOTAL_SECONDS", 0.3)
     over = threading.Event()
     with raw(lambda _: over.wait(30) and None) as address:
         answer = post(address)
@@ -106,14 +106,14 @@ def test_it_connects_to_what_was_checked_and_to_nothing_that_the_name_stands_for
 def test_the_next_address_is_tried_where_one_does_not_answer(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sending, "checked", _standing_for(["127.0.0.2", "127.0.0.1"]))
+    monkeypatch.setattr(client, "resolve", _standing_for(["127.0.0.2", "127.0.0.1"]))
     assert post(receiver.url).delivered
 
 
 def _standing_for(found: list[str]):
-    from handoffaudit.handoffs.webhooks.addresses import Target, parsed
+    from handoffaudit.handoffs.webhooks.client import Target, parse_address
 
-    return lambda address: Target(parsed(address), "127.0.0.1", tuple(found))
+    return lambda address: Target(parse_address(address), "127.0.0.1", tuple(found))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_the_certificate_must_be_of_the_name_and_not_of_the_number(
     with_tls: int, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trusted = ssl.create_default_context(cafile=certificate)
-    monkeypatch.setattr(sending, "_trusted", lambda: trusted)
+    monkeypatch.setattr(client, "_trusted_roots", lambda: trusted)
     monkeypatch.setattr(socket, "getaddrinfo", _all_local)
     assert post(f"https://hooks.internal:{with_tls}/").status == 200
     answer = post(f"https://other.internal:{with_tls}/")

@@ -26,9 +26,10 @@ from handoffaudit.dashboard.policies.prompts.words import (
 from handoffaudit.dashboard.policies.strictness.words import usd
 from handoffaudit.dashboard.policies.trials.scopes import MODEL_SCOPES
 from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
-from handoffaudit.handoffs import asking, trials
+from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.handoffs.dry_runs.prompts import Cost
+from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Trial
-from handoffaudit.handoffs.prompt_trials import Cost
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.prompt_rows import PromptRow, parse_row
@@ -161,12 +162,12 @@ class Editor(Draft[PromptRow]):
 
     def holds_back(self, trial: Trial) -> bool:
         """Whether its cost is to be agreed to first. Raises `InvalidPolicy` where the model cannot be asked at all."""
-        if not asking.configured():
+        if not client.is_configured():
             remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a trial."
             raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the model.", remedy)])
         if not trial.total:
             return False
-        self.cost = trials.cost(trial)
+        self.cost = run.estimate_cost(trial)
         return self.cost.is_too_dear or self.cost.usd > SLACK * _usd(self.agreed)
 
     def _field(self, name: str, value: str, **more: Any) -> Field:

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies.drafts import Draft, sent
 from handoffaudit.dashboard.policies.fields import Field, plain_menu
 from handoffaudit.dashboard.policies.strictness.words import FOLDED, GROUPS, HELP, NAMES, choices, lines
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import stats
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.parsing import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
@@ -101,7 +101,7 @@ class Editor(Draft[TypePolicy]):
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
         # The row's own name is nobody's type: where all types have rows, no handoff is tried.
-        return [ANY_OTHER_TYPE, *(name for name in queries.known_values(tenant).types if name not in own)]
+        return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 
     def _field(self, name: str) -> Field:
         return Field(

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs import stopping
+from handoffaudit.handoffs.dry_runs import shadow
+from handoffaudit.handoffs.dry_runs.shadow import BlockStats
 from handoffaudit.handoffs.rates import BLOCKED, FINAL
-from handoffaudit.handoffs.stopping import Stopping
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Mode, TypePolicy
@@ -35,7 +35,7 @@ class Named:
 class Effect:
     """What a row does to handoffs, and in which time. Addresses are empty where no list shows just those."""
 
-    stopping: Stopping
+    stopping: BlockStats
     lately: str = ""
     would_address: str = ""
     stopped_address: str = ""
@@ -53,10 +53,10 @@ class Why:
 
 def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[str, Effect]]:
     """From when on is counted, and for each row by its name what it does; of one in shadow, since it is there."""
-    since = stopping.since_when(tenant)
+    since = shadow.find_start(tenant)
     rows = [row.handoff_type for row in now.rows]
     starts = _put_in_shadow(tenant, now, since)
-    found = {**stopping.by_row(tenant, rows, since), **stopping.while_in_shadow(tenant, starts, rows)}
+    found = {**shadow.count_by_row(tenant, rows, since), **shadow.count_in_shadow(tenant, starts, rows)}
     return since, {row: _effect(tenant, row, figures, since) for row, figures in found.items()}
 
 
@@ -84,7 +84,7 @@ def _mode(table: Table[TypePolicy], name: str) -> Mode | None:
 
 def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
     """Of the row for any other type also of which types."""
-    found = stopping.reasons(tenant, row, rows, since)
+    found = shadow.list_reasons(tenant, row, rows, since)
     own = "" if row == ANY_OTHER_TYPE else row
     return Why(
         explained=found.explained,
@@ -96,8 +96,8 @@ def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
 
 def since_words(since: datetime) -> str:
     """Return the counted time in words: "in the last 7 days". The current hour counts whole."""
-    if since <= timezone.now() + timedelta(hours=1) - stopping.PERIOD:
-        return f"in the last {stopping.PERIOD.days} days"
+    if since <= timezone.now() + timedelta(hours=1) - shadow.PERIOD:
+        return f"in the last {shadow.PERIOD.days} days"
     return f"in the last {_hours(since)}"
 
 
@@ -105,7 +105,7 @@ def _hours(since: datetime) -> str:
     return counted(max(1, -((since - timezone.now()) // timedelta(hours=1))), "hour")
 
 
-def _effect(tenant: Tenant, row: str, figures: Stopping, since: datetime) -> Effect:
+def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> Effect:
     lately = since_words(since) if figures.since == since else f"since it is in shadow, {_hours(figures.since)}"
     if row == ANY_OTHER_TYPE:
         return Effect(figures, lately)

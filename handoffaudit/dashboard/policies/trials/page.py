@@ -24,7 +24,9 @@ from handoffaudit.dashboard.policies.schemas import page as schemas
 from handoffaudit.dashboard.policies.strictness import page as strictness
 from handoffaudit.dashboard.policies.trials import words
 from handoffaudit.dashboard.policies.words import Lines
-from handoffaudit.handoffs import prompt_trials, queries, trials
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import WAITING_STATES, HandoffBody, Trial
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.models import Kind
@@ -75,7 +77,7 @@ def save(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
 def cancel(request: HttpRequest, who: Who, pk: uuid.UUID) -> HttpResponse:
     """Ends it; what was found until then stays."""
     tried = _trial(who, pk)
-    if not trials.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
+    if not run.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
         messages.info(request, "It was over already.")
     return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
 
@@ -97,13 +99,13 @@ def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> Ht
         "most": words.MOST_ISSUES,
     }
     try:
-        now, then = trials.verdicts_of(tried, found)
+        now, then = run.judge_again(tried, found)
     except HandoffBody.DoesNotExist:
         messages.info(request, "Retention has removed what this handoff said: it cannot be judged again.")
         return redirect("dashboard:trial", tenant=who.tenant.slug, pk=tried.pk)
     except InvalidPolicy as invalid:
         raise Http404("The draft could no longer be saved, so nothing is judged by it.") from invalid
-    except prompt_trials.NotKept:
+    except dry_runs_prompts.AnswerNotStored:
         context |= {"not_kept": True, "days": settings.MODEL_CACHE_DAYS}
     else:
         context |= {"now": now, "then": then, "told": words.told(now, then)}
@@ -112,7 +114,7 @@ def one(request: HttpRequest, who: Who, pk: uuid.UUID, handoff: uuid.UUID) -> Ht
 
 def _trial(who: Who, pk: uuid.UUID) -> Trial:
     try:
-        return trials.get(who.tenant, pk)
+        return run.get(who.tenant, pk)
     except Trial.DoesNotExist as missing:
         raise Http404("There is no such trial.") from missing
 
@@ -131,7 +133,7 @@ def _page(request: HttpRequest, who: Who, tried: Trial, status: int = 200) -> Ht
         "trial": tried,
         "scope": words.scope(tried),
         "types": words.types(tried.handoff_types),
-        "known": SimpleLazyObject(lambda: words.listed(queries.known_values(who.tenant).types)),
+        "known": SimpleLazyObject(lambda: words.listed(stats.list_known_values(who.tenant).types)),
         "flips": found,
         "number": number,
         "same": tried.judged - number - tried.unasked - tried.removed,

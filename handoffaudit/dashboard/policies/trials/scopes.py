@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.dry_runs import run
 
 ALL_TYPES = "all"
 
@@ -13,7 +13,7 @@ class Scope:
     """Which handoffs a draft is tried on: the last `most` of those received within `within`."""
 
     words: str
-    most: int = trials.MOST
+    most: int = run.MOST
     within: timedelta | None = None
 
 

@@ -15,7 +15,7 @@ from handoffaudit.dashboard.partials import is_htmx
 from handoffaudit.dashboard.policies.drafts import LONGEST_KEPT, Draft
 from handoffaudit.dashboard.policies.pages import PolicyPage, unchanged
 from handoffaudit.dashboard.policies.trials.scopes import ALL_TYPES, MODEL_SCOPES, SCOPES, USUAL
-from handoffaudit.handoffs import trials
+from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 
@@ -35,7 +35,7 @@ def begin(who: Who, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) 
         remedy = "Change something, then try it."
         raise InvalidPolicy([PolicyError("", "", None, "This is what is in force already.", remedy)])
     scope = (SCOPES | MODEL_SCOPES).get(draft.tried, SCOPES[USUAL])
-    trial = trials.planned(
+    trial = run.plan(
         tenant=who.tenant,
         kind=page.versions.kind,
         content=page.versions.to_plain(rows) | {"note": draft.note, FORM: _kept(given)},
@@ -45,7 +45,7 @@ def begin(who: Who, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) 
         most=scope.most,
         since=timezone.now() - scope.within if scope.within else None,
     )
-    return None if draft.holds_back(trial) else trials.begin(trial)
+    return None if draft.holds_back(trial) else run.begin(trial)
 
 
 def opened(request: HttpRequest, who: Who, trial: Trial) -> HttpResponse:
@@ -60,7 +60,7 @@ def form_asked_for(request: HttpRequest, who: Who, page: PolicyPage[Any]) -> Que
     if not asked:
         return None
     try:
-        trial = trials.get(who.tenant, uuid.UUID(asked))
+        trial = run.get(who.tenant, uuid.UUID(asked))
     except (ValueError, Trial.DoesNotExist) as missing:
         raise Http404("There is no such trial.") from missing
     if trial.kind != page.versions.kind:

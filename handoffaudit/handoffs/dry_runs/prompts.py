@@ -1,0 +1,208 @@
+"""Drafts of prompts tried on past handoffs: the model is asked, so what it may cost is told before.
+
+A handoff is asked about where the draft has another prompt for it, once by what is in force and once by the draft.
+Answers that are kept cost nothing again.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connections
+
+from handoffaudit.handoffs import lineage
+from handoffaudit.handoffs.llm import client, limits
+from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, reading_of, verdict_on_stored
+from handoffaudit.llm.configured import prices_here
+from handoffaudit.validation.asking.pricing import estimated_cost
+from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.layers.base import History
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.verdict import Verdict
+from handoffaudit.validation.workflows import workflow_of
+
+MOST = 500
+
+AT_ONCE = 4
+
+# Two questions (the check and a critique) by what is in force, two by the draft.
+CALLS_OF_ONE = 4
+
+SAMPLE = 50
+
+MOST_SECONDS = 5.0
+
+# What would be the same for each that comes after.
+_ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason.BREAKER_OPEN})
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One handoff's verdicts by what is in force and by the draft; both None where the draft has no other prompt for
+    it, where its documents were removed, or where the model could not be asked: then `outage` says why."""
+
+    handoff: Handoff
+    now: Verdict | None = None
+    then: Verdict | None = None
+    outage: Unavailable | None = None
+    is_removed: bool = False
+
+    @property
+    def ends_it(self) -> bool:
+        return self.outage is not None and self.outage.reason in _ENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a trial may cost: of `handoffs` so many are `touched` by the draft, and so many `questions` are asked about
+    those. Counted on the newest `looked_at`, and taken to be alike in all. `left`: of today's budget, in USD."""
+
+    handoffs: int
+    looked_at: int
+    touched: int
+    questions: int
+    usd: float
+    left: float
+
+    @property
+    def is_too_dear(self) -> bool:
+        return self.usd > self.left
+
+
+class AnswerNotStored(Exception):
+    """Some answer of the model is not kept any more, so that nothing can be said without asking again."""
+
+
+def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:
+    """Each judged twice, with the model; several at once. No transaction may be open."""
+    histories, bodies = _beside(part)
+
+    def one(handoff: Handoff) -> Pair:
+        body = bodies.get(handoff.pk)
+        if body is None:
+            return Pair(handoff, is_removed=True)
+        try:
+            model = _Noting(client.model_for(handoff.tenant_id, handoff.pk))
+            return _pair(handoff, body, histories[handoff.pk], (in_force, draft), model)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(one, part))
+
+
+def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draft: ValidationConfig) -> Pair:
+    """One judged twice by the answers that the trial got; nothing is asked. Raises `NotKept`."""
+    histories, bodies = _beside([handoff])
+    meter = _Meter(handoff.tenant_id)
+    body = bodies.get(handoff.pk)
+    if body is None:
+        raise HandoffBody.DoesNotExist
+    pair = _pair(handoff, body, histories[handoff.pk], (in_force, draft), meter)
+    if meter.asked:
+        raise AnswerNotStored
+    return pair
+
+
+def estimate_cost_of_prompts(
+    newest: Sequence[Handoff], total: int, tenant_id: int, in_force: ValidationConfig, draft: ValidationConfig
+) -> Cost:
+    """What it may cost to try the draft on `total` handoffs, of which `newest` are the first; somebody waits for it, so
+    of large ones fewer are looked at."""
+    meter = _Meter(tenant_id)
+    touched = looked_at = 0
+    until = time.monotonic() + MOST_SECONDS
+    for handoff, body, history in _one_by_one(newest):
+        touched += _pair(handoff, body, history, (in_force, draft), meter).now is not None
+        looked_at += 1
+        if time.monotonic() > until:
+            break
+    share = total / looked_at if looked_at else 0.0
+    return Cost(
+        handoffs=total,
+        looked_at=looked_at,
+        touched=round(touched * share),
+        questions=round(len(meter.asked) * share),
+        usd=sum(meter.asked.values()) * share,
+        left=max(0.0, settings.MODEL_DAILY_USD - limits.sum_spent_today(tenant_id)),
+    )
+
+
+def _one_by_one(handoffs: Sequence[Handoff]) -> Iterator[tuple[Handoff, HandoffBody, History]]:
+    for part in chunk_by_size(handoffs):
+        histories, bodies = _beside(part)
+        for handoff in part:
+            if handoff.pk in bodies:
+                yield handoff, bodies[handoff.pk], histories[handoff.pk]
+
+
+def _beside(part: Sequence[Handoff]) -> tuple[Mapping[Any, History], Mapping[Any, HandoffBody]]:
+    return lineage.load_histories(list(part)), HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
+
+
+def _pair(
+    handoff: Handoff,
+    body: HandoffBody,
+    history: History,
+    configs: tuple[ValidationConfig, ValidationConfig],
+    model: "_Noting | _Meter",
+) -> Pair:
+    record = reading_of(handoff, body).record
+    if record is None:
+        return Pair(handoff)
+    scope = handoff.handoff_type, workflow_of(record)
+    by_now, by_draft = (config.demands_for(*scope).prompts for config in configs)
+    if by_now == by_draft:
+        return Pair(handoff)
+    verdicts = []
+    for config in configs:
+        verdicts.append(verdict_on_stored(handoff, body, PriorContext(history), config, model=model))
+        if model.outage:
+            return Pair(handoff, outage=model.outage)
+    now, then = verdicts
+    return Pair(handoff, now, then)
+
+
+class _Noting:
+    """The model, and why it could not be asked. A question that would cost more than it may is no outage: the handoff
+    is judged without it, by both."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.outage: Unavailable | None = None
+
+    def ask(self, question: Question) -> Answer:
+        try:
+            return self.model.ask(question)
+        except Unavailable as error:
+            if error.reason is not Reason.TOO_DEAR:
+                self.outage = error
+            raise
+
+
+class _Meter:
+    """In place of the model: answers what is kept, and adds up what the rest would cost."""
+
+    outage: Final = None
+
+    def __init__(self, tenant_id: int) -> None:
+        self.tenant_id = tenant_id
+        self.asked: dict[str, float] = {}
+        self._models = {Role.FAST: settings.MODEL_FAST, Role.CAREFUL: settings.MODEL_CAREFUL}
+        self._prices = prices_here()
+
+    def ask(self, question: Question) -> Answer:
+        model = self._models[question.role]
+        key = client.answer_key(model, question)
+        if found := client.find_answer(self.tenant_id, key, question):
+            return found
+        size = len(question.instructions.encode()) + len(question.content.encode("utf-8", "replace"))
+        usd = estimated_cost(model, size, question.max_tokens, self._prices)
+        if question.max_cost_usd is None or usd <= question.max_cost_usd:
+            self.asked[key] = usd
+        raise Unavailable(Reason.TOO_DEAR, "Nothing is asked while the cost is added up.")

@@ -1,0 +1,300 @@
+"""Dry runs: drafts of policies tried in the background on handoffs that were judged before."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import orjson
+import structlog
+from django.conf import settings
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import lineage, notify
+from handoffaudit.handoffs.dry_runs import prompts
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Trial
+from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, verdict_on_stored
+from handoffaudit.policy import load
+from handoffaudit.policy.models import Kind
+from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.verdict import Outcome, Verdict
+
+log = structlog.get_logger(__name__)
+
+MOST = 5000
+
+PART = 20
+
+MOST_SHOWN = 200
+
+# So that a rare flip is listed beside a frequent one.
+MOST_OF_A_FLIP = 50
+
+MOST_LISTED = 5
+
+# Of one handoff.
+MOST_CODES = 5
+
+TRIES = 3
+
+MOST_UNFINISHED = 5
+
+KEPT = timedelta(days=7)
+
+
+def plan(
+    *,
+    tenant: Tenant,
+    kind: Kind,
+    content: dict[str, object],
+    base_version: int,
+    actor: str,
+    handoff_types: Sequence[str] = (),
+    most: int = MOST,
+    since: datetime | None = None,
+) -> Trial:
+    """A trial of the draft `content` that is not begun yet. No types: handoffs of all types.
+
+    Raises `InvalidPolicy` where the draft could not be saved either.
+    """
+    load.draft(tenant.pk, kind, content)
+    trial = Trial(
+        tenant=tenant,
+        kind=kind,
+        draft=orjson.dumps(content).decode(),
+        base_version=base_version,
+        handoff_types=list(handoff_types),
+        most=max(1, min(most, prompts.MOST if kind == Kind.PROMPTS else MOST)),
+        since=since,
+        started_by=actor[:200],
+    )
+    trial.total = _chosen_handoffs(trial)[: trial.most].count()
+    return trial
+
+
+def start(**wanted: Any) -> Trial:
+    """Begins a trial as `planned` takes it; workers are woken."""
+    return begin(plan(**wanted))
+
+
+def begin(trial: Trial) -> Trial:
+    """Begins a planned trial; workers are woken."""
+    # What was tried a week ago is of no use to anybody, and drafts may be large.
+    Trial.objects.filter(tenant=trial.tenant_id, started_at__lt=timezone.now() - KEPT).delete()
+    _make_room(trial.tenant)
+    if not trial.total:
+        trial.finished_at = timezone.now()
+    trial.save()
+    notify.notify_dry_runs(with_model=trial.kind == Kind.PROMPTS)
+    return trial
+
+
+def estimate_cost(trial: Trial) -> prompts.Cost:
+    """What a planned trial of prompts may cost."""
+    newest = list(_chosen_handoffs(trial)[: min(trial.total, prompts.SAMPLE)])
+    return prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_configs(trial))
+
+
+def _make_room(tenant: Tenant) -> None:
+    """Ends the oldest that wait: trials of all tenants run one after another, and none may fill the queue."""
+    unfinished = Trial.objects.filter(tenant=tenant, finished_at=None).order_by("-id")
+    too_many = list(unfinished.values_list("pk", flat=True)[MOST_UNFINISHED - 1 :])
+    Trial.objects.filter(pk__in=too_many, finished_at=None).update(
+        finished_at=timezone.now(), error="It was not run to its end: newer trials took its place.", claim=None
+    )
+
+
+def get(tenant: Tenant, pk: uuid.UUID) -> Trial:
+    """Raises `Trial.DoesNotExist`."""
+    return Trial.objects.get(tenant=tenant, pk=pk)
+
+
+def list_recent(tenant: Tenant, kind: Kind) -> list[Trial]:
+    """The newest of a kind, without their drafts and what they found in single."""
+    rows = Trial.objects.filter(tenant=tenant, kind=kind, started_at__gte=timezone.now() - KEPT)
+    return list(rows.defer("draft", "changed").order_by("-id")[:MOST_LISTED])
+
+
+def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
+    """Ends it with what was found until then; False where it was over already. Its worker finds the claim gone."""
+    found = Trial.objects.filter(tenant=tenant, pk=pk, finished_at=None)
+    told = f"{actor[:200]} stopped it."
+    return bool(found.update(finished_at=timezone.now(), error=told, claim=None, claim_expires_at=None))
+
+
+def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
+    """That handoff judged by what is in force now, and by the draft. The model is not asked: where prompts are tried,
+    its answers are those that the trial got. Raises `InvalidPolicy` where the draft could no longer be saved,
+    `prompt_trials.NotKept` where the answers are gone, and `HandoffBody.DoesNotExist` where the documents are."""
+    in_force, draft = _configs(trial)
+    if trial.kind == Kind.PROMPTS:
+        pair = prompts.judge_from_stored_answers(handoff, in_force, draft)
+        if pair.now and pair.then:
+            return pair.now, pair.then
+    before = PriorContext(lineage.load_histories([handoff])[handoff.pk])
+    body = HandoffBody.objects.get(pk=handoff.pk)
+    return verdict_on_stored(handoff, body, before, in_force), verdict_on_stored(handoff, body, before, draft)
+
+
+def run_waiting(*, with_model: bool = False) -> int:
+    """Runs trials until none waits, those that ask the model or those that do not; how many were finished."""
+    finished = 0
+    while trial := _claim(with_model=with_model):
+        finished += _run(trial)
+    return finished
+
+
+def is_anything_waiting(*, with_model: bool = False) -> bool:
+    return _waiting(with_model=with_model).exists()
+
+
+def _waiting(*, with_model: bool) -> "QuerySet[Trial]":
+    free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
+    of_prompts = Q(kind=Kind.PROMPTS)
+    return Trial.objects.filter(free, of_prompts if with_model else ~of_prompts, finished_at=None)
+
+
+def _claim(*, with_model: bool) -> Trial | None:
+    for pk in _waiting(with_model=with_model).order_by("id").values_list("pk", flat=True)[:10]:
+        token = uuid.uuid4()
+        if (
+            _waiting(with_model=with_model)
+            .filter(pk=pk)
+            .update(claim=token, claim_expires_at=_expiry(with_model=with_model))
+        ):
+            trial = Trial.objects.get(pk=pk)
+            trial.tries += 1
+            if trial.tries <= TRIES:
+                Trial.objects.filter(pk=pk, claim=token).update(tries=trial.tries)
+                return trial
+            _finish(trial, "It could not be judged. The worker's log says why.")
+    return None
+
+
+def _expiry(*, with_model: bool) -> datetime:
+    calls = prompts.CALLS_OF_ONE * settings.MODEL_SECONDS if with_model else 0
+    return timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS + calls)
+
+
+def _configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
+    """What is in force, and that with the draft in its place."""
+    draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
+    return load.load(trial.tenant_id), draft
+
+
+def _run(trial: Trial) -> bool:
+    """Judges part after part; False where the claim ran out meanwhile, and another worker goes on."""
+    in_force, draft = _configs(trial)
+    with_model = trial.kind == Kind.PROMPTS
+    while trial.judged < trial.total:
+        found = list(_next(trial))
+        if not found:
+            break
+        # Large ones a few at a time: a part must be judged within a claim.
+        for part in chunk_by_size(found):
+            ended = (_ask if with_model else _judge)(trial, part, in_force, draft)
+            if ended:
+                return _finish(trial, ended)
+            if not _keep(trial):
+                return False
+    return _finish(trial)
+
+
+def _chosen_handoffs(trial: Trial) -> "QuerySet[Handoff]":
+    rows = Handoff.objects.filter(tenant=trial.tenant_id).exclude(state__in=WAITING_STATES)
+    if trial.handoff_types:
+        rows = rows.filter(handoff_type__in=trial.handoff_types)
+    if trial.since:
+        rows = rows.filter(id__gte=first_id_at(trial.since))
+    return rows.order_by("-id")
+
+
+def _next(trial: Trial) -> "QuerySet[Handoff]":
+    rows = _chosen_handoffs(trial)
+    if trial.reached:
+        rows = rows.filter(id__lt=trial.reached)
+    part = prompts.AT_ONCE if trial.kind == Kind.PROMPTS else PART
+    return rows[: min(part, trial.total - trial.judged)]
+
+
+def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
+    """Judges a part with the model; why the trial ends, empty where it goes on."""
+    ended = ""
+    for pair in prompts.judge_twice(part, in_force, draft):
+        if pair.now and pair.then and _decides(pair.now) != _decides(pair.then):
+            _note(trial, pair.handoff, pair.now, pair.then)
+        trial.removed += pair.is_removed
+        if pair.outage:
+            trial.unasked += 1
+            ended = ended or (f"The model can't be asked: {pair.outage.detail}" if pair.ends_it else "")
+    _reached(trial, part)
+    return ended
+
+
+def _judge(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
+    histories = lineage.load_histories(part)
+    bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in part])
+    for handoff in part:
+        body = bodies.get(handoff.pk)
+        if body is None:
+            trial.removed += 1
+            continue
+        before = PriorContext(histories[handoff.pk])
+        now, then = (verdict_on_stored(handoff, body, before, config) for config in (in_force, draft))
+        if _decides(now) != _decides(then):
+            _note(trial, handoff, now, then)
+    _reached(trial, part)
+    return ""
+
+
+def _reached(trial: Trial, part: list[Handoff]) -> None:
+    trial.judged += len(part)
+    trial.reached = part[-1].pk
+
+
+def _decides(verdict: Verdict) -> tuple[Outcome, Outcome]:
+    # In shadow nothing is rejected, and what a draft would do there is what people try it for.
+    return verdict.outcome, verdict.would_decide
+
+
+def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
+    before, after = now.outcome, then.outcome
+    if before is after:
+        before, after = now.would_decide, then.would_decide
+    flip = f"{before.value}>{after.value}"
+    trial.flips[flip] = trial.flips.get(flip, 0) + 1
+    if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
+        # What decides is new where it got worse, and what decided is gone where it got better.
+        levels = _deciding(then if after is not Outcome.ACCEPTED else now)
+        codes = list(levels)[:MOST_CODES]
+        row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
+        row |= {"levels": [levels[code] for code in codes], "deciding": len(levels)}
+        trial.changed.append(row | {"before": before.value, "after": after.value})
+
+
+def _deciding(verdict: Verdict) -> dict[str, str]:
+    """The codes that decide, the gravest first, each with its severity there: a draft may make an error of a
+    warning."""
+    deciding = [issue for issue in verdict.issues if blocks(issue)] or list(verdict.issues)
+    found: dict[str, str] = {}
+    for issue in sorted(deciding, key=lambda one: (-list(Severity).index(one.severity), one.code)):
+        found.setdefault(issue.code, issue.severity.value)
+    return found
+
+
+def _keep(trial: Trial, **columns: object) -> bool:
+    """Writes how far it is, where the claim still stands."""
+    columns |= {"judged": trial.judged, "reached": trial.reached, "flips": trial.flips, "changed": trial.changed}
+    columns["unasked"] = trial.unasked
+    columns["removed"] = trial.removed
+    columns.setdefault("claim_expires_at", _expiry(with_model=trial.kind == Kind.PROMPTS))
+    return bool(Trial.objects.filter(pk=trial.pk, claim=trial.claim).update(**columns))
+
+
+def _finish(trial: Trial, error: str = "") -> bool:
+    return _keep(trial, finished_at=timezone.now(), error=error[:500], claim=None, claim_expires_at=None)

@@ -1,0 +1,214 @@
+"""Shadow mode: how many handoffs each row of the strictness table blocked, or would have blocked."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import reduce
+from itertools import pairwise
+from operator import or_
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Case, Count, F, Q, QuerySet, Sum, Value, When
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyCount, HourlyTotal, State
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
+from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+
+PERIOD = timedelta(days=7)
+
+MOST_COUNTED = 30_000
+
+MOST_READ = 5_000
+
+MOST_EXPLAINED = 500
+
+MOST_NAMED = 6
+
+_HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockStats:
+    """What became of the final attempts of a row since `since`, and how many of them were accepted only in shadow mode,
+    by what they would be. `attempts` counts the superseded ones as well."""
+
+    since: datetime
+    judged: OutcomeCounts = field(default_factory=OutcomeCounts)
+    attempts: int = 0
+    would_reject: int = 0
+    would_hold: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.judged.total
+
+    @property
+    def stopped(self) -> int:
+        return self.judged.stopped
+
+    @property
+    def would_stop(self) -> int:
+        return self.would_reject + self.would_hold
+
+    @property
+    def would_share(self) -> Share:
+        return Share(self.would_stop, self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why those of a row would be stopped: the newest `explained` of them by the codes that decide, all by sender and
+    by type, the most frequent first."""
+
+    explained: int = 0
+    codes: Sequence[tuple[str, int]] = ()
+    sources: Sequence[tuple[str, int]] = ()
+    types: Sequence[tuple[str, int]] = ()
+
+
+@dataclass(slots=True)
+class _Sums:
+    states: Counter[str] = field(default_factory=Counter)
+    would: Counter[str] = field(default_factory=Counter)
+
+    def since(self, since: datetime) -> BlockStats:
+        return BlockStats(
+            since,
+            OutcomeCounts.of_states(self.states),
+            self.states.total(),
+            self.would[State.REJECTED],
+            self.would[State.HELD],
+        )
+
+
+def find_start(tenant: Tenant, now: datetime | None = None) -> datetime:
+    """Return the hour from which handoffs are counted: the whole hours of a week, the current one included, or as many
+    as keep what is read within bounds."""
+    hour = _hour(now or timezone.now())
+    week = hour + _HOUR - PERIOD
+    return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
+
+
+def _few_enough(tenant: Tenant, since: datetime) -> datetime:
+    # By the totals, which are few, so that of the counts by type and agents a busy tenant's are not all read.
+    hours = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, code="").values_list("hour")
+    counted = 0
+    for hour, number in hours.annotate(sum=Sum("number")).order_by("-hour"):
+        counted += number
+        if counted > MOST_COUNTED:
+            after: datetime = hour + _HOUR
+            return after
+    return since
+
+
+def _few_enough_in_shadow(tenant: Tenant, since: datetime) -> datetime:
+    newest = _filter_shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
+    # A slice from there to there is one step along the index of what is in shadow.
+    edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
+    return since if edge is None else _hour(edge) + _HOUR
+
+
+def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
+    """For each row of the table, by its type's name; types without a row of their own count to the last one."""
+    sums = {row: _Sums() for row in rows}
+    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
+    _add(sums, _sum_by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
+    shadowed = _sum_by_row(_final(_filter_shadowed(tenant, since)).order_by(), rows)
+    _add_would(sums, shadowed.values_list("row", "would_decide").annotate(sum=Count("id")))
+    return {row: found.since(since) for row, found in sums.items()}
+
+
+def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, BlockStats]:
+    """The same of those rows alone, of what came since each was put in shadow: `starts`. The hour of a switch is looked
+    at handoff by handoff, since what came before it says nothing of the shadow."""
+    if not starts:
+        return {}
+    begun = {row: _hour(start) + _HOUR for row, start in starts.items()}
+    sums = {row: _Sums() for row in starts}
+    counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=min(begun.values()), code="").order_by()
+    by_hour = _sum_by_row(counted, rows).values_list("row", "hour", "state").annotate(sum=Sum("number"))
+    _add(sums, ((row, state, number) for row, hour, state, number in by_hour if row in begun and hour >= begun[row]))
+    windows = {row: (first_id_at(start), first_id_at(begun[row])) for row, start in starts.items()}
+    _add(sums, _count_within(tenant, windows, rows))
+    shadowed = _sum_by_row(_final(_filter_shadowed(tenant, min(starts.values()))).order_by(), rows).values_list(
+        "row", "would_decide", "id"
+    )
+    _add_would(sums, ((row, would, 1) for row, would, pk in shadowed if row in windows and windows[row][0] <= pk))
+    return {row: sums[row].since(start) for row, start in starts.items()}
+
+
+def _count_within(
+    tenant: Tenant, windows: Mapping[str, tuple[UUID, UUID]], rows: Sequence[str]
+) -> Iterator[tuple[str, str, int]]:
+    """Of each row, how many came between its two ids, by state. Windows overlap: their pieces do not."""
+    pieces = list(pairwise(sorted({edge for window in windows.values() for edge in window})))
+    piece = Case(*(When(id__gte=first, id__lt=end, then=number) for number, (first, end) in enumerate(pieces)))
+    within = reduce(or_, (Q(id__gte=first, id__lt=end) for first, end in set(windows.values())))
+    came = Handoff.objects.filter(within, tenant=tenant).exclude(state__in=WAITING_STATES).order_by()
+    by_piece = _sum_by_row(came.annotate(piece=piece), rows).values_list("row", "state", "piece")
+    for row, state, at, number in by_piece.annotate(number=Count("id")):
+        if row in windows and windows[row][0] <= pieces[at][0] and pieces[at][1] <= windows[row][1]:
+            yield row, state, number
+
+
+def list_reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
+    """Why handoffs of that row would be stopped."""
+    of_row = list(_of_row(tenant, row, rows, since))
+    explained = [one[0] for one in of_row[:MOST_EXPLAINED]]
+    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    found = Finding.objects.filter(handoff__in=explained).values_list("handoff_id", "code", "severity")
+    deciding = {(pk, code) for pk, code, severity in found if _decides(code, severity)}
+    return Reasons(
+        explained=len(explained),
+        codes=Counter(code for _, code in deciding).most_common(MOST_NAMED),
+        sources=Counter(one[2] for one in of_row).most_common(MOST_NAMED),
+        types=Counter(one[1] for one in of_row).most_common(MOST_NAMED),
+    )
+
+
+def _decides(code: str, severity: str) -> bool:
+    return severity in ("error", "critical") or entry_of(code).holds
+
+
+def _filter_shadowed(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
+    return Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).exclude(would_decide="")
+
+
+def _final(rows: "QuerySet[Handoff]") -> "QuerySet[Handoff]":
+    return rows.exclude(state=State.SUPERSEDED)
+
+
+def _sum_by_row(counted: "QuerySet[Any]", rows: Sequence[str]) -> Any:
+    own = [row for row in rows if row != ANY_OTHER_TYPE]
+    return counted.annotate(row=Case(When(handoff_type__in=own, then=F("handoff_type")), default=Value(ANY_OTHER_TYPE)))
+
+
+def _add(sums: Mapping[str, _Sums], counted: Iterable[tuple[str, str, int]]) -> None:
+    for row, state, number in counted:
+        sums[row].states[state] += number
+
+
+def _add_would(sums: Mapping[str, _Sums], shadowed: Iterable[tuple[str, str, int]]) -> None:
+    for row, would, number in shadowed:
+        sums[row].would[would] += number
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)
+
+
+def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
+    # Not narrowed to the type in the query: the index of types would be taken, and each of its handoffs looked at.
+    newest = (
+        _final(_filter_shadowed(tenant, since)).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
+    )
+    own = set(rows) - {ANY_OTHER_TYPE}
+    for one in newest[:MOST_READ]:
+        if one[1] == row or (row == ANY_OTHER_TYPE and one[1] not in own):
+            yield one

@@ -1,0 +1,298 @@
+"""The product's own events as lines of a file and as logs, once they are committed. Secrets are masked."""
+
+import contextlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from handoffaudit.handoffs.ingest.prepare import NewHandoff
+from handoffaudit.handoffs.models import Handoff, ModelCall
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.asking.masking import masked
+from handoffaudit.validation.loglines import GateLine, HealthLine, TraceLine, write_gate, write_health, write_trace
+from handoffaudit.validation.text import clean
+from handoffaudit.validation.verdict import Outcome, Verdict
+
+file_log = structlog.get_logger(__name__)
+
+# A pipe that nobody reads would hold us up.
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+class AppendedFile:
+    """One file, opened when it is first written to, and again once it was moved away or removed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._opened: tuple[int, int] | None = None
+        self._begins_a_line = True
+        self._failing = False
+        self._lock = threading.Lock()
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Each with one call of the system. What can't be written is lost, and told once until it works again."""
+        with self._lock:
+            try:
+                descriptor = self._open()
+                for line in lines:
+                    self._append(descriptor, line)
+            except OSError as error:
+                if not self._failing:
+                    file_log.warning("the events file can't be written", path=str(self._path), error=str(error))
+                self._failing = True
+                self._close()
+            else:
+                self._failing = False
+
+    def _append(self, descriptor: int, line: str) -> None:
+        raw = f"{line}\n".encode("utf-8", "replace")
+        # After a line that was cut off the next one begins anew.
+        raw = raw if self._begins_a_line else b"\n" + raw
+        written = os.write(descriptor, raw)
+        self._begins_a_line = written in (0, len(raw)) and (self._begins_a_line or written > 0)
+        if written < len(raw):
+            raise OSError(28, "the disk took only a part of a line")
+
+    def _open(self) -> int:
+        if self._descriptor is not None and self._opened == self._there():
+            return self._descriptor
+        self._close()
+        self._descriptor = os.open(self._path, _FLAGS, 0o640)
+        found = os.fstat(self._descriptor)
+        self._opened = found.st_dev, found.st_ino
+        return self._descriptor
+
+    def _there(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._descriptor)
+        self._descriptor = self._opened = None
+
+
+COMPONENT: Final = "hook-gate"
+
+LLM: Final = "llm"
+
+_EVENT_TYPES: Final = {"PASSED": "VALIDATION", "FAILED": "VALIDATION", "NOT_APPLICABLE": "SKIP", "UNKNOWN": "ERROR"}
+
+_MOST_CODES = 50
+
+_LONGEST_REASON = 1000
+
+_HEALTH_TEXTS = ("agent", "phase", "runtime", "iteration", "run_id")
+
+
+def arrival_facts(handoff: NewHandoff, sender: Actor) -> dict[str, Any]:
+    return _facts(handoff) | {"state": str(handoff.state), "sender": sender.name, "size_bytes": handoff.size_bytes}
+
+
+def verdict_facts(handoff: Handoff | NewHandoff, verdict: Verdict) -> dict[str, Any]:
+    codes = sorted({issue.code for issue in verdict.issues})[:_MOST_CODES]
+    told = {"outcome": verdict.outcome.value, "codes": codes, "quality_score": verdict.quality_score}
+    return _facts(handoff) | told | {"unverified": verdict.unverified}
+
+
+def decision_facts(handoff: Handoff, actor: Actor, note: str) -> dict[str, Any]:
+    who = {"kind": str(actor.kind), "name": actor.name}
+    return _facts(handoff) | {"outcome": str(handoff.state), "actor": who, "note": clean(note, _LONGEST_REASON)}
+
+
+def _facts(handoff: Handoff | NewHandoff) -> dict[str, Any]:
+    return {
+        "id": str(handoff.id),
+        "handoff_id": handoff.handoff_id,
+        "tenant": handoff.tenant_id,
+        "source": handoff.source_agent_id,
+        "target": handoff.target_agent_id,
+        "type": handoff.handoff_type,
+    }
+
+
+def trace_line(
+    event_type: str, handoff: Handoff | NewHandoff, at: datetime, details: dict[str, Any], **more: Any
+) -> str:
+    """A trace line. A handoff of no trace stands for one of its own."""
+    # The keys of the details are ours, their values the sender's.
+    named = masked({"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details})
+    trace_id, parent = named.pop("trace"), named.pop("parent")
+    line = TraceLine(at, event_type, trace_id, "handoffaudit", details=named, span_id=str(handoff.id), **more)
+    return write_trace(replace(line, parent_span_id=parent))
+
+
+def invocation_line(at: datetime, event: str, told: Mapping[str, Any]) -> str:
+    """Return the gate line of a call of the gate: which delegation, and how much text there is to judge."""
+    lengths = f"objective {told['objective_characters']:,} characters, result {told['result_characters']:,} characters"
+    details = masked(f"{event}: {told['tool']} to {told['target']}, {lengths}")
+    return write_gate(GateLine(at, "TRIGGER", COMPONENT, details))
+
+
+def llm_call_facts(call: ModelCall) -> dict[str, Any]:
+    """Return what was asked of the LLM and what came of it, without its words."""
+    return {
+        "use": call.use,
+        "model": call.model,
+        "prompt": call.prompt,
+        "outcome": call.outcome,
+        "cached": call.cached,
+        "tries": call.tries,
+        "latency_ms": round(call.latency_ms),
+        "tokens_in": call.tokens_in,
+        "tokens_out": call.tokens_out,
+        "tokens_cached": call.tokens_cached,
+        "cost_usd": call.cost_usd,
+        "id": str(call.handoff) if call.handoff else None,
+        "tenant": call.tenant_id,
+    }
+
+
+def llm_call_line(call: ModelCall) -> str:
+    """Return the gate line of a call of the LLM."""
+    if call.cached:
+        how = "answered from the cache"
+    elif call.tries:
+        how = (
+            f"{round(call.latency_ms):,} ms, {call.tokens_in + call.tokens_cached:,} tokens in, "
+            f"{call.tokens_out:,} tokens out, {call.cost_usd:.4f} USD"
+        )
+    else:
+        how = "not asked"
+    why = f": {masked(call.detail)}" if call.detail else ""
+    about = f", handoff {call.handoff}" if call.handoff else ""
+    event_type = "INFO" if call.outcome == "ok" else "ERROR"
+    details = f"{call.use} by {call.model}: {call.outcome}, {how}{about}{why}"
+    return write_gate(GateLine(call.at, event_type, LLM, details))
+
+
+def hook_answer_line(at: datetime, event: str, answer: Mapping[str, Any]) -> str:
+    """A gate line on an answer of the gate for hooks. `event`: the name of the hook's event, empty where none was
+    read."""
+    status = str(answer["status"])
+    asks = (answer.get("hookSpecificOutput") or {}).get("permissionDecision") == "ask"
+    decision = "block" if answer["blocked"] else "ask" if asks else "allow"
+    reason = masked(clean(str(answer["reason"]), _LONGEST_REASON))
+    details = f"{event or 'no event'}: {status}, {decision}{f': {reason}' if reason else ''}"
+    return write_gate(GateLine(at, _EVENT_TYPES[status], COMPONENT, details))
+
+
+def health_line(line: HealthLine) -> str:
+    return write_health(replace(line, **{name: masked(getattr(line, name)) for name in _HEALTH_TEXTS}))
+
+
+LOGGER: Final = "handoffaudit.events"
+
+log = structlog.get_logger(LOGGER)
+
+
+def log_received(handoffs: Sequence[NewHandoff], sender: Actor) -> None:
+    """Handoffs are stored. Call inside the transaction that stores them, as all of these."""
+    if handoffs and _is_wanted(logging.DEBUG):
+        transaction.on_commit(partial(_tell_received, handoffs, sender))
+
+
+def log_verdicts(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
+    if verdicts and (_is_wanted(logging.DEBUG) or (_is_wanted(logging.INFO) and any(map(_rejects, verdicts)))):
+        transaction.on_commit(partial(_tell_judged, verdicts))
+
+
+def log_decision(handoff: Handoff, actor: Actor, note: str) -> None:
+    """A person decided; the handoff has its new state."""
+    if _is_wanted(logging.INFO):
+        transaction.on_commit(partial(_tell_decided, handoff, actor, note))
+
+
+def log_invocation(event: str, invocation: Mapping[str, Any]) -> None:
+    """Tell that the gate for hooks was called about a delegation, before anything is judged."""
+    if _is_wanted(logging.DEBUG):
+        _write(lambda: [invocation_line(timezone.now(), event, invocation)])
+        log.debug("the gate was called", hook_event=event, **masked(dict(invocation)))
+
+
+def log_llm_call(call: ModelCall) -> None:
+    """Tell that the LLM was asked, answered from the cache, or could not be asked."""
+    if _is_wanted(logging.DEBUG):
+        _write(lambda: [llm_call_line(call)])
+        log.debug("the LLM was asked", **llm_call_facts(call))
+
+
+def log_hook_answer(event: str, answer: Mapping[str, Any]) -> None:
+    """The gate for hooks answered to an event of that name."""
+    if _is_wanted(logging.DEBUG):
+        _write(lambda: [hook_answer_line(timezone.now(), event, answer)])
+        log.debug("the gate answered", hook_event=event, status=answer["status"], blocked=answer["blocked"])
+
+
+def log_file_report(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
+    """A handoff file was reported; `report` is the id of the report."""
+    if _is_wanted(logging.INFO):
+        transaction.on_commit(partial(_tell_reported, line, tenant_id, report, failed=failed))
+
+
+def _is_wanted(level: int) -> bool:
+    return settings.EVENTS_FILE is not None or logging.getLogger(LOGGER).isEnabledFor(level)
+
+
+def _tell_received(handoffs: Sequence[NewHandoff], sender: Actor) -> None:
+    facts = [(one, arrival_facts(one, sender)) for one in handoffs]
+    _write(lambda: [trace_line("handoff_received", one, one.received_at, told) for one, told in facts])
+    for _, told in facts:
+        log.debug("a handoff was received", **told)
+
+
+def _tell_judged(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
+    facts = [(one, verdict, verdict_facts(one, verdict)) for one, verdict in verdicts]
+    _write(
+        lambda: [
+            trace_line("handoff_validated", one, verdict.validated_at, told, duration_ms=round(verdict.duration_ms, 3))
+            for one, verdict, told in facts
+        ]
+    )
+    for one, verdict, told in facts:
+        tell = log.info if _rejects((one, verdict)) else log.debug
+        tell("a handoff was judged", **told)
+
+
+def _tell_decided(handoff: Handoff, actor: Actor, note: str) -> None:
+    told = decision_facts(handoff, actor, note)
+    _write(lambda: [trace_line("handoff_processed", handoff, timezone.now(), told)])
+    log.info("a handoff was decided", **told)
+
+
+def _tell_reported(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
+    _write(lambda: [health_line(line)])
+    reason, fallback = line.reason and str(line.reason), line.fallback and str(line.fallback)
+    facts = {"agent": line.agent, "phase": line.phase, "run_id": line.run_id, "source": str(line.source)}
+    more = {"reason": reason, "fallback": fallback, "failed": failed, "tenant": tenant_id}
+    log.info("a handoff file was reported", report=report, **facts, **more)
+
+
+def _rejects(judged: tuple[Handoff, Verdict]) -> bool:
+    return judged[1].outcome is Outcome.REJECTED
+
+
+def _write(make: Callable[[], Iterable[str]]) -> None:
+    if settings.EVENTS_FILE is not None:
+        _file(settings.EVENTS_FILE).write(make())
+
+
+@lru_cache(maxsize=4)
+def _file(path: Path) -> AppendedFile:
+    return AppendedFile(path)

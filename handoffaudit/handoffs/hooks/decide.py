@@ -1,0 +1,299 @@
+"""One hook event: stored, waited for, and decided by the verdict on its handoff and the phase results."""
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import event_log, long_poll, queries
+from handoffaudit.handoffs.hooks import events, records, status, store
+from handoffaudit.handoffs.hooks import status as hooks_status
+from handoffaudit.handoffs.hooks.events import Event, Name
+from handoffaudit.handoffs.hooks.status import ObjectiveCheck, Phase, Ruling, Status
+from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.models import WAITING_STATES, HandedOut, Handoff, HookEvent, State
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.text import sentences
+
+_SHADOW: Final = "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class HookRequest:
+    """One event, who asks about it, and until when (by the monotonic clock) an answer is waited for."""
+
+    tenant: Tenant
+    sender: Actor
+    event: Event
+    phase: Phase
+    kept: HookEvent
+    deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class HookVerdict:
+    """A handoff as it stands, its verdict, and whether that is the last word. `why` says why there is no handoff."""
+
+    handoff: Handoff | None = None
+    verdict: Mapping[str, Any] | None = None
+    final: bool = False
+    why: str = "The handoff is no longer there."
+
+
+def wait_for_verdict(asked: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
+    """The handoff as soon as it has its last verdict, else as it stands when the time is over."""
+
+    def look() -> Handoff:
+        return queries.get(asked.tenant, str(pk))
+
+    left = asked.deadline - time.monotonic() if wait else 0.0
+    try:
+        waits = left > 0 and not long_poll.are_too_many(asked.tenant.pk)
+        handoff = long_poll.wait_while(look, WAITING_STATES, left) if waits else look()
+    except Handoff.DoesNotExist:
+        return HookVerdict()
+    records.keep_handoff(asked.kept, handoff)
+    return HookVerdict(handoff, queries.current_verdict(handoff), handoff.state not in WAITING_STATES)
+
+
+def unstored_verdict(one: HookVerdict) -> Ruling:
+    return Ruling(Status.NOT_APPLICABLE, f"It was not checked. {one.why}")
+
+
+def decide(asked: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
+    """The check of the objective and the phase rules, put together, and kept as the state of the phase."""
+    status = hooks_status.combine(check, asked.phase)
+    phase = hooks_status.counting_phase(check, asked.phase)
+    verdict = one.verdict if one.final else None
+    contrary = hooks_status.find_contradiction(status, one.handoff.state if one.handoff else "")
+    status = contrary.status if contrary else status
+    kept = status is not Status.NOT_APPLICABLE
+    state = records.keep_state(asked.kept, check, phase, status, contrary) if kept else None
+    failed = status is Status.FAILED
+    # What the client's own rules found is not of the type, and its shadow mode does not cover it.
+    shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
+    again = asked.event.name is Name.STOPPED and asked.event.sent_back_before
+    return Ruling(
+        status=status,
+        reason=sentences(
+            [
+                contrary.message if contrary else "",
+                _describe_reason(asked.phase, check, phase, verdict, failed=failed, shadow=shadow),
+            ]
+        ),
+        blocked=failed and not shadow and not again,
+        handoff_id=str(one.handoff.pk) if one.handoff else None,
+        state=state,
+    )
+
+
+def _describe_reason(
+    sent: Phase, check: ObjectiveCheck, phase: Phase, verdict: Mapping[str, Any] | None, *, failed: bool, shadow: bool
+) -> str:
+    """Say what decided first. Where the ruling is FAILED, a check that passed is said last."""
+    besides = hooks_status.list_findings(verdict, besides=(hooks_status.NOT_MET,))
+    rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
+    passed = check.status is Status.PASSED
+    return sentences(
+        [
+            "" if passed else check.message,
+            *rules,
+            check.message if passed and not failed else "",
+            sent.flaw,
+            "Found besides:" if besides and check.status is not Status.NOT_APPLICABLE else "",
+            *besides,
+            check.message if failed and passed else "",
+            "This type is in shadow mode: nothing is blocked." if shadow else "",
+        ]
+    )
+
+
+def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float) -> dict[str, Any]:
+    """The answer to what was posted, within so many seconds. What it is known by when it comes again is `given_key`,
+    or made of it where there is none. An event that is not looked at is answered with nothing at all."""
+    deadline = time.monotonic() + seconds
+    posted = events.read_event(sent)
+    event = posted.event
+    if event is None and posted.readable:
+        return {}
+    if event is None:
+        return _log_answer("", _not_an_event(store.store_unreadable(tenant, sender, sent, given_key)))
+    phase = status.read_phase(posted.phase)
+    if not event.about_a_delegation and not phase.rules:
+        said = sentences([_no_delegation(event), phase.flaw])
+        return _log_answer(event.name, status.make_answer(event.name, Ruling(Status.NOT_APPLICABLE, said)))
+    if event.about_a_delegation:
+        event_log.log_invocation(event.name, _invocation(event))
+    kept = records.begin_event(tenant, event, given_key, posted.phase)
+    before = records.first_answer(kept)
+    if before is not None:
+        return _log_answer(event.name, before)
+    asked = HookRequest(tenant, sender, event, records.phase_of(kept), kept, deadline)
+    answer = status.make_answer(event.name, _rule(asked))
+    records.keep_answer(kept, answer)
+    return _log_answer(event.name, answer)
+
+
+def _invocation(event: Event) -> dict[str, Any]:
+    """Return what the log tells of a delegation before it is judged."""
+    stopped = event.name is Name.STOPPED
+    return {
+        "tool": event.call.tool or "Agent",
+        "target": event.target,
+        "session_id": event.session,
+        "objective_characters": len(event.call.prompt or ""),
+        "result_characters": len(event.last_message) if stopped else event.call.deliverable_characters,
+    }
+
+
+def _log_answer(event: str, answer: dict[str, Any]) -> dict[str, Any]:
+    event_log.log_hook_answer(event, answer)
+    return answer
+
+
+def _not_an_event(receipt: Receipt) -> dict[str, Any]:
+    said = " ".join(issue.message for issue in receipt.issues) or receipt.detail or "It names no event."
+    ruling = Ruling(Status.NOT_APPLICABLE, f"This is no hook event: {said}", handoff_id=receipt.id or None)
+    return status.make_answer(None, ruling)
+
+
+def _rule(asked: HookRequest) -> Ruling:
+    if not asked.event.about_a_delegation:
+        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _no_delegation(asked.event)), HookVerdict())
+    if asked.event.name is Name.HANDING_OUT:
+        return _handle_task(asked)
+    if asked.event.name is Name.STARTED:
+        return _handle_start(asked)
+    if asked.event.name is Name.STOPPED:
+        return _handle_stop(asked)
+    return _handle_launch(asked) if asked.event.call.launched else _handle_return(asked)
+
+
+def _no_delegation(event: Event) -> str:
+    return f"{event.call.tool or 'This'} is no delegation tool."
+
+
+def _handle_task(asked: HookRequest) -> Ruling:
+    """Before the call: here a handoff can still be stopped."""
+    task, row = _task(asked, wait=True)
+    if row is None or task.handoff is None:
+        return unstored_verdict(task)
+    state = task.handoff.state if task.final else ""
+    ruling = decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _TASK_STATES.get(state, "")), task)
+    if ruling.blocked or state == State.REJECTED:
+        # It is not handed out, so there is no end to wait for.
+        store.mark_ended(row)
+        return replace(ruling, status=Status.FAILED, blocked=True, permission=status.DENY)
+    if state == State.HELD:
+        return replace(ruling, permission=status.ASK)
+    if not task.final and ruling.status is Status.NOT_APPLICABLE:
+        return replace(ruling, status=Status.UNKNOWN, reason=status.NO_VERDICT)
+    return ruling
+
+
+_TASK_STATES: Final[Mapping[str, str]] = {
+    State.REJECTED: "The task was not handed out.",
+    State.HELD: "The task is held for a person to decide.",
+}
+
+
+def _task(asked: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | None]:
+    """The handoff that hands this task out, and how the task is known."""
+    event, tenant = asked.event, asked.tenant
+    parent = store.find_task_of_agent(tenant.pk, event, event.agent_id) if event.name is not Name.STARTED else None
+    receipt = store.store_task(tenant, asked.sender, event, parent)
+    if not receipt.id:
+        return HookVerdict(why=receipt.detail), None
+    row = store.record_task(tenant.pk, event, uuid.UUID(receipt.id))
+    return wait_for_verdict(asked, uuid.UUID(receipt.id), wait=wait), row
+
+
+def _handle_launch(asked: HookRequest) -> Ruling:
+    """The call ended, and its agent works on: no end of the task."""
+    row = store.task_of_call(asked.tenant.pk, asked.event) if store.knows_call(asked.event) else None
+    if row is None or row.handoff is None:
+        task, row = _task(asked, wait=False)
+    else:
+        task = wait_for_verdict(asked, row.handoff, wait=False)
+    if row is None:
+        return unstored_verdict(task)
+    store.record_agent(row, asked.event.returned_agent, certain=True)
+    said = "The agent works in the background: what comes of it is not known yet."
+    return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, said), replace(task, verdict=None))
+
+
+def _handle_start(asked: HookRequest) -> Ruling:
+    row, several = _task_of_agent(asked)
+    if several:
+        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
+    if row is None or row.handoff is None:
+        task, row = _task(asked, wait=False)
+    else:
+        task = wait_for_verdict(asked, row.handoff, wait=False)
+    said = f"{asked.event.target or 'An agent'} began: what comes of it is not known yet."
+    return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, said), replace(task, verdict=None))
+
+
+_SEVERAL: Final = "Several tasks of such an agent are open: which one it has is known when the call returns."
+
+
+def _task_of_agent(asked: HookRequest) -> tuple[HandedOut | None, bool]:
+    """The task that this agent has, and else whether it could be one of several."""
+    event, tenant_id = asked.event, asked.tenant.pk
+    row = store.find_task_of_agent(tenant_id, event, event.agent_id)
+    if row is not None:
+        return row, False
+    found = store.find_candidates(tenant_id, event)
+    if len(found) == 1:
+        store.record_agent(found[0], event.agent_id, certain=False)
+        return found[0], False
+    return None, bool(found)
+
+
+def _handle_stop(asked: HookRequest) -> Ruling:
+    """An agent is done: it can be sent back once with the reason."""
+    row, several = _task_of_agent(asked)
+    if several:
+        return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
+    if row is None and asked.event.session_id and asked.event.agent_id:
+        row = store.task_of_agent(asked.tenant.pk, asked.event)
+    ruling = _rule_on_return(asked, row)
+    if row is not None:
+        end = store.mark_continued if ruling.blocked else store.mark_ended
+        end(row)
+    return ruling
+
+
+def _handle_return(asked: HookRequest) -> Ruling:
+    """The call returned: its result can be reported on, and no longer be stopped."""
+    event, tenant_id = asked.event, asked.tenant.pk
+    row = store.task_of_call(tenant_id, event) if store.knows_call(event) else None
+    row = row or store.find_task_of_agent(tenant_id, event, event.returned_agent)
+    if row is not None:
+        store.record_agent(row, event.returned_agent, certain=True)
+        store.mark_ended(row)
+    return _rule_on_return(asked, row)
+
+
+def _rule_on_return(asked: HookRequest, row: HandedOut | None) -> Ruling:
+    result = _result(asked, row)
+    if result.handoff is None:
+        return unstored_verdict(result)
+    return decide(asked, status.check_objective(result.verdict, final=result.final), result)
+
+
+def _result(asked: HookRequest, row: HandedOut | None) -> HookVerdict:
+    """The handoff that hands the task back. The same text from the agent and from its call is one."""
+    said = store.deliverable_of(asked.event)
+    same = row.returned if row is not None and row.deliverable == said else None
+    for known in (asked.kept.handoff, same):
+        if known and (one := wait_for_verdict(asked, known)).handoff:
+            return one
+    receipt = store.store_result(asked.tenant, asked.sender, asked.event, row)
+    if not receipt.id:
+        return HookVerdict(why=receipt.detail)
+    if row is not None:
+        store.record_result(row, uuid.UUID(receipt.id), said)
+    return wait_for_verdict(asked, uuid.UUID(receipt.id))

@@ -1,0 +1,154 @@
+"""What was posted to the gate, read: one event of an agent host, and the phase results that its sender added."""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+import orjson
+from django.conf import settings
+
+from handoffaudit.validation.formats.base import obj
+from handoffaudit.validation.formats.claude_code import HANDED_BACK, HANDING_OUT, STARTED, STOPPED
+from handoffaudit.validation.formats.delegation import DELEGATION_TOOLS, Delegation, delegation
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.text import clean_or_empty
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+_NAMES: Final = frozenset({HANDING_OUT, HANDED_BACK, STARTED, STOPPED})
+
+_EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class Name(StrEnum):
+    """The events that are read. A delegation in its own spelling is a call: no agent host waits for an answer."""
+
+    HANDING_OUT = HANDING_OUT
+    HANDED_BACK = HANDED_BACK
+    STARTED = STARTED
+    STOPPED = STOPPED
+    CALL = "call"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event. `raw` are its bytes as they came; ids are whole, however long; texts are empty where there are none.
+
+    `session` and `workflow` are cut to what is kept of them.
+    """
+
+    name: Name
+    document: dict[str, Any]
+    raw: bytes
+    call: Delegation
+    session_id: str
+    session: str
+    workflow: str
+    tool_use_id: str
+    agent_id: str
+    agent_type: str
+
+    @property
+    def about_a_delegation(self) -> bool:
+        return self.name in (Name.STARTED, Name.STOPPED) or self.call.tool in DELEGATION_TOOLS
+
+    @property
+    def returned_agent(self) -> str:
+        """The agent that the result of the call is of."""
+        return _text(obj(self.call.result).get("agentId"))
+
+    @property
+    def sent_back_before(self) -> bool:
+        return bool(self.document.get("stop_hook_active"))
+
+    @property
+    def last_message(self) -> str:
+        return _text(self.document.get("last_assistant_message"))
+
+    @property
+    def target(self) -> str:
+        """Who has the task."""
+        if self.name in (Name.STARTED, Name.STOPPED):
+            return clean_or_empty(self.agent_type)
+        return clean_or_empty(self.call.parameters.get("subagent_type")) or self.call.tool
+
+    @property
+    def phase_id(self) -> str:
+        """One segment of an address, whatever a sender calls its tools and sessions."""
+        tool = self.call.tool or "Agent"
+        made = f"semantic_{tool[:150]}_{self.session_id[:8]}"
+        return "".join(char if char.isalnum() or char in "_-.:" else "_" for char in made)
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """`event` is None where there is none: `readable` says whether it is one that is not looked at, or no event at all.
+    `phase` is what came as `phase_results`, unread."""
+
+    event: Event | None
+    readable: bool
+    phase: object = None
+
+
+def read_event(sent: bytes) -> Posted:
+    """A bare event, or `{"event": …, "phase_results": …}`. Never raises."""
+    document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
+    if issues or not isinstance(document, dict):
+        return Posted(None, readable=False)
+    phase, raw = None, sent
+    if "event" in document and "tool" not in document and "hook_event_name" not in document:
+        phase = document.get("phase_results")
+        raw = bytes(_EVENT.decode(sent.removeprefix(_BOM))["event"])
+        document = document["event"]
+    if not isinstance(document, dict):
+        return Posted(None, readable=False)
+    named = document.get("hook_event_name")
+    if isinstance(named, str) and named and named not in _NAMES:
+        return Posted(None, readable=True)
+    if not named and "tool" not in document:
+        return Posted(None, readable=False)
+    if named and not isinstance(named, str):
+        return Posted(None, readable=False)
+    return Posted(_event(Name(named) if named else Name.CALL, document, raw), readable=True, phase=phase)
+
+
+def _event(name: Name, document: dict[str, Any], raw: bytes) -> Event:
+    call = delegation(document)
+    spelled = ("sessionId", "workflowId") if name is Name.CALL else ("session_id", "workflow_id")
+    session_id, workflow_id = (_text(document.get(field)) for field in spelled)
+    session = clean_or_empty(session_id)
+    return Event(
+        name=name,
+        document=document,
+        raw=raw,
+        call=call,
+        session_id=session_id,
+        session=session,
+        workflow=clean_or_empty(workflow_id) or session,
+        tool_use_id=_text(document.get("tool_use_id")),
+        agent_id=_text(document.get("agent_id")),
+        agent_type=_text(document.get("agent_type")),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def digest(*parts: object) -> str:
+    """Stands for these values wherever ids of any length are compared."""
+    return hashlib.sha256(orjson.dumps([str(part) for part in parts])).hexdigest()
+
+
+def raw_digest(raw: bytes) -> str:
+    return hashlib.sha256(raw).hexdigest()
+
+
+def deliverable_digest(deliverable: object) -> str:
+    """The same for the same text, whichever event brought it."""
+    if isinstance(deliverable, str):
+        return digest("text", deliverable.strip())
+    # Not orjson's own order of keys: an agent host may write them in any.
+    return digest("json", orjson.dumps(deliverable, option=orjson.OPT_SORT_KEYS).decode())

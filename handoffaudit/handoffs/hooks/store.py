@@ -1,0 +1,251 @@
+"""Hook events into handoffs, and into the tasks that they tell of."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.hooks.events import Event, Name, deliverable_digest, digest, raw_digest
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.models import HandedOut, Handoff, HandoffBody, State
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.formats import claude_code, delegation
+from handoffaudit.validation.formats.base import obj
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.text import clean
+
+
+def find_task_of_agent(tenant_id: int, event: Event, agent_id: str) -> HandedOut | None:
+    """The task that this agent of the event's session has."""
+    return _session(tenant_id, event).filter(agent=digest(agent_id)).first() if _joinable(event, agent_id) else None
+
+
+def find_candidates(tenant_id: int, event: Event) -> list[HandedOut]:
+    """The open tasks for such an agent of which nobody knows yet which agent has them; at most two."""
+    if not _joinable(event, event.agent_id):
+        return []
+    rows = _session(tenant_id, event).filter(agent="", over=False, target=event.target).exclude(handoff=None)
+    return list(rows.order_by("id")[:2])
+
+
+def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
+    """Keeps that this handoff handed the event's task out. It is open, unless its end was reported before."""
+    with transaction.atomic():
+        row = _row(tenant_id, event, handoff)
+        if row.handoff is None:
+            HandedOut.objects.filter(pk=row.pk).update(handoff=handoff, target=event.target)
+            row.handoff = handoff
+        if not row.over:
+            _mark(tenant_id, [row.handoff], is_open=True)
+    return row
+
+
+def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
+    """Keeps which agent has a task. What is certain takes the place of what only seemed so: another task loses the
+    agent, and one that is known by nothing but it was this very task."""
+    agent = digest(agent_id)
+    if not agent_id or row.agent == agent:
+        return
+    try:
+        _take_on(row, agent, certain=certain)
+    except IntegrityError:
+        # Another event of this agent came at the same moment: now it is seen.
+        _take_on(row, agent, certain=certain)
+
+
+def _take_on(row: HandedOut, agent: str, *, certain: bool) -> None:
+    with transaction.atomic():
+        others = HandedOut.objects.select_for_update().filter(tenant=row.tenant_id, session=row.session, agent=agent)
+        for other in others.exclude(pk=row.pk):
+            if not certain:
+                return
+            if other.tool_use:
+                HandedOut.objects.filter(pk=other.pk).update(agent="")
+            else:
+                HandedOut.objects.filter(pk=other.pk).update(agent="", over=True)
+                _mark(row.tenant_id, [other.handoff], is_open=False)
+        HandedOut.objects.filter(pk=row.pk).update(agent=agent)
+    row.agent = agent
+
+
+def record_result(row: HandedOut, handoff: uuid.UUID, deliverable: str) -> None:
+    """Keeps what handed a task back last."""
+    HandedOut.objects.filter(pk=row.pk).update(returned=handoff, deliverable=deliverable)
+    row.returned, row.deliverable = handoff, deliverable
+
+
+def mark_ended(row: HandedOut) -> None:
+    """Its end was reported."""
+    _end(row, over=True)
+
+
+def mark_continued(row: HandedOut) -> None:
+    """Its agent was sent back: this was not its end."""
+    _end(row, over=False)
+
+
+def _end(row: HandedOut, *, over: bool) -> None:
+    with transaction.atomic():
+        HandedOut.objects.filter(pk=row.pk).update(over=over)
+        # The row as it is now: the task may have been handed out by an event that came meanwhile.
+        handoffs = HandedOut.objects.filter(pk=row.pk).values_list("handoff", flat=True)
+        _mark(row.tenant_id, handoffs, is_open=not over)
+    row.over = over
+
+
+def task_of_call(tenant_id: int, event: Event) -> HandedOut:
+    """The task of this tool call, also where nothing told that it was handed out."""
+    return HandedOut.objects.get_or_create(
+        tenant_id=tenant_id, session=digest(event.session_id), tool_use=_call_key(event), defaults=_given_columns(event)
+    )[0]
+
+
+def task_of_agent(tenant_id: int, event: Event) -> HandedOut:
+    """The task of this agent, also where nothing told that it was handed out."""
+    return HandedOut.objects.get_or_create(
+        tenant_id=tenant_id,
+        session=digest(event.session_id),
+        agent=digest(event.agent_id),
+        defaults=_given_columns(event),
+    )[0]
+
+
+def knows_call(event: Event) -> bool:
+    return bool(_call_key(event))
+
+
+def _row(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
+    if event.name is Name.STARTED:
+        row = task_of_agent(tenant_id, event)
+    elif knows_call(event):
+        row = task_of_call(tenant_id, event)
+    else:
+        session = digest(event.session_id)
+        row = HandedOut.objects.get_or_create(
+            tenant_id=tenant_id, session=session, handoff=handoff, defaults=_given_columns(event)
+        )[0]
+    return HandedOut.objects.select_for_update().get(pk=row.pk)
+
+
+def _given_columns(event: Event) -> Mapping[str, str]:
+    return {"target": event.target}
+
+
+def _joinable(event: Event, agent_id: str) -> bool:
+    return bool(event.session_id and agent_id)
+
+
+def _call_key(event: Event) -> str:
+    return digest(event.tool_use_id) if event.session_id and event.tool_use_id else ""
+
+
+def _session(tenant_id: int, event: Event) -> "QuerySet[HandedOut]":
+    return HandedOut.objects.filter(tenant=tenant_id, session=digest(event.session_id))
+
+
+def _mark(tenant_id: int, handoffs: Iterable[uuid.UUID | None], *, is_open: bool) -> None:
+    wanted = [pk for pk in handoffs if pk]
+    Handoff.objects.filter(tenant=tenant_id, pk__in=wanted).exclude(open=is_open).update(open=is_open)
+
+
+_LABEL: Final = 60
+
+_DIGEST: Final = 32
+
+
+def store_unreadable(tenant: Tenant, sender: Actor, sent: bytes, given_key: str) -> Receipt:
+    """What is no event is kept as a finding, as any submission that can't be read."""
+    named = _id(given_key, "event", digest("given", given_key)) if given_key else None
+    submission = Submission(sent, format=claude_code.NAME, envelope=Envelope(handoff_id=named))
+    return store.accept(tenant, sender, submission)
+
+
+def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | None) -> Receipt:
+    """A task that is handed out, or one that somebody took on without a word of who handed it out."""
+    envelope = Envelope(
+        handoff_id=_task_id(event), parent_handoff_id=_name_of(tenant, parent.handoff if parent else None)
+    )
+    return store.accept(tenant, sender, Submission(event.raw, format=claude_code.NAME, envelope=envelope))
+
+
+def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | None) -> Receipt:
+    """What came back, as the result of the call that asked for it."""
+    envelope = Envelope(
+        handoff_id=_result_id(event),
+        parent_handoff_id=_name_of(tenant, row.handoff if row else None),
+        retry_of=_find_rejected(tenant, row),
+    )
+    document, form = event.raw, delegation.NAME
+    if event.name is Name.STOPPED:
+        document, form = _join_result(tenant, event, row)
+    return store.accept(tenant, sender, Submission(document, format=form, envelope=envelope))
+
+
+def deliverable_of(event: Event) -> str:
+    """What tells one deliverable from another, whichever event brings it."""
+    return deliverable_digest(event.last_message if event.name is Name.STOPPED else event.call.deliverable)
+
+
+def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
+    """The last message of an agent as the result of the call that asked for it, with the event beside it as it came;
+    the bare event where nobody knows what was asked for."""
+    asked = _call_of(tenant, row)
+    if not asked.get("prompt") or not event.last_message:
+        return event.raw, claude_code.NAME
+    document: dict[str, Any] = {
+        "tool": {"name": "Agent", "parameters": asked, "result": event.last_message},
+        "sessionId": event.session_id,
+        "workflowId": event.workflow,
+        "event": orjson.Fragment(event.raw.removeprefix(b"\xef\xbb\xbf")),
+    }
+    return orjson.dumps(document), delegation.NAME
+
+
+def _call_of(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
+    """The parameters of the call that handed a task out."""
+    if row is None or row.handoff is None:
+        return {}
+    body = HandoffBody.objects.filter(pk=row.handoff, handoff__tenant=tenant).first()
+    document, _ = parse_json(bytes(body.original)) if body else (None, ())
+    return obj(obj(document).get("tool_input"))
+
+
+def _name_of(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
+    return Handoff.objects.filter(tenant=tenant, pk=pk).values_list("handoff_id", flat=True).first() if pk else None
+
+
+def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
+    """The result that was sent back: what comes now is the next attempt at it."""
+    if row is None or row.returned is None:
+        return None
+    before = Handoff.objects.filter(tenant=tenant, pk=row.returned, state=State.REJECTED)
+    return before.values_list("handoff_id", flat=True).first()
+
+
+def _task_id(event: Event) -> str:
+    if event.session_id and event.tool_use_id:
+        return _id(event.tool_use_id, "out", digest("out", event.session_id, event.tool_use_id))
+    if event.name is Name.STARTED and event.session_id and event.agent_id:
+        return _id(event.agent_id, "out", digest("out", event.session_id, "", event.agent_id))
+    return _id("event", "out", raw_digest(event.raw))
+
+
+def _result_id(event: Event) -> str:
+    if event.name is Name.STOPPED:
+        said = deliverable_of(event)
+        return _id(event.agent_id, "back", digest("back", event.session_id, event.agent_id, said))
+    if event.session_id and event.tool_use_id:
+        return _id(event.tool_use_id, "back", digest("back", event.session_id, event.tool_use_id))
+    return _id("event", "back", raw_digest(event.raw))
+
+
+def _id(label: str, direction: str, made: str) -> str:
+    """Told by the digest; what stands before it is for people."""
+    return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"

@@ -1,0 +1,242 @@
+"""Submissions made ready to be stored: read as far as possible, with every column, or refused with a reason."""
+
+import hashlib
+import re
+import uuid
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import lru_cache
+from itertools import islice, takewhile
+
+import msgspec
+from django.conf import settings
+
+from handoffaudit.handoffs.models import Handoff, State, new_id
+from handoffaudit.validation import canonical, formats, submission
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.record import Envelope, Reading, Record
+from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of, usable_text
+from handoffaudit.validation.text import trace_name
+
+_LINE = re.compile(rb"\S[^\n]*")
+
+
+def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
+    """One submission or bare document; see `handoffaudit.validation.submission`."""
+    return submission.read_submission(sent, declared_format, handoff_id, max_nesting=settings.MAX_NESTING)
+
+
+def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
+    """The items of a batch, each as its own bytes; of more than `most` only one more, since millions of them would take
+    a hundred times the memory of what was sent. Raises `ValueError` where a JSON array can't be read: it says at
+    which line and column."""
+    if lines:
+        return [
+            sent[sent.rfind(b"\n", 0, found.start()) + 1 : found.end()]
+            for found in islice(_LINE.finditer(sent), most + 1)
+        ]
+    try:
+        items = msgspec.structs.astuple(_batch_decoder(most + 1).decode(sent))
+    except submission.UNREADABLE as error:
+        _, issues = parse_json(sent, max_depth=settings.MAX_NESTING + 2)
+        told = [f"{issue.message} {issue.hint}" for issue in issues]
+        raise ValueError(told[0] if told else f"It is not a JSON array: {error}.") from error
+    return [bytes(item) for item in takewhile(len, items)]
+
+
+@lru_cache(maxsize=4)
+def _batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
+    """An array's first items; msgspec reads what follows and keeps none of it."""
+    fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
+    return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
+
+
+def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
+    """What stands beside the document as far as it is usable, and the document's record where it can be read."""
+    try:
+        fields = fields_of(sent)
+    except UNREADABLE:
+        return Envelope(), None
+    # Not `retry_of`: what was sent with an error takes nobody's place.
+    beside = Envelope(
+        trace_id=usable_text(fields.get("trace_id")),
+        parent_handoff_id=usable_text(fields.get("parent_handoff_id")),
+        handoff_id=usable_text(fields.get("handoff_id")),
+        agent=usable_text(fields.get("agent")),
+    )
+    document, issues = parse_json(bytes(fields.get("document", b"")), max_depth=settings.MAX_NESTING)
+    declared = usable_text(fields.get("format"))
+    known = declared if declared in formats.BY_NAME else None
+    return beside, None if issues else formats.read(document, known, beside).record
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What is not stored at all, with the HTTP status that says so."""
+
+    status: int
+    title: str
+    detail: str
+
+
+@dataclass(slots=True)
+class NewHandoff:
+    """The columns of a handoff about to be stored. Not a model: making one of those costs a third of the way in."""
+
+    id: uuid.UUID
+    tenant_id: int
+    format: str
+    trace_id: str
+    parent_handoff_id: str
+    retry_of: str
+    step: int | None
+    state: str
+    received_at: datetime
+    size_bytes: int
+    content_hash: str
+    handoff_id: str = ""
+    handoff_type: str = ""
+    source_agent_id: str = ""
+    target_agent_id: str = ""
+    sender_timestamp: datetime | None = None
+    data_hash: str = ""
+    chain_length: int = 0
+    attempt: int = 1
+    lineage: str = ""
+    adapt: bool = False
+    repair: bool = False
+    repaired: bool = False
+
+    def as_model(self) -> Handoff:
+        return Handoff(**asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedHandoff:
+    """A handoff about to be stored. `issues` are set where no record can be read: it is rejected at the door.
+    `named` is False where the sender gave no usable id, so that there is nothing it could be a repetition of."""
+
+    handoff: NewHandoff
+    submission: Submission
+    named: bool
+    issues: tuple[Issue, ...]
+    lifted: bytes | None = None
+
+
+def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datetime) -> PreparedHandoff | Refusal:
+    size = len(submission.document) + len(submission.context or b"") + len(submission.evidence or b"")
+    if size > settings.MAX_BODY_BYTES:
+        return Refusal(
+            413,
+            "Document too large",
+            f"The document, its context and evidence have {size:,} bytes; {settings.MAX_BODY_BYTES:,} are the most.",
+        )
+    reading = read_record(submission)
+    record = reading.record
+    beside, told = parse_leniently(submission.document) if submission.issues else (submission.envelope, record)
+    if told and told.tenant_id and told.tenant_id != tenant_slug:
+        return Refusal(
+            403,
+            "Another tenant",
+            f"tenant_id is {told.tenant_id!r}, but the key belongs to {tenant_slug!r}. "
+            "Send it with a key of that tenant, or name the key's tenant.",
+        )
+    content_hash = _content_hash(submission, record)
+    handoff = _prepare_unread(tenant_id, submission, reading, now, content_hash)
+    if record:
+        _fill(handoff, record)
+    elif submission.issues:
+        _place(handoff, beside, told)
+    named = _set_names(handoff, submission, told)
+    lifted = canonical.compact(record.document) if record and record.original_document is not None else None
+    return PreparedHandoff(handoff=handoff, submission=submission, named=named, issues=reading.issues, lifted=lifted)
+
+
+def read_record(submission: Submission) -> Reading:
+    """The submission's document as a record, or what is wrong with it."""
+    if submission.issues:
+        return Reading(record=None, issues=submission.issues)
+    document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
+    if issues:
+        return Reading(record=None, issues=issues)
+    return formats.read(document, submission.format, submission.envelope)
+
+
+def _content_hash(submission: Submission, record: Record | None) -> str:
+    """The same for the same content, however its JSON is spaced or ordered."""
+    digest = hashlib.sha256(canonical.canonical(record.arrived) if record else submission.document)
+    envelope = submission.envelope
+    digest.update(
+        canonical.canonical(
+            [
+                envelope.context,
+                envelope.evidence,
+                envelope.trace_id,
+                envelope.parent_handoff_id,
+                envelope.retry_of,
+                envelope.step,
+                envelope.adapt,
+                envelope.agent,
+            ]
+        )
+    )
+    return digest.hexdigest()
+
+
+def _prepare_unread(
+    tenant_id: int, submission: Submission, reading: Reading, now: datetime, content_hash: str
+) -> NewHandoff:
+    """What is known of a handoff before, and without, its record."""
+    envelope = submission.envelope
+    return NewHandoff(
+        id=new_id(),
+        tenant_id=tenant_id,
+        format=(reading.format or submission.format or "")[:20].replace("\x00", ""),
+        trace_id=trace_name(envelope.trace_id or ""),
+        parent_handoff_id=envelope.parent_handoff_id or "",
+        retry_of=envelope.retry_of or "",
+        step=envelope.step,
+        state=(State.REJECTED if reading.issues else State.RECEIVED).value,
+        received_at=now,
+        size_bytes=len(submission.document),
+        content_hash=content_hash,
+        lineage=envelope.retry_of or "",
+        adapt=envelope.adapt,
+        repair=submission.repair,
+    )
+
+
+def _fill(handoff: NewHandoff, record: Record) -> None:
+    handoff.format = record.format
+    handoff.handoff_type = record.handoff_type
+    handoff.source_agent_id = record.source_agent_id
+    handoff.target_agent_id = record.target_agent_id
+    handoff.trace_id = record.trace_id
+    handoff.parent_handoff_id = record.parent_handoff_id
+    handoff.retry_of = record.retry_of
+    handoff.sender_timestamp = record.timestamp
+    handoff.chain_length = len(record.call_chain)
+    handoff.data_hash = canonical.repeated_as(record)
+
+
+def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
+    """Whose it is and where it stands. Its format and its data's hash are left out: what is stored is the whole
+    submission, which is of no format, and what can't be judged is no repetition of anything."""
+    handoff.trace_id = trace_name((told.trace_id if told else "") or beside.trace_id or "")
+    handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
+    if told:
+        handoff.handoff_type = told.handoff_type
+        handoff.source_agent_id = told.source_agent_id
+        handoff.target_agent_id = told.target_agent_id
+        handoff.sender_timestamp = told.timestamp
+
+
+def _set_names(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:
+    given = record.handoff_id if record else None
+    if record and given and record.arrived.get("handoff_id", given) != given:
+        # An id that had to be cut or cleaned may stand for several; the structure layer says what is wrong with it.
+        given = None
+    given = given or submission.envelope.handoff_id
+    handoff.handoff_id = given or str(handoff.id)
+    return given is not None

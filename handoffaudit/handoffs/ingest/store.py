@@ -1,0 +1,277 @@
+"""Submissions into the database: the handoff, its body and its first event in one transaction."""
+
+import threading
+import uuid
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import psycopg
+from django.db import IntegrityError, OperationalError, connection, transaction
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import attempts, counts, db, event_log, notify, results, transitions
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, prepare, read_submission
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.handoffs.verdicts import is_asked_again, verdicts_of_unread
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.submission import Submission
+
+HANDOFF = db.Columns.of(
+    Handoff,
+    *("id", "tenant", "handoff_id", "format", "handoff_type", "source_agent_id", "target_agent_id", "trace_id"),
+    *("parent_handoff_id", "retry_of", "step", "state", "received_at", "sender_timestamp", "size_bytes"),
+    *("content_hash", "data_hash", "chain_length", "attempt", "lineage", "adapt", "repair", "repaired"),
+)
+
+_columns_of = attrgetter(*HANDOFF.names)
+
+BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", "lifted")
+
+EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+# A declined one gives way only where its reviewer asked for it to be sent again.
+_REPLACEABLE = (State.REJECTED, State.DECLINED)
+
+# One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
+INSERT_ONE = f"""
+    WITH new AS (
+        INSERT INTO "{HANDOFF.table}" ({HANDOFF.listed}) VALUES ({HANDOFF.marks()})
+        ON CONFLICT (tenant_id, handoff_id) DO NOTHING RETURNING id
+    ), body AS (
+        INSERT INTO "{BODY.table}" ({BODY.listed}) SELECT id, %s, %s, %s, %s FROM new
+    ), event AS (
+        INSERT INTO "{EVENT.table}" ({EVENT.listed}) SELECT id, %s, %s, %s, %s, %s, %s, %s FROM new
+    )
+    SELECT id FROM new
+"""  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingHandoff:
+    """A handoff that already has the id."""
+
+    pk: uuid.UUID
+    content_hash: str
+    state: str
+
+
+def is_plain(arrival: PreparedHandoff) -> bool:
+    """Whether nothing but its own three rows is written: it has no findings yet and takes no other's place."""
+    return db.is_postgresql() and not arrival.issues and not arrival.handoff.retry_of
+
+
+def store_one(arrival: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
+    """Stores a plain arrival; the one known by its id where there is one."""
+    values = [*_handoff_row(arrival), *_body_row(arrival)[1:], *_event_row(arrival, sender)[1:]]
+    with db.server_cursor() as cursor:
+        stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
+    if stored:
+        transaction.on_commit(notify.notify_workers)
+        event_log.log_received([arrival.handoff], sender)
+        return None
+    return _find_existing([arrival])[arrival.handoff.handoff_id]
+
+
+def store_many(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
+    """Stores those whose id is new, inside the caller's transaction; for each the one known by its id, or None."""
+    known = _find_existing(arrivals)
+    answers: list[ExistingHandoff | None] = []
+    new: list[PreparedHandoff] = []
+    for arrival in arrivals:
+        handoff = arrival.handoff
+        before = known.get(handoff.handoff_id) if arrival.named else None
+        if before and str(before.pk) not in known and may_replace(before, arrival):
+            _replace(before, arrival, new, sender)
+            known[str(before.pk)], before = before, None
+        answers.append(before)
+        if before is None:
+            new.append(arrival)
+            known[handoff.handoff_id] = ExistingHandoff(handoff.id, handoff.content_hash, handoff.state)
+    attempts.take_turns(new)
+    attempts.number(new)
+    insert_handoffs(new, sender)
+    unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
+    deltas = results.store_unreadable(verdicts_of_unread(unread))
+    deltas.update(attempts.supersede(new, sender))
+    # Last of all, as workers do: rows first, then counts.
+    counts.apply(deltas)
+    return answers
+
+
+def may_replace(known: ExistingHandoff, arrival: PreparedHandoff) -> bool:
+    """Whether what has the id could not be read, nobody declined it for good, and what arrives is other content: the id
+    is that of what it was mended to, and the product's own, which it goes by from then on, is nobody else's."""
+    handoff, name = arrival.handoff, str(known.pk)
+    if known.state not in _REPLACEABLE or known.content_hash == handoff.content_hash:
+        return False
+    if Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists() or handoff.handoff_id == name:
+        return False
+    if known.state == State.DECLINED and not is_asked_again(handoff.tenant_id, known.pk):
+        return False
+    # What can't be read is rejected with its first event; what is not stored yet is of the same batch.
+    first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
+    return first in (None, State.REJECTED)
+
+
+def _replace(known: ExistingHandoff, arrival: PreparedHandoff, new: list[PreparedHandoff], sender: Actor) -> None:
+    """It goes by the product's id from here on, and what arrives is the next attempt at it. Where another process was
+    first, the insert clashes and is tried again."""
+    name = str(known.pk)
+    columns: dict[str, object] = {"handoff_id": name}
+    if arrival.handoff.retry_of:
+        # An attempt at the same, whose number no other one has to follow.
+        lineage = attempts.find_lineage(arrival.handoff.tenant_id, arrival.handoff.retry_of)
+        columns |= {"lineage": lineage, "attempt": 1}
+    else:
+        arrival.handoff.retry_of = name
+    for one in new:
+        if one.handoff.id == known.pk:
+            for column, value in columns.items():
+                setattr(one.handoff, column, value)
+    for row in Handoff.objects.select_for_update().filter(pk=known.pk, state=known.state):
+        reason = f"it can't be read: {row.handoff_id} is the id of what was sent after it"
+        transitions.record_event(row, sender, reason, **columns)
+
+
+def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
+    """Three rows each, inside the caller's transaction: the handoff, its body, its first event with that reason."""
+    # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
+    db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
+    db.insert_rows(BODY, [_body_row(arrival) for arrival in new])
+    db.insert_rows(EVENT, [_event_row(arrival, sender, reason) for arrival in new])
+    event_log.log_received([one.handoff for one in new], sender)
+
+
+def _find_existing(arrivals: list[PreparedHandoff]) -> dict[str, ExistingHandoff]:
+    named = [arrival.handoff for arrival in arrivals if arrival.named]
+    if not named:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'SELECT handoff_id, id, content_hash, state FROM "{HANDOFF.table}"'  # noqa: S608
+            f" WHERE tenant_id = %s AND handoff_id IN ({', '.join(['%s'] * len(named))})",
+            [named[0].tenant_id, *(handoff.handoff_id for handoff in named)],
+        )
+        return {
+            name: ExistingHandoff(uuid.UUID(str(pk)), content, state) for name, pk, content, state in cursor.fetchall()
+        }
+
+
+def _handoff_row(arrival: PreparedHandoff) -> tuple[Any, ...]:
+    row: tuple[Any, ...] = _columns_of(arrival.handoff)
+    return row
+
+
+def _body_row(arrival: PreparedHandoff) -> tuple[Any, ...]:
+    sent = arrival.submission
+    return arrival.handoff.id, sent.document, sent.context, sent.evidence, arrival.lifted
+
+
+def _event_row(arrival: PreparedHandoff, sender: Actor, reason: str = "") -> tuple[Any, ...]:
+    reason = "it can't be read" if arrival.issues else reason
+    row = arrival.handoff
+    return row.id, row.tenant_id, row.received_at, sender.kind.value, sender.name, "", row.state, reason
+
+
+CLASHES = (IntegrityError, psycopg.errors.UniqueViolation)
+
+CLASH_TRIES = 5
+
+_one_writer = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a submission. `status`: 202 stored, 200 stored before with the same content, 422 stored as
+    rejected, 409 the id is taken by other content, 403 or 413 refused. `id` is empty where nothing was stored."""
+
+    status: int
+    id: str = ""
+    handoff_id: str = ""
+    state: str = ""
+    issues: tuple[Issue, ...] = ()
+    title: str = ""
+    detail: str = ""
+
+
+def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
+    """Stores one submission."""
+    prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
+    if isinstance(prepared, Refusal):
+        return _refusal_receipt(prepared)
+    if is_plain(prepared):
+        known = store_one(prepared, sender)
+        if known is None or not may_replace(known, prepared):
+            return _receipt(prepared, known)
+    return _receipt(prepared, _store([prepared], sender)[0])
+
+
+def accept_batch(
+    tenant: Tenant, sender: Actor, sent: Sequence[bytes], declared_format: str | None = None
+) -> list[Receipt]:
+    """Stores many; one receipt for each, in order. One bad item spoils no other."""
+    return accept_many(tenant, sender, [read_submission(item, declared_format) for item in sent])
+
+
+def accept_many(tenant: Tenant, sender: Actor, submissions: Sequence[Submission]) -> list[Receipt]:
+    now = timezone.now()
+    prepared = [prepare(tenant.pk, tenant.slug, submission, now) for submission in submissions]
+    known = iter(_store([one for one in prepared if isinstance(one, PreparedHandoff)], sender))
+    return [_refusal_receipt(one) if isinstance(one, Refusal) else _receipt(one, next(known)) for one in prepared]
+
+
+def _store(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
+    for last in (False,) * (CLASH_TRIES - 1) + (True,):
+        try:
+            with write_turn(), transaction.atomic():
+                known = store_many(arrivals, sender)
+                transaction.on_commit(partial(_notify_workers_of, arrivals))
+                return known
+        except CLASHES:
+            # Another process stored one of these ids between our look and our insert; the next look sees it.
+            if last:
+                raise
+        except OperationalError as error:
+            # Retries of what is not known here have no row in common that they could take turns at.
+            if last or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
+                raise
+    raise AssertionError("unreachable")
+
+
+def write_turn() -> AbstractContextManager[object]:
+    """SQLite has one writer at a time, and who waits for it sleeps; threads of one process had better queue here. Who
+    opens a transaction around `accept` takes it first: else each of two would have what the other waits for."""
+    return nullcontext() if db.is_postgresql() else _one_writer
+
+
+def _notify_workers_of(arrivals: list[PreparedHandoff]) -> None:
+    if any(arrival.handoff.state == State.RECEIVED for arrival in arrivals):
+        notify.notify_workers()
+
+
+def _refusal_receipt(refusal: Refusal) -> Receipt:
+    return Receipt(status=refusal.status, title=refusal.title, detail=refusal.detail)
+
+
+def _receipt(arrival: PreparedHandoff, known: ExistingHandoff | None) -> Receipt:
+    handoff = arrival.handoff
+    if known is None:
+        status = 422 if arrival.issues else 202
+        return Receipt(status, str(handoff.id), handoff.handoff_id, handoff.state, arrival.issues)
+    if known.content_hash == handoff.content_hash:
+        return Receipt(200, str(known.pk), handoff.handoff_id, known.state)
+    return Receipt(
+        409,
+        str(known.pk),
+        handoff.handoff_id,
+        known.state,
+        title="The id is taken",
+        detail=f"A handoff {handoff.handoff_id!r} with other content is stored. "
+        "Use a new handoff_id, or send the same content.",
+    )

@@ -1,0 +1,254 @@
+"""Checks by the LLM, made in a queue of their own, and made again after it was unavailable."""
+
+import threading
+from dataclasses import replace
+from datetime import timedelta
+from itertools import zip_longest
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import alerts, attempts, counts, lineage, long_poll, remediation, results
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.leases import WorkerLock
+from handoffaudit.handoffs.llm import client, jobs, limits
+from handoffaudit.handoffs.llm.jobs import Job
+from handoffaudit.handoffs.models import (
+    CheckKind,
+    Event,
+    Handoff,
+    HandoffBody,
+    ModelCall,
+    ModelCheck,
+    ModelSpend,
+    State,
+)
+from handoffaudit.handoffs.repair import run
+from handoffaudit.handoffs.repair.run import RepairResult
+from handoffaudit.handoffs.results import JudgedHandoff
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
+from handoffaudit.llm.breaker import is_outage
+from handoffaudit.policy import load
+from handoffaudit.validation.asking.question import Reason, Unavailable
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
+
+BUDGET_PAUSE = timedelta(minutes=10)
+
+_STANDING = (State.ACCEPTED, State.HELD, State.APPROVED)
+
+_UNAVAILABLE = "semantic.unavailable"
+
+_BY_MODEL = frozenset(layer.name for layer in MODEL_LAYERS)
+
+_GRAVE = (Severity.ERROR, Severity.CRITICAL)
+
+_OF_ALL = frozenset({Reason.BREAKER_OPEN, Reason.NO_KEY, Reason.BUDGET})
+
+
+def enqueue_unverified() -> int:
+    """Queues the oldest unverified handoffs of each tenant, where the model may answer; how many.
+
+    None while the breaker is open, and one alone where the last call failed: it is the probe for all of them.
+    """
+    if not client.is_configured():
+        return 0
+    room = _count_room()
+    waiting = [_oldest_unverified(tenant_id, room) for tenant_id in _tenants_to_recheck()] if room > 0 else []
+    # In turn, so that the tenant with most of them does not keep the others waiting.
+    found = [one for turn in zip_longest(*waiting) for one in turn if one is not None][:room]
+    now = timezone.now()
+    rows = [ModelCheck(handoff=one, tenant_id=one.tenant_id, kind=CheckKind.RECHECK, since=now) for one in found]
+    # Two sweeps may find the same ones; in one order, so that they never wait for each other in a circle.
+    rows.sort(key=lambda row: row.handoff_id)
+    ModelCheck.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(found)
+
+
+def _count_room() -> int:
+    """How many more may be queued now."""
+    now = timezone.now()
+    # The model that makes these checks; what others fail at does not matter here, nor what one failed at that was used
+    # before.
+    breaker = limits.load_breaker(settings.MODEL_FAST)
+    if any(until and until > now for until in (breaker.open_until, breaker.probing_until)):
+        return 0
+    return (1 if breaker.failures else settings.MODEL_CONCURRENCY) - jobs.count_under_way(CheckKind.RECHECK)
+
+
+def _tenants_to_recheck() -> list[int]:
+    """Those with something to go over and room in today's budget: not where it is used up, or was lately too small for
+    a call."""
+    now = timezone.now()
+    spent = ModelSpend.objects.filter(day=now.date(), usd__gte=settings.MODEL_DAILY_USD).values("tenant")
+    lately = ModelCall.objects.filter(tenant=OuterRef("pk"), at__gte=now - BUDGET_PAUSE, outcome=Reason.BUDGET.value)
+    rows = (
+        Tenant.objects.filter(Exists(filter_unverified(OuterRef("pk")))).exclude(pk__in=spent).exclude(Exists(lately))
+    )
+    return list(rows.order_by("pk").values_list("pk", flat=True))
+
+
+def _oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
+    return list(filter_unverified(tenant_id).filter(check_due=None).only("id", "tenant_id").order_by("id")[:most])
+
+
+def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
+    """Those that are still to be gone over: not decided against, and not older than the setting says."""
+    oldest = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS)
+    return Handoff.objects.filter(tenant=tenant_id, unverified=True, state__in=_STANDING, id__gte=first_id_at(oldest))
+
+
+def store_recheck(due: Job, judged: JudgedHandoff, repaired: list[RepairResult]) -> bool:
+    """Stores what the model says now; where it could not be asked again, the handoff stays as it is."""
+    with transaction.atomic():
+        attempts.lock([due.handoff])
+        if not jobs.lock_if_held(due):
+            return False
+        handoff = filter_unverified(due.handoff.tenant_id).filter(pk=due.handoff.pk).first()
+        if handoff and judged.verdict.unverified and _concerns_it_alone(judged):
+            jobs.postpone(due)
+            return False
+        jobs.finish(due)
+        if handoff is None or judged.verdict.unverified:
+            return False
+        _apply_recheck(handoff, judged, repaired)
+    long_poll.announce([handoff.pk])
+    return True
+
+
+def _concerns_it_alone(judged: JudgedHandoff) -> bool:
+    """Whether others may well be answered: else it would be the oldest again, and asked again and again."""
+    for issue in judged.verdict.issues:
+        if issue.code == _UNAVAILABLE:
+            said = Unavailable(Reason(issue.metadata["reason"]), "", status=issue.metadata["http_status"])
+            return said.reason not in _OF_ALL and not is_outage(said)
+    return False
+
+
+def _apply_recheck(handoff: Handoff, judged: JudgedHandoff, repaired: list[RepairResult]) -> None:
+    held = handoff.state == State.HELD
+    state = results.STATES[judged.verdict.outcome] if held else State(handoff.state)
+    # What only a policy that is newer than the handoff holds against it is no oversight of anybody.
+    flagged = not held and judged.verdict.outcome is Outcome.REJECTED and _model_rejects(judged.verdict)
+    if not held:
+        # What is due was decided when it was let through.
+        judged = replace(judged, verdict=replace(judged.verdict, remediation=None, recommended_action=None))
+    [settled] = remediation.settle([judged])
+    verdict, place = settled.verdict, counts.CountKey.of(handoff)
+    deltas = counts.count_transition(place, handoff.codes, handoff.state, State.VALIDATING)
+    deltas.update(counts.count_transition(place, results.list_codes(verdict), State.VALIDATING, state))
+    results.replace(settled, state, flagged=flagged)
+    Event.objects.create(
+        tenant_id=handoff.tenant_id,
+        handoff_id=handoff.pk,
+        at=verdict.validated_at,
+        actor_kind=SYSTEM.kind,
+        actor=SYSTEM.name,
+        from_state=handoff.state,
+        to_state=state,
+        reason=_describe_recheck(settled, flagged=flagged),
+    )
+    if held:
+        remediation.store([settled])
+        deltas.update(run.store(repaired))
+    counts.apply(deltas)
+    if flagged:
+        alerts.raise_alert(handoff.tenant_id, alerts.AlertKind.WOULD_HAVE_REJECTED, 1)
+
+
+def _model_rejects(verdict: Verdict) -> bool:
+    return any(issue.layer in _BY_MODEL and issue.severity in _GRAVE for issue in verdict.issues)
+
+
+def _describe_recheck(judged: JudgedHandoff, *, flagged: bool) -> str:
+    said = results.describe_reason(judged.verdict)
+    if not any(one.name in _BY_MODEL and one.status is not LayerStatus.SKIPPED for one in judged.verdict.layers):
+        by = "judged again: the model is no longer asked about it"
+        return f"{by} ({said})" if said else by
+    if flagged:
+        said = f"it would have been rejected ({said})"
+    elif judged.verdict.outcome is Outcome.REJECTED and not _model_rejects(judged.verdict):
+        said = f"nothing against it; what is demanded now would reject it ({said})"
+    return f"checked later by the model: {said or 'nothing against it'}"
+
+
+log = structlog.get_logger(__name__)
+
+# The process is about to end: what it has begun it ends, and takes nothing more.
+ending = threading.Event()
+
+_lock = WorkerLock()
+
+
+def drain() -> int:
+    """Makes checks until none waits; how many were stored."""
+    stored = 0
+    while not ending.is_set():
+        with _lock.shared():
+            due = jobs.take()
+            stored += _make(due) if due else 0
+        left_behind = None
+        if jobs.is_any_left_behind():
+            with _lock.alone():
+                left_behind = jobs.take_left_behind()
+                stored += _make(left_behind) if left_behind else 0
+        if not due and not left_behind:
+            break
+    return stored
+
+
+def _make(due: Job) -> bool:
+    # One that breaks the pipeline is our bug. It must not take the others along.
+    try:
+        was_stored = check(due)
+    except Exception:
+        log.exception("a handoff could not be checked by the model", handoff=str(due.handoff.pk))
+        jobs.release(due)
+        return False
+    if was_stored and due.kind == CheckKind.RECHECK:
+        # It answers again: what waits for that does not wait for a sweep each time.
+        enqueue_unverified()
+    return was_stored
+
+
+def check(due: Job) -> bool:
+    """Makes one check and stores it where the claim still stands; False where it does not."""
+    if due.kind == CheckKind.REPAIR:
+        return run.repair_due(due)
+    handoff = due.handoff
+    body = HandoffBody.objects.get(pk=handoff.pk)
+    config = load.load(handoff.tenant_id)
+    before = PriorContext(
+        lineage.load_histories([handoff])[handoff.pk], remediation.load_records([handoff]).get(handoff.lineage)
+    )
+    model = client.model_for(handoff.tenant_id, handoff.pk)
+    verdict = verdict_on_stored(handoff, body, before, config, model=model)
+    judged = JudgedHandoff(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type))
+    # What was let through is not repaired afterwards.
+    decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
+    repaired = run.repair_judged(handoff, body, verdict, before, config, model) if decides else []
+    if due.kind == CheckKind.RECHECK:
+        return store_recheck(due, judged, repaired)
+    return _store(due, judged, repaired)
+
+
+def _store(due: Job, judged: JudgedHandoff, repaired: list[RepairResult]) -> bool:
+    with transaction.atomic():
+        attempts.lock([due.handoff])
+        if not jobs.lock_if_held(due):
+            return False
+        stored = remediation.settle([judged])
+        deltas = results.store(stored)
+        remediation.store(stored)
+        deltas.update(run.store(repaired))
+        deltas.update(attempts.supersede_overtaken([due.handoff]))
+        jobs.finish(due)
+        counts.apply(deltas)
+    long_poll.announce([due.handoff.pk])
+    return True

@@ -1,0 +1,164 @@
+"""Long polling: requests wait for a verdict or a decision, and hear of it by Redis or by looking."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import redis
+import structlog
+from django.conf import settings
+from django.db import close_old_connections, connection
+
+from handoffaudit.handoffs.db import release_connection
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
+from handoffaudit.redis_client import ServerBreaker, connect
+
+log = structlog.get_logger(__name__)
+
+CHANNEL = "handoffaudit:changed"
+
+LOOK_SECONDS = 0.008
+
+# Messages of Redis may be lost: who waits looks for itself this often.
+RECHECK_SECONDS = 1.0
+
+_subscriber = ServerBreaker()
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """A request that waits, and the version of its handoff that it has seen."""
+
+    version: int
+    tenant_id: int
+    event: threading.Event = field(default_factory=threading.Event)
+
+
+class _Waiters:
+    """The handoffs that requests of this process wait for, and one thread that watches over all of them."""
+
+    def __init__(self) -> None:
+        self._waiters: dict[uuid.UUID, list[_Waiter]] = {}
+        self._lock = threading.Lock()
+        self._someone = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, pk: uuid.UUID, version: int, tenant_id: int) -> _Waiter:
+        waiter = _Waiter(version, tenant_id)
+        with self._lock:
+            self._waiters.setdefault(pk, []).append(waiter)
+            self._someone.set()
+            if self._thread is None or not self._thread.is_alive():
+                watch = self._subscribe if settings.REDIS_URL else self._look
+                self._thread = threading.Thread(target=watch, name="listener", daemon=True)
+                self._thread.start()
+        return waiter
+
+    def remove(self, pk: uuid.UUID, waiter: _Waiter) -> None:
+        with self._lock:
+            left = [one for one in self._waiters.get(pk, []) if one is not waiter]
+            if left:
+                self._waiters[pk] = left
+            else:
+                self._waiters.pop(pk, None)
+            if not self._waiters:
+                self._someone.clear()
+
+    def waiting(self, tenant_id: int | None = None) -> int:
+        """How many requests, of one tenant or of all."""
+        with self._lock:
+            waiters = [waiter for waiters in self._waiters.values() for waiter in waiters]
+        return sum(tenant_id is None or waiter.tenant_id == tenant_id for waiter in waiters)
+
+    def tell(self, pks: Iterable[uuid.UUID]) -> None:
+        with self._lock:
+            for pk in pks:
+                for waiter in self._waiters.get(pk, ()):
+                    waiter.event.set()
+
+    def _tell_newer(self, found: Mapping[uuid.UUID, int]) -> None:
+        with self._lock:
+            for pk, version in found.items():
+                for waiter in self._waiters.get(pk, ()):
+                    if version != waiter.version:
+                        waiter.event.set()
+
+    def _subscribe(self) -> None:
+        while True:
+            try:
+                with connect(answer_seconds=None) as client, client.pubsub() as subscription:
+                    subscription.subscribe(CHANNEL)
+                    _subscriber.succeed()
+                    for message in subscription.listen():
+                        if message["type"] == "message":
+                            data: bytes = message["data"]
+                            self.tell(uuid.UUID(bytes=data[at : at + 16]) for at in range(0, len(data), 16))
+            except redis.RedisError as error:
+                if _subscriber.fail():
+                    log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
+                time.sleep(RECHECK_SECONDS)
+
+    def _look(self) -> None:
+        while self._someone.wait():
+            with self._lock:
+                wanted = list(self._waiters)
+            # Against what each request has seen: a change before the first look here counts, too.
+            self._tell_newer(dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version")))
+            if connection.vendor == "postgresql":
+                close_old_connections()
+            time.sleep(LOOK_SECONDS)
+
+
+_waiters = _Waiters()
+
+_publisher: "redis.Redis | None" = None
+
+_publishing = ServerBreaker()
+
+
+def announce(pks: Iterable[uuid.UUID]) -> None:
+    """Tells whoever waits, in every process, that these handoffs changed; call after the commit."""
+    global _publisher  # noqa: PLW0603 -- one connection pool per process
+    changed = list(pks)
+    if not changed:
+        return
+    _waiters.tell(changed)
+    notify_webhook_workers()
+    if settings.REDIS_URL and not _publishing.is_open:
+        try:
+            if _publisher is None:
+                _publisher = connect()
+            _publisher.publish(CHANNEL, b"".join(pk.bytes for pk in changed))
+            _publishing.succeed()
+        except redis.RedisError as error:
+            if _publishing.fail():
+                log.warning("Redis cannot be reached; waiting requests look by themselves", error=str(error))
+
+
+def are_too_many(tenant_id: int) -> bool:
+    """Whether so many requests wait that another would keep a thread from those who don't. The last quarter of the
+    places is for other tenants: none may keep all others from being answered by the gate."""
+    most = settings.MAX_WAITING_REQUESTS
+    return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4
+
+
+def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:
+    """The handoff as soon as it has left these states, else as it stands after that time."""
+    deadline = time.monotonic() + seconds
+    handoff = look()
+    waiter = _waiters.add(handoff.pk, handoff.version, handoff.tenant_id)
+    try:
+        # It may have changed between the first look and the registration.
+        handoff = look()
+        while handoff.state in states and (left := deadline - time.monotonic()) > 0:
+            waiter.version = handoff.version
+            release_connection()
+            waiter.event.wait(min(left, RECHECK_SECONDS))
+            waiter.event.clear()
+            handoff = look()
+    finally:
+        _waiters.remove(handoff.pk, waiter)
+    return handoff

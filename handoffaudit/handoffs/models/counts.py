@@ -1,0 +1,100 @@
+"""Counts of handoffs by state, per hour and per day of receipt."""
+
+from django.db import models
+
+from handoffaudit.accounts.models import Tenant
+
+
+class HourlyCount(models.Model):
+    """How many handoffs received in an hour stand in a state now, by type and pair; `code` empty: all of them,
+    else those with a finding of that code."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    hour = models.DateTimeField()
+    handoff_type = models.CharField(max_length=200)
+    source_agent_id = models.CharField(max_length=200)
+    target_agent_id = models.CharField(max_length=200)
+    state = models.CharField(max_length=10)
+    code = models.CharField(max_length=100, blank=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "hour", "handoff_type", "source_agent_id", "target_agent_id", "state", "code"],
+                name="one_hourly_count",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"
+
+
+class HourlyTotal(models.Model):
+    """The same over all types and agents: few rows, so that pages about all of them read few."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    hour = models.DateTimeField()
+    state = models.CharField(max_length=10)
+    code = models.CharField(max_length=100, blank=True)
+    number = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "hour", "state", "code"], name="one_hourly_total")]
+        # The sum over all hours of one state stands on every page.
+        indexes = [
+            models.Index(fields=["tenant", "state", "hour"], condition=models.Q(code=""), name="hourly_total_by_state"),
+            # Whether any with a code stand in a state is asked before they are looked for.
+            models.Index(fields=["tenant", "code", "state"], condition=~models.Q(code=""), name="hourly_total_by_code"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour:%Y-%m-%d %H} {self.state} {self.number}"
+
+
+class _Outcomes(models.Model):
+    """What became of handoffs received on a day (UTC): `decided` are approved, `stopped` rejected, held or declined."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    day = models.DateField()
+    source_agent_id = models.CharField(max_length=200)
+    accepted = models.BigIntegerField(default=0)
+    decided = models.BigIntegerField(default=0)
+    stopped = models.BigIntegerField(default=0)
+    superseded = models.BigIntegerField(default=0)
+
+    class Meta:
+        abstract = True
+
+
+class DailyCount(_Outcomes):
+    """The hourly counts of a day by type and source: reports of weeks read these. `code` as in `HourlyCount`."""
+
+    code = models.CharField(max_length=100, blank=True)
+    handoff_type = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "code", "day", "source_agent_id", "handoff_type"], name="one_daily_count"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.source_agent_id} {self.code}"
+
+
+class DailyPair(_Outcomes):
+    """The same of all, by source and target."""
+
+    target_agent_id = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "day", "source_agent_id", "target_agent_id"], name="one_daily_pair"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.source_agent_id} → {self.target_agent_id}"

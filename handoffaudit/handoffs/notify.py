@@ -1,0 +1,183 @@
+"""Notifying workers: by threads of this process, or by a message that carries nothing and may be lost."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import structlog
+from celery import current_app
+from django.conf import settings
+from django.db import DatabaseError, connections, transaction
+from kombu.exceptions import KombuError
+
+from handoffaudit.redis_client import PAUSE_SECONDS, ServerBreaker
+
+log = structlog.get_logger(__name__)
+
+TASK = "handoffaudit.handoffs.tasks.judge_waiting"
+
+TRIALS = "handoffaudit.handoffs.tasks.try_drafts"
+
+PROMPT_TRIALS = "handoffaudit.handoffs.tasks.try_prompts"
+
+CHECKS = "handoffaudit.handoffs.tasks.check_waiting"
+
+CHECKS_QUEUE = "semantic"
+
+TELLING = "handoffaudit.handoffs.tasks.tell_subscribers"
+
+# Submissions within this time share one message: a message wakes a worker for all that waits.
+GATHER_SECONDS = 0.002
+
+# Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
+BUSY_ASKS = 3
+
+BUSY_SECONDS = 0.05
+
+_broker = ServerBreaker()
+
+
+class _Waker:
+    """Sends from a thread of its own, so that no submission waits for the broker, or for one that is away."""
+
+    def __init__(self, task: str = TASK) -> None:
+        self._task = task
+        self._asked = threading.Event()
+        self._asks = 0
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ask(self) -> None:
+        self._asks += 1
+        self._asked.set()
+        if self._thread is None or not self._thread.is_alive():
+            with self._lock:
+                if self._thread is None or not self._thread.is_alive():
+                    self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
+                    self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            busy = self._asks > BUSY_ASKS
+            self._asks = 0
+            time.sleep((BUSY_SECONDS if busy else GATHER_SECONDS) if send(self._task) else PAUSE_SECONDS)
+
+
+def send(task: str = TASK) -> bool:
+    """Send one wake-up to the broker. Return False where the broker cannot be reached, or could not a moment ago."""
+    if _broker.is_open:
+        return False
+    try:
+        current_app.send_task(task, ignore_result=True, retry=False)
+    except (KombuError, OSError) as error:
+        if _broker.fail():
+            log.warning("the broker cannot be reached; workers look for work by themselves", error=str(error))
+        return False
+    _broker.succeed()
+    return True
+
+
+def notify_dry_runs(*, with_model: bool = False) -> None:
+    """A wake-up for trials, once what is to be tried is committed."""
+    transaction.on_commit(lambda: send(PROMPT_TRIALS if with_model else TRIALS))
+
+
+def notify_llm_workers(number: int) -> None:
+    """Wake-ups for so many checks by the model: each makes one at a time until none waits."""
+    for _ in range(min(number, settings.MODEL_CONCURRENCY)):
+        if not send(CHECKS):
+            return
+
+
+_waker = _Waker()
+
+_sender_waker = _Waker(TELLING)
+
+
+def notify_workers() -> None:
+    """Asks for a wake-up soon. Returns at once."""
+    _waker.ask()
+
+
+def notify_senders() -> None:
+    """The same for those who tell subscribers."""
+    _sender_waker.ask()
+
+
+_queues: list[str] = []
+
+_threads: dict[str, list[threading.Thread]] = defaultdict(list)
+
+
+class Slots:
+    """Places for threads that run the same task in this process, whoever started them."""
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self.taken = 0
+
+    def acquire(self) -> bool:
+        """Take a place. Return False where all are taken."""
+        with self._lock:
+            if self.taken >= self._limit():
+                return False
+            self.taken += 1
+            return True
+
+    def release(self) -> None:
+        with self._lock:
+            self.taken -= 1
+
+    @property
+    def free(self) -> int:
+        return max(0, self._limit() - self.taken)
+
+
+def set_queues(names: Sequence[str]) -> None:
+    """Tell which queues this worker process consumes."""
+    _queues[:] = names
+
+
+def consumed_queues() -> tuple[str, ...]:
+    """Return the queues that this process consumes; none where it is no worker."""
+    return tuple(_queues)
+
+
+def consumes(task: str) -> bool:
+    route = settings.CELERY_TASK_ROUTES.get(task, {})
+    return route.get("queue", settings.CELERY_TASK_DEFAULT_QUEUE) in _queues
+
+
+def start_threads(task: str, number: int = 1, *, at_once: int = 1) -> None:
+    """Run a task in `number` threads of this process, of which `at_once` may run together.
+
+    Not daemons: a process that is told to end ends what it has begun.
+    """
+    running = _threads[task] = [thread for thread in _threads[task] if thread.is_alive()]
+    for _ in range(min(number, at_once - len(running))):
+        thread = threading.Thread(target=_run, args=[task], name=task.rpartition(".")[2])
+        running.append(thread)
+        thread.start()
+
+
+def start_or_send(task: str) -> None:
+    """Run a task here where this process consumes its queue; otherwise wake a worker that does."""
+    if consumes(task):
+        start_threads(task)
+    else:
+        send(task)
+
+
+def _run(task: str) -> None:
+    try:
+        current_app.tasks[task]()
+    except DatabaseError as error:
+        log.warning("a task could not use the database", task=task, error=str(error))
+    except Exception:
+        log.exception("a task failed", task=task)
+    finally:
+        connections.close_all()

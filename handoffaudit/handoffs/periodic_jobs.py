@@ -1,0 +1,125 @@
+"""Periodic jobs of each worker: finding what no message told it of, and parking what cannot be judged."""
+
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from celery.signals import celeryd_after_setup, worker_shutting_down
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+
+from handoffaudit.handoffs import alerts, leases, notify, tasks
+from handoffaudit.handoffs.dry_runs import run as dry_runs_run
+from handoffaudit.handoffs.llm import client, jobs, run
+from handoffaudit.memory import freeze_startup_objects
+from handoffaudit.validation.counting import default_counter
+
+log = structlog.get_logger(__name__)
+
+# How often a worker that is idle looks for work. Longer or shorter by a fifth, so that workers do not look in step.
+LOOK_SECONDS = 1.0
+
+_stop = threading.Event()
+
+_more: list[Callable[[], None]] = []
+
+
+def add_job(one_pass: Callable[[], None]) -> None:
+    """Has the sweep of each worker make this pass too: apps above this one say here what waits for them."""
+    if one_pass not in _more:
+        _more.append(one_pass)
+
+
+def sweep() -> None:
+    """One pass."""
+    parked = leases.park_exhausted()
+    if parked:
+        log.error("handoffs are parked: judging them failed again and again", number=parked)
+    if not client.is_configured():
+        _end_checks()
+    if dry_runs_run.is_anything_waiting():
+        notify.start_or_send(notify.TRIALS)
+    if dry_runs_run.is_anything_waiting(with_model=True):
+        notify.start_or_send(notify.PROMPT_TRIALS)
+
+
+def look() -> None:
+    """Start what waits and no wake-up told this process of. Costs one cheap query, and none while the process is busy.
+
+    Verdicts must come without the broker, so the work runs in threads of this process and not by message.
+    """
+    if notify.consumes(notify.TASK) and not tasks.drains.taken and leases.is_anything_waiting():
+        notify.start_threads(notify.TASK)
+    if notify.consumes(notify.CHECKS) and (free := tasks.checkers.free):
+        notify.start_threads(notify.CHECKS, jobs.count_waiting(free), at_once=settings.MODEL_CONCURRENCY)
+
+
+def _end_checks() -> None:
+    """Ends checks that were begun with a key that is gone now: nobody may be there whose work they are."""
+    _park_checks()
+    if jobs.count_waiting(1):
+        run.drain()
+
+
+def sweep_checks() -> None:
+    """One pass over what waits for the model."""
+    _park_checks()
+    alerts.watch_outages()
+    run.enqueue_unverified()
+    client.delete_old_answers()
+
+
+def _park_checks() -> None:
+    parked = jobs.park_exhausted()
+    if parked:
+        log.error("handoffs are parked: having the model check them failed again and again", number=parked)
+
+
+def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
+    while True:
+        for one in passes:
+            _make(one)
+        close_old_connections()
+        if _stop.wait(seconds()):
+            return
+
+
+def _make(one_pass: Callable[[], None]) -> None:
+    """Whatever one pass meets, the others are made, and the sweep goes on: nobody would start it again."""
+    try:
+        one_pass()
+    except DatabaseError as error:
+        log.warning("the sweep could not use the database", error=str(error))
+        close_old_connections()
+    except Exception:
+        log.exception("a pass of the sweep failed")
+
+
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
+def start(instance: Any = None, **_: Any) -> None:
+    """Start the periodic work before the worker connects to the broker, which may be away."""
+    # Loaded now, the tokenizer costs the first handoff nothing.
+    default_counter()
+    freeze_startup_objects()
+    _stop.clear()
+    run.ending.clear()
+    notify.set_queues(instance.app.amqp.queues.consume_from if instance is not None else ())
+    asks = notify.CHECKS_QUEUE in notify.consumed_queues()
+    if asks:
+        # In the background: with several queues the worker judges meanwhile.
+        threading.Thread(target=client.prepare_client, name="llm-client", daemon=True).start()
+    passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
+    _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)
+    _repeat("look", lambda: LOOK_SECONDS * random.uniform(0.8, 1.2), look)  # noqa: S311 -- no secret
+
+
+def _repeat(name: str, seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
+    threading.Thread(target=_run, args=(seconds, *passes), name=name, daemon=True).start()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def stop(**_: Any) -> None:
+    _stop.set()
+    run.ending.set()

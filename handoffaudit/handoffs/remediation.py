@@ -1,0 +1,107 @@
+"""What was asked of each lineage of attempts so far, kept so that the third attempt is told what the third is due."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from django.utils import timezone
+
+from handoffaudit.handoffs.attempts import lineage_of
+from handoffaudit.handoffs.models import Handoff, Remediation
+from handoffaudit.handoffs.results import JudgedHandoff
+from handoffaudit.validation import remediation
+from handoffaudit.validation.config import Mode
+from handoffaudit.validation.remediation import RemediationLog
+from handoffaudit.validation.remediation_models import RemediationRecord
+from handoffaudit.validation.verdict import Outcome
+
+
+def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
+    """The records of those that are not first attempts, by lineage. All handoffs must be of one tenant."""
+    lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
+    if not lineages:
+        return {}
+    found = Remediation.objects.filter(tenant=handoffs[0].tenant_id, lineage__in=lineages)
+    return {row.lineage: _load(row) for row in found}
+
+
+def load_record(handoff: Handoff) -> RemediationLog | None:
+    """The record of its lineage as it stands now."""
+    found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
+    return _load(found) if found else None
+
+
+def _load(row: Remediation) -> RemediationLog:
+    return RemediationRecord.model_validate_json(row.content).log()
+
+
+def _dump(log: RemediationLog) -> str:
+    return RemediationRecord.of(log).model_dump_json()
+
+
+def escalate(handoff: Handoff, reason: str) -> None:
+    """Adds to its lineage's record that a person must look, and why; call inside a transaction."""
+    record = load_record(handoff)
+    if record is not None:
+        escalated = remediation.escalate(record, reason, timezone.now())
+        rows = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff))
+        rows.update(content=_dump(escalated))
+
+
+def settle(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
+    """The same, with what is due decided anew where another worker judged an attempt of the lineage meanwhile, so that
+    each attempt counts; call first in the transaction that stores them."""
+    retries = {(one.handoff.tenant_id, one.handoff.lineage) for one in judged if one.handoff.lineage}
+    logs: dict[tuple[int, str], RemediationLog] = {}
+    for tenant_id in sorted({tenant_id for tenant_id, _ in retries}):
+        lineages = [lineage for tenant, lineage in retries if tenant == tenant_id]
+        rows = (
+            Remediation.objects.filter(tenant=tenant_id, lineage__in=lineages).select_for_update().order_by("lineage")
+        )
+        logs |= {(tenant_id, row.lineage): _load(row) for row in rows}
+    found = []
+    for one in judged:
+        place = (one.handoff.tenant_id, one.handoff.lineage)
+        found.append(_decide_again(one, logs.get(place)))
+        if one.handoff.lineage and found[-1].verdict.remediation:
+            logs[place] = found[-1].verdict.remediation
+    return found
+
+
+def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHandoff:
+    """The verdict with what is due after the attempts that are on record now."""
+    verdict = judged.verdict
+    decided = verdict.remediation
+    if log is None or decided is None or decided.actions_taken[:-1] == log.actions_taken:
+        return judged
+    if verdict.outcome is Outcome.HELD:
+        return replace(judged, verdict=replace(verdict, remediation=log))
+    facts = remediation.facts_of(
+        verdict.validation_id,
+        verdict.issues,
+        accepted=verdict.outcome is Outcome.ACCEPTED,
+        enforced=verdict.mode is not Mode.SHADOW,
+    )
+    action, log = remediation.decide(
+        facts, log, policy=judged.policy, now=verdict.validated_at, new_id=lambda: verdict.validation_id
+    )
+    return replace(judged, verdict=replace(verdict, remediation=log, recommended_action=action.value))
+
+
+def store(judged: Iterable[JudgedHandoff]) -> None:
+    """Keeps the records that the verdicts end with; call inside the transaction that stores them. A first attempt that
+    was accepted needs none."""
+    rows = {
+        (one.handoff.tenant_id, lineage_of(one.handoff)): _dump(one.verdict.remediation)
+        for one in judged
+        if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
+    }
+    # In one order everywhere, so that two workers never wait for each other in a circle.
+    Remediation.objects.bulk_create(
+        [
+            Remediation(tenant_id=tenant, lineage=lineage, content=rows[tenant, lineage])
+            for tenant, lineage in sorted(rows)
+        ],
+        update_conflicts=True,
+        unique_fields=["tenant", "lineage"],
+        update_fields=["content"],
+    )

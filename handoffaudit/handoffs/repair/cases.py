@@ -1,0 +1,229 @@
+"""Cases for repair: a handoff with the verdict on it, and how each candidate for it is judged."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import lineage, preview, queries, remediation
+from handoffaudit.handoffs.ingest.prepare import PreparedHandoff, Refusal, read_record
+from handoffaudit.handoffs.llm import client
+from handoffaudit.handoffs.models import Handoff, HandoffBody
+from handoffaudit.handoffs.verdicts import (
+    ASK_LATER,
+    ModelChoice,
+    PriorContext,
+    envelope_of,
+    reading_of,
+    verdict_on_record,
+    verdict_on_stored,
+    verdict_on_unreadable,
+)
+from handoffaudit.policy import load
+from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable
+from handoffaudit.validation.codes import blocks
+from handoffaudit.validation.config import Strictness, ValidationConfig
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.paths import Location
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.scoring import score
+from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
+
+AT_ONCE: Final = 2
+
+WAIT_SECONDS: Final = 5
+
+_turns = threading.BoundedSemaphore(AT_ONCE)
+
+# one more may wait for its turn: who waits serves nobody, either
+_places = threading.BoundedSemaphore(AT_ONCE + 1)
+
+_BY_MODEL: Final = frozenset(layer.name for layer in MODEL_LAYERS)
+
+# a layer that says one of these has not said what it thinks of the data
+_NOT_SAID: Final = frozenset({"semantic.unavailable", "critique.call_failed", "critique.skipped_budget"})
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A handoff to be repaired: what was sent, the verdict on it, what was known before it and what is demanded.
+
+    `model` may mend what no rule can; None: nobody is asked. `is_stored`: its candidates are judged to the end.
+    """
+
+    tenant: Tenant
+    handoff: Handoff
+    submission: Submission
+    verdict: Verdict
+    before: PriorContext
+    config: ValidationConfig
+    model: LanguageModel | None = None
+    is_stored: bool = True
+
+    @property
+    def held_against_it(self) -> tuple[Issue, ...]:
+        """What a model found that keeps it from being accepted."""
+        return tuple(issue for issue in self.verdict.issues if issue.layer in _BY_MODEL and blocks(issue))
+
+
+def case_of(
+    handoff: Handoff,
+    body: HandoffBody,
+    verdict: Verdict,
+    before: PriorContext,
+    config: ValidationConfig,
+    model: LanguageModel | None = None,
+) -> Case:
+    submission = Submission(
+        document=bytes(body.original),
+        format=handoff.format or None,
+        context=_bytes(body.context),
+        evidence=_bytes(body.evidence),
+        envelope=envelope_of(handoff, body),
+    )
+    return Case(handoff.tenant, handoff, submission, verdict, before, config, model)
+
+
+def case_of_stored(handoff: Handoff) -> Case:
+    """A stored handoff judged anew, by what is in force now. What a model found is not asked for again: it stands as
+    it was stored."""
+    config = load.load(handoff.tenant_id)
+    body = HandoffBody.objects.get(pk=handoff.pk)
+    before = PriorContext(lineage.load_histories([handoff])[handoff.pk], remediation.load_record(handoff))
+    verdict = verdict_on_stored(handoff, body, before, config)
+    found = _add_findings(verdict, tuple(_stored_findings(handoff, body, config)))
+    return case_of(handoff, body, found, before, config, model_of_web(handoff))
+
+
+def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
+    """A submission that is not stored."""
+    found = preview.preview(tenant, submission)
+    if isinstance(found, Refusal):
+        return found
+    model = model_of_web(found.handoff)
+    return Case(tenant, found.handoff, submission, found.verdict, found.before, found.config, model, is_stored=False)
+
+
+def model_of_web(handoff: Handoff) -> LanguageModel | None:
+    """The model as a web request may ask it, None where there is none."""
+    return _AFewAtOnce(client.model_for(handoff.tenant_id, handoff.pk)) if client.is_configured() else None
+
+
+@dataclass(frozen=True, slots=True)
+class _AFewAtOnce:
+    """A model that only a few threads of this process ask at a time: the others serve requests."""
+
+    model: LanguageModel
+
+    def ask(self, question: Question) -> Answer:
+        with _turn(_places, 0), _turn(_turns, WAIT_SECONDS):
+            return self.model.ask(question)
+
+
+@contextmanager
+def _turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
+    if not turns.acquire(timeout=seconds):
+        raise Unavailable(Reason.OVERLOADED, f"{AT_ONCE} other requests are asking it already. Try again in a minute.")
+    try:
+        yield
+    finally:
+        turns.release()
+
+
+def verdict_on_candidate(
+    case: Case, arrival: PreparedHandoff, before: PriorContext, model: LanguageModel | None
+) -> Verdict:
+    """The verdict on a candidate. `model` is asked where the layers before it find no error; without one it is asked
+    later, as for any submission.
+
+    What a model held against the handoff stays until a model says otherwise.
+    """
+    handoff = arrival.handoff.as_model()
+    reading = read_record(arrival.submission)
+    if reading.record is None:
+        return verdict_on_unreadable(handoff, reading.issues)
+    verdict = verdict_on_record(reading.record, handoff, before, case.config)
+    if not verdict.valid:
+        return verdict
+    if case.is_stored:
+        verdict = verdict_on_record(reading.record, handoff, before, case.config, model=_ask_layers(case, model))
+    return _add_findings(verdict, case.held_against_it) if _leaves_open(verdict, case) else verdict
+
+
+def _ask_layers(case: Case, model: LanguageModel | None) -> ModelChoice:
+    asked = model or (case.model if case.held_against_it else None)
+    if asked is not None:
+        return asked
+    return ASK_LATER if client.is_configured() else client.model_for(case.tenant.pk, case.handoff.pk)
+
+
+def _leaves_open(verdict: Verdict, case: Case) -> bool:
+    """Whether a layer whose model found something did not look at the candidate: one with no data left, too."""
+    held = {issue.layer for issue in case.held_against_it}
+    looked = {layer.name for layer in verdict.layers if layer.status is not LayerStatus.SKIPPED}
+    return not held <= looked or any(issue.layer in held and issue.code in _NOT_SAID for issue in verdict.issues)
+
+
+def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
+    """The verdict with these issues, too, each of which keeps it from being accepted."""
+    if not found:
+        return verdict
+    issues = tuple(issue.numbered(number) for number, issue in enumerate((*verdict.issues, *found), 1))
+    grave = any(issue.severity in (Severity.ERROR, Severity.CRITICAL) for issue in found)
+    outcome = Outcome.REJECTED if grave else verdict.outcome
+    return replace(verdict, issues=issues, outcome=outcome, would_decide=outcome, quality_score=score(issues))
+
+
+def _stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
+    """What a model found that keeps it from being accepted, as the verdict in force has it, of layers that its type
+    still asks."""
+    policy = config.policy_for(handoff.handoff_type)
+    reading = reading_of(handoff, body)
+    content = queries.current_verdict(handoff) or {}
+    for told in content.get("issues", ()):
+        layer = told["layer"]
+        off = layer in policy.layers_off or (layer == "semantic" and policy.strictness is Strictness.LENIENT)
+        if layer in _BY_MODEL and not off and reading.record:
+            issue = _issue(told, reading.record.document)
+            if blocks(issue):
+                yield issue
+
+
+def _issue(told: dict[str, Any], document: object) -> Issue:
+    return Issue(
+        layer=told["layer"],
+        code=told["code"],
+        severity=Severity(told["severity"]),
+        message=told["message"],
+        hint=told["hint"],
+        location=_location(told["json_pointer"], document),
+        expected=told["expected"],
+        actual=told["actual"],
+        metadata=told["metadata"],
+    )
+
+
+def _location(pointer: str, document: object) -> Location:
+    """The place that a JSON Pointer names in a document."""
+    place: list[str | int] = []
+    value = document
+    for part in _parts(pointer):
+        if isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            place.append(int(part))
+            value = value[int(part)]
+        else:
+            place.append(part)
+            value = value.get(part) if isinstance(value, dict) else None
+    return tuple(place)
+
+
+def _parts(pointer: str) -> Iterable[str]:
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def _bytes(raw: object) -> bytes | None:
+    return None if raw is None else bytes(raw)  # type: ignore[call-overload]

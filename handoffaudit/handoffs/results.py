@@ -1,0 +1,225 @@
+"""Verdicts into their rows: the verdict, its findings, the handoff's new state, the event and the counts together."""
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import orjson
+from django.db.models import F
+
+from handoffaudit.handoffs import counts, db, event_log
+from handoffaudit.handoffs.models import Event, Finding, Handoff, State
+from handoffaudit.handoffs.models import Verdict as VerdictRow
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.validation.codes import entry_of
+from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.remediation import Action
+from handoffaudit.validation.verdict import Outcome, Verdict, verdict_to_dict
+
+VERDICT = db.Columns.of(VerdictRow, "id", "tenant", "handoff", "outcome", "policy_version", "validated_at", "content")
+
+FINDING = db.Columns.of(Finding, "tenant", "handoff", "code", "severity", "layer", "field_path")
+
+EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
+
+UPDATED = db.Columns.of(
+    Handoff,
+    *("state", "judged_at", "verdict", "score", "codes", "token_count", "chain_length", "warnings", "would_decide"),
+    *("approvable", "user_approved", "review_due_at", "escalated", "unverified"),
+)
+
+# What a verdict whose model layers are pending tells of its handoff: the rest comes with the final one.
+PENDING = db.Columns.of(Handoff, "verdict", "token_count", "chain_length")
+
+LLM_PENDING = "the model is asked"
+
+STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Outcome.HELD: State.HELD}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedHandoff:
+    """A handoff, the state it comes from and what the pipeline said of it."""
+
+    handoff: Handoff
+    from_state: str
+    verdict: Verdict
+    policy: TypePolicy
+
+
+def store(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
+    """Writes all but the counts, which the caller applies last; call inside a transaction that holds the claims."""
+    deltas: counts.Deltas = Counter()
+    events = []
+    for one in judged:
+        state = STATES[one.verdict.outcome]
+        handoff, verdict = one.handoff, one.verdict
+        deltas.update(counts.count_transition(counts.CountKey.of(handoff), list_codes(verdict), one.from_state, state))
+        by = (SYSTEM.kind.value, SYSTEM.name)
+        change = (str(one.from_state), state.value, describe_reason(verdict))
+        events.append([handoff.pk, handoff.tenant_id, verdict.validated_at, *by, *change])
+    if judged:
+        _store_verdicts(judged)
+        db.insert_rows(EVENT, events)
+    return deltas
+
+
+def store_pending(judged: Sequence[JudgedHandoff]) -> None:
+    """Writes what is known before the model was asked; the state stays, and with it the counts and the findings."""
+    if not judged:
+        return
+    db.insert_rows(VERDICT, [_verdict_row(one) for one in judged])
+    rows = [[uuid.UUID(one.verdict.validation_id), _tokens(one.verdict), _chain_length(one)] for one in judged]
+    _update(PENDING, rows, [one.handoff.pk for one in judged])
+    by, state = (SYSTEM.kind.value, SYSTEM.name), State.VALIDATING.value
+    db.insert_rows(
+        EVENT,
+        [
+            [one.handoff.pk, one.handoff.tenant_id, one.verdict.validated_at, *by, state, state, LLM_PENDING]
+            for one in judged
+        ],
+    )
+
+
+def replace(judged: JudgedHandoff, state: State, *, flagged: bool) -> None:
+    """Writes a later verdict in place of the one in force, for a handoff that has its state already; the caller writes
+    the event and the counts."""
+    handoff = judged.handoff
+    event_log.log_verdicts([(handoff, judged.verdict)])
+    Finding.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).delete()
+    db.insert_rows(VERDICT, [_verdict_row(judged)])
+    db.insert_rows(FINDING, _finding_rows(judged))
+    row = dict(zip(UPDATED.names, _updated_row(judged), strict=True))
+    row |= {"state": state.value, "codes": list_codes(judged.verdict), "flagged": flagged}
+    if state == State.HELD:
+        # Who reviews has no more time for it than before.
+        del row["review_due_at"]
+    else:
+        row["review_due_at"] = None
+    row["escalated"] = row["escalated"] and state == State.REJECTED
+    # Whoever approved it, approved it.
+    del row["user_approved"]
+    Handoff.objects.filter(pk=handoff.pk).update(**row, version=F("version") + 1)
+
+
+def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
+    """The same for what was stored as rejected in this very transaction: its event is written already, and the caller
+    applies the counts."""
+    deltas: counts.Deltas = Counter()
+    if not rejected:
+        return deltas
+    judged = [JudgedHandoff(handoff, "", verdict, TypePolicy(handoff_type="")) for handoff, verdict in rejected]
+    for one in judged:
+        deltas.update(
+            counts.count_transition(counts.CountKey.of(one.handoff), list_codes(one.verdict), "", State.REJECTED)
+        )
+    _store_verdicts(judged)
+    return deltas
+
+
+def _store_verdicts(judged: Sequence[JudgedHandoff]) -> None:
+    event_log.log_verdicts([(one.handoff, one.verdict) for one in judged])
+    db.insert_rows(VERDICT, [_verdict_row(one) for one in judged])
+    db.insert_rows(FINDING, [row for one in judged for row in _finding_rows(one)])
+    _update(UPDATED, [_updated_row(one) for one in judged], [one.handoff.pk for one in judged])
+
+
+def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) -> None:
+    """Many rows in one statement: an UPDATE for each costs a round trip's work of the server."""
+    if db.is_postgresql():
+        with db.server_cursor() as cursor:
+            values = [list(column) for column in zip(*rows, strict=True)]
+            cursor.execute(_update_many(columns), [*values, pks], binary=True)
+    else:
+        rows = [[*row, pk.hex] for row, pk in zip(columns.adapted(rows), pks, strict=True)]
+        db.execute_each(_update_one(columns), rows)
+
+
+@cache
+def _update_many(columns: db.Columns) -> bytes:
+    names = ", ".join(f'"{name}" = new."{name}"' for name in columns.names)
+    kinds = ", ".join(f"%s::{kind}[]" for kind in columns.types)
+    return f"""
+        UPDATE "{columns.table}" AS old SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL
+        FROM unnest({kinds}, %s::uuid[]) AS new ({columns.listed}, id) WHERE old.id = new.id
+    """.encode()  # noqa: S608
+
+
+@cache
+def _update_one(columns: db.Columns) -> str:
+    names = ", ".join(f'"{name}" = %s' for name in columns.names)
+    return f"""
+        UPDATE "{columns.table}" SET {names}, version = version + 1, claim = NULL, claim_expires_at = NULL WHERE id = %s
+    """  # noqa: S608
+
+
+def _verdict_row(one: JudgedHandoff) -> list[Any]:
+    handoff, verdict = one.handoff, one.verdict
+    content = orjson.dumps(verdict_to_dict(verdict)).decode()
+    row = [uuid.UUID(verdict.validation_id), handoff.tenant_id, handoff.pk, verdict.outcome.value]
+    return [*row, verdict.policy_version, verdict.validated_at, content]
+
+
+def _finding_rows(one: JudgedHandoff) -> list[list[Any]]:
+    return [
+        [one.handoff.tenant_id, one.handoff.pk, issue.code, issue.severity.value, issue.layer, _path(issue)]
+        for issue in one.verdict.issues
+        if _counts(issue)
+    ]
+
+
+def _path(issue: Issue) -> str:
+    return issue.field_path[:500].replace("\x00", "\ufffd")
+
+
+def _updated_row(one: JudgedHandoff) -> list[Any]:
+    verdict = one.verdict
+    held = verdict.outcome is Outcome.HELD
+    due = verdict.validated_at + timedelta(hours=one.policy.hold_limit_hours) if held else None
+    would = verdict.would_decide.value if verdict.would_decide is not verdict.outcome else ""
+    found = list_codes(verdict)
+    return [
+        STATES[verdict.outcome].value,
+        verdict.validated_at,
+        uuid.UUID(verdict.validation_id),
+        verdict.quality_score,
+        orjson.dumps(found).decode() if db.is_postgresql() else found,
+        _tokens(verdict),
+        _chain_length(one),
+        any(issue.severity is Severity.WARNING and issue.code != counts.UNVERIFIED for issue in verdict.issues),
+        would,
+        all(entry_of(code).approvable for code in found),
+        one.handoff.user_approved,
+        due,
+        verdict.outcome is Outcome.REJECTED and verdict.recommended_action == Action.ESCALATE,
+        verdict.unverified and verdict.outcome is not Outcome.REJECTED,
+    ]
+
+
+def _tokens(verdict: Verdict) -> int | None:
+    return verdict.token_counts.total if verdict.token_counts else None
+
+
+def _chain_length(one: JudgedHandoff) -> int:
+    return len(one.verdict.chain.shown) if one.verdict.chain else one.handoff.chain_length
+
+
+def _counts(issue: Issue) -> bool:
+    return issue.severity is not Severity.INFO
+
+
+def list_codes(verdict: Verdict) -> list[str]:
+    return sorted({issue.code for issue in verdict.issues if _counts(issue)})
+
+
+def describe_reason(verdict: Verdict) -> str:
+    """The first thing that decided, for a reader of the history."""
+    if verdict.outcome is Outcome.ACCEPTED:
+        return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
+    deciding = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
+    deciding = deciding or [issue for issue in verdict.issues if entry_of(issue.code).holds]
+    return "; ".join(issue.code for issue in deciding[:5])

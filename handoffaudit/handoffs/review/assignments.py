@@ -1,0 +1,169 @@
+"""Who takes care of a waiting handoff: reassignment to a person, and holds while somebody looks at it."""
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, OuterRef, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Membership, Person, Role, Tenant
+from handoffaudit.handoffs.models import Handoff, PassedOn, ReviewHold
+from handoffaudit.handoffs.review.base import apply_change, remark
+from handoffaudit.handoffs.review.errors import (
+    WHAT_TO_KNOW,
+    NoReviewer,
+    NoteRequired,
+    NotPassedOn,
+    NotReviewable,
+    Readable,
+    check_note,
+)
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+
+DECIDING = (Role.REVIEWER, Role.ADMIN)
+
+MOST_REVIEWERS = 500
+
+PUT_BACK = "put back into the queue"
+
+HANDLED = "Marked as handled"
+
+
+def reassign(
+    *, tenant: Tenant, reference: str, note: str, actor: Actor, to: Person | None, seen_version: int | None
+) -> Handoff:
+    """Takes a waiting handoff out of the queue. It stays in its state and becomes overdue as before; a decision or a
+    new verdict ends it. Raises `Handoff.DoesNotExist` or a `ReviewError`: a note is needed, and `to` must be able to
+    decide."""
+    note = check_note(note)
+    if not note:
+        raise NoteRequired(WHAT_TO_KNOW)
+    if to is not None and not Membership.objects.filter(tenant=tenant, person=to, role__in=DECIDING).exists():
+        raise NoReviewer(to.get_username())
+    change = partial(_reassign, note=note, actor=actor, to=to)
+    return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
+
+
+def _reassign(handoff: Handoff, *, note: str, actor: Actor, to: Person | None) -> None:
+    if handoff.state not in REVIEWABLE:
+        raise NotReviewable(handoff)
+    _set_aside(handoff, f"passed on{f' to {to.get_username()}' if to else ''}: {note}", note, actor, to)
+
+
+def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
+    """Take an unreadable handoff out of the queue without judging it; call inside a transaction.
+
+    Marking it again changes nothing, unless there is something new in the note.
+    """
+    if handoff.state not in REVIEWABLE:
+        raise NotReviewable(handoff)
+    if not handoff.is_unreadable:
+        raise Readable
+    said = f"{HANDLED}: {note}" if note else HANDLED
+    before = reassignment_of(handoff)
+    if before and is_handled(before) and said in (HANDLED, before.note):
+        return
+    _set_aside(handoff, said, said, actor, None)
+
+
+def is_handled(passed: PassedOn) -> bool:
+    return passed.to_id is None and passed.note.startswith(HANDLED)
+
+
+def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person | None) -> None:
+    remark(handoff, actor, event)
+    PassedOn.objects.update_or_create(
+        handoff=handoff,
+        defaults={
+            "tenant_id": handoff.tenant_id,
+            "by": actor.name,
+            "to": to,
+            "note": note,
+            "version": handoff.version,
+            "over": False,
+            "at": timezone.now(),
+        },
+    )
+    ReviewHold.objects.filter(handoff=handoff).delete()
+
+
+def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
+    """Into the queue again. Raises `Handoff.DoesNotExist` or `NotPassedOn`."""
+    return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
+
+
+def put_back(handoff: Handoff, *, actor: Actor) -> None:
+    """The same inside a transaction."""
+    if reassignment_of(handoff) is None:
+        raise NotPassedOn
+    remark(handoff, actor, PUT_BACK)
+    PassedOn.objects.filter(handoff=handoff.pk).delete()
+
+
+def reassignment_of(handoff: Handoff) -> PassedOn | None:
+    """How it is passed on now; None where it is in the queue or no longer waits."""
+    return list_reassignments([handoff]).get(handoff.pk)
+
+
+def list_reassignments(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, PassedOn]:
+    """Those of them that are passed on, with `to`, by handoff."""
+    waiting = {one.pk: one.version for one in handoffs if one.state in REVIEWABLE}
+    rows = PassedOn.objects.filter(handoff__in=waiting, over=False).select_related("to") if waiting else ()
+    return {row.handoff_id: row for row in rows if row.version == waiting[row.handoff_id]}
+
+
+def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet[PassedOn]":
+    """For a subquery on handoffs: how each is passed on."""
+    return PassedOn.objects.filter(handoff=handoff, version=version, over=False)
+
+
+def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
+    """All of a tenant that are passed on."""
+    return PassedOn.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
+
+
+def list_reviewers(tenant: Tenant) -> list[Person]:
+    """Who something can be passed to, by name."""
+    rows = Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
+    return list(rows.order_by("username")[:MOST_REVIEWERS])
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    person: Person
+    until: datetime
+    mine: bool
+
+
+def hold(handoff: Handoff, person: Person) -> Holder:
+    """Holds it for this person, unless somebody else does; who holds it now."""
+    now = timezone.now()
+    until = now + timedelta(seconds=settings.REVIEW_HOLD_SECONDS)
+    with transaction.atomic():
+        held, _ = ReviewHold.objects.select_for_update().get_or_create(
+            handoff=handoff, defaults={"person": person, "until": until}
+        )
+        if held.person_id == person.pk or held.until <= now:
+            held.person, held.until = person, until
+            held.save()
+    return Holder(held.person, held.until, mine=held.person_id == person.pk)
+
+
+def release_other_holds(handoff: Handoff, person: Person) -> None:
+    """Lets go of everything else of that tenant which this person holds."""
+    ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
+
+
+def release_hold(handoff: Handoff, person: Person) -> None:
+    ReviewHold.objects.filter(handoff=handoff, person=person).delete()
+
+
+def list_holders(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, ReviewHold]:
+    """The holds in force, by handoff."""
+    rows = ReviewHold.objects.filter(handoff__in=[handoff.pk for handoff in handoffs], until__gt=timezone.now())
+    return {row.handoff_id: row for row in rows.select_related("person")}

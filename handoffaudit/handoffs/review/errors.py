@@ -1,0 +1,130 @@
+"""Why a decision can't be taken, in words for the person who tried."""
+
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
+
+MAX_NOTE = 5000
+
+_APPROVING = "Say in the note why you approve what was rejected."
+
+WHY_AGAIN = "Say in the note why it is to be decided again."
+
+WHAT_TO_KNOW = "Say in the note what the next person has to know."
+
+
+class ReviewError(Exception):
+    """A decision that can't be taken; `message` says why and what can be done."""
+
+    @property
+    def message(self) -> str:
+        return str(self)
+
+
+class Stale(ReviewError):
+    """The handoff changed since it was seen. `last_event` is what happened."""
+
+    def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
+        what = f"It is {handoff.state} now."
+        if last_event and last_event.from_state == last_event.to_state:
+            what = f"{last_event.actor}: “{last_event.reason}”"
+        elif last_event:
+            what = f"{last_event.actor} made it {last_event.to_state}."
+            said = "The reason" if last_event.actor_kind == ActorKind.SYSTEM else "The note"
+            what += f" {said}: “{last_event.reason}”" if last_event.reason else ""
+        super().__init__(f"This handoff changed since you opened it; nothing was overwritten. {what}")
+        self.handoff = handoff
+        self.last_event = last_event
+
+
+class NotReviewable(ReviewError):
+    def __init__(self, handoff: Handoff) -> None:
+        super().__init__(f"This handoff is {handoff.state}; only held and rejected ones can be decided.")
+        self.state = handoff.state
+
+
+class NotReopenable(ReviewError):
+    def __init__(self, handoff: Handoff) -> None:
+        waits = "It waits for a decision already." if handoff.state in (State.HELD, State.REJECTED) else ""
+        super().__init__(
+            f"This handoff is {handoff.state}; only approved and declined ones can be opened again. {waits}".strip()
+        )
+        self.state = handoff.state
+
+
+class DocumentRemoved(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("Retention has removed what this handoff said, so there is nothing to decide on again.")
+
+
+class NotApprovable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__(
+            "An agent handing over to itself can't be approved. Decline it; the sender has to name another target."
+        )
+
+
+class Unreadable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__(
+            "No format could read what arrived, so it can't be approved. Decline it, ask for a resend, or mark it as "
+            "handled."
+        )
+
+
+class Readable(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("This handoff can be read. Approve or decline it.")
+
+
+class WrongInput(ReviewError):
+    """One value of a decision: the `field` that it was given in, what is `wrong` with it and what would be right."""
+
+    def __init__(self, field: str, wrong: str, remedy: str, message: str = "") -> None:
+        super().__init__(message or f"{wrong} {remedy}")
+        self.field = field
+        self.wrong = wrong
+        self.remedy = remedy
+
+
+class NoteRequired(WrongInput):
+    def __init__(self, remedy: str = _APPROVING) -> None:
+        super().__init__("note", "There is no note.", remedy, message=remedy)
+
+
+class NoteTooLong(WrongInput):
+    def __init__(self, length: int) -> None:
+        super().__init__("note", f"The note has {length:,} characters.", f"Use at most {MAX_NOTE:,}.")
+
+
+class NoReviewer(WrongInput):
+    """Who it is to be passed to can't decide here."""
+
+    def __init__(self, name: str) -> None:
+        remedy = "Choose a reviewer or an administrator, or nobody."
+        super().__init__("to", f"{name} is no reviewer of this tenant.", remedy)
+
+
+class NotPassedOn(ReviewError):
+    def __init__(self) -> None:
+        super().__init__("This handoff is not passed on; it is where it was.")
+
+
+class NothingToUndo(ReviewError):
+    """The last thing that happened was not the actor's own, or is too long ago."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"Nothing was undone: {why}")
+
+
+class TooMany(ReviewError):
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"More than {most:,} match, too many to decide in one go. Narrow them, by type or by code for example."
+        )
+
+
+def check_note(note: str) -> str:
+    """The note as it is kept. Raises `NoteTooLong`."""
+    note = note.strip().replace("\x00", "")
+    if len(note) > MAX_NOTE:
+        raise NoteTooLong(len(note))
+    return note

@@ -1,0 +1,132 @@
+"""Undo of decisions: taken back with a note by anybody who may decide, without one by whoever made it just now."""
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import event_log, transitions
+from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.queries import decision_events, exclude_undone
+from handoffaudit.handoffs.review import assignments, proposals
+from handoffaudit.handoffs.review.base import apply_change, begin_waiting, last_event
+from handoffaudit.handoffs.review.decide import Result, apply_to_each
+from handoffaudit.handoffs.review.errors import (
+    WHY_AGAIN,
+    DocumentRemoved,
+    NoteRequired,
+    NothingToUndo,
+    NotReopenable,
+    ReviewError,
+    check_note,
+)
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
+from handoffaudit.handoffs.verdicts import record_of
+from handoffaudit.policy.load import load
+
+UNDO_MINUTES = 10
+
+UNDONE = "undone"
+
+# So many are tried: of what one did last, nearly all can be taken back.
+_MOST_TRIED = 20
+
+
+def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
+    """An approved or declined handoff waits again, as it did before: held or rejected.
+
+    Raises `Handoff.DoesNotExist` or a `ReviewError`: a note is needed."""
+    note = check_note(note)
+    if not note:
+        raise NoteRequired(WHY_AGAIN)
+    change = partial(_reopen, actor=actor, reason=note)
+    return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
+
+
+def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
+    decided = _decision_on(handoff) if handoff.state in DECIDED else None
+    if decided is None:
+        raise NotReopenable(handoff)
+    body = HandoffBody.objects.filter(pk=handoff.pk).first()
+    if body is None:
+        raise DocumentRemoved
+    columns: dict[str, object] = {}
+    if handoff.state == State.APPROVED:
+        columns["user_approved"] = _is_approved_by_sender(handoff, body)
+    if decided.from_state == State.HELD and handoff.review_due_at is None:
+        # The model's later check took the time that was left.
+        limit = load(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
+        columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
+    transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
+    event_log.log_decision(handoff, actor, reason)
+
+
+def _decision_on(handoff: Handoff) -> Event | None:
+    """The event that made it approved or declined."""
+    made = Event.objects.filter(handoff=handoff.pk, to_state=handoff.state, from_state__in=REVIEWABLE)
+    return made.order_by("-id").first()
+
+
+def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
+    """What its document says, as judging read it."""
+    record = record_of(handoff, body)
+    return record is not None and record.user_approved
+
+
+def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
+    """Takes back what the actor did to each as the last of all and within `UNDO_MINUTES`: a decision, a proposal or
+    passing on. `references`: ids with the version that it led to."""
+
+    def one(reference: str, seen_version: int) -> Handoff:
+        change = partial(_undo, actor=actor)
+        return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
+
+    return apply_to_each(references, one)
+
+
+def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
+    """Takes back the newest thing that `undo` takes back of this actor's: called again, the one before. Raises
+    `NothingToUndo`."""
+    for pk in _find_recent(tenant, actor):
+        try:
+            return apply_change(tenant=tenant, reference=str(pk), seen_version=None, change=partial(_undo, actor=actor))
+        except (ReviewError, Handoff.DoesNotExist):
+            continue
+    raise NothingToUndo(f"you have done nothing in the last {UNDO_MINUTES} minutes that can still be taken back.")
+
+
+def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
+    """What the actor decided, proposed and passed on, the newest first."""
+    since = timezone.now() - timedelta(minutes=UNDO_MINUTES)
+    made = decision_events(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
+    proposed = proposals.proposals_in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
+    passed = assignments.reassignments_in_force(tenant).filter(at__gte=since, by=actor.name)
+    found: list[tuple[datetime, Any]] = []
+    for rows in (exclude_undone(made).order_by("-id"), proposed.order_by("-at"), passed.order_by("-at")):
+        found += rows.values_list("at", "handoff")[:_MOST_TRIED]
+    return [pk for _, pk in sorted(found, reverse=True)[:_MOST_TRIED]]
+
+
+def _undo(handoff: Handoff, *, actor: Actor) -> None:
+    last = last_event(handoff)
+    if last is None or (last.actor_kind, last.actor) != (actor.kind, actor.name):
+        raise NothingToUndo("somebody else was the last to do something here.")
+    if last.at < timezone.now() - timedelta(minutes=UNDO_MINUTES):
+        raise NothingToUndo(f"that was more than {UNDO_MINUTES} minutes ago. Open it again, with a note.")
+    if last.to_state in DECIDED and last.from_state in REVIEWABLE:
+        ended_at = handoff.version - 1
+        _reopen(handoff, actor=actor, reason=UNDONE)
+        begin_waiting(handoff, ended_at)
+        return
+    # Of what stays in its state, the row that is as old as the event tells what it was.
+    passed, proposal = assignments.reassignment_of(handoff), proposals.find_proposal(handoff)
+    if passed and passed.by == actor.name and passed.at >= last.at:
+        assignments.put_back(handoff, actor=actor)
+    elif proposal and proposals.is_by(proposal, actor) and proposal.at >= last.at:
+        proposals.withdraw(handoff, proposal, actor)
+    else:
+        raise NothingToUndo("your last step here can't be undone; see its history.")

@@ -1,0 +1,201 @@
+"""Numbers of handoffs for pages, from the kept counts; handoffs not judged yet are counted up to a bound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.db import connection
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.models import WAITING_STATES, Finding, Handoff, HourlyTotal, State
+
+COUNTED_LIVE = 10_000
+
+MENU_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A stretch of time from `start` on, and how many handoffs received in it stand in each state."""
+
+    start: datetime
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a person or a worker. Numbers of unjudged ones stop at `COUNTED_LIVE`."""
+
+    held: int
+    oldest_held_at: datetime | None
+    overdue: int
+    rejected_undecided: int
+    unjudged: int
+    oldest_unjudged_at: datetime | None
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """What waits for a worker, without those that are parked, but for `by_state`."""
+
+    by_state: Mapping[State, int]
+    number: int
+    oldest_at: datetime | None
+    parked: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownValues:
+    types: list[str]
+    sources: list[str]
+    targets: list[str]
+    codes: list[str]
+
+
+def count_by_state(
+    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
+) -> dict[str, int]:
+    """By state; hours are counted whole. `unjudged` where it is known already."""
+    unjudged = unjudged or count_unjudged(tenant)
+    totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
+    return totals | _sum_by_state(_hours(tenant, since, until))
+
+
+def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
+    """By state."""
+    return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
+
+
+def count_over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 30) -> list[Bucket]:
+    """The stretch cut into at most that many equal parts of whole hours, oldest first; empty ones included."""
+    start = since.replace(minute=0, second=0, microsecond=0)
+    hours = max(1, -(-int((until - start).total_seconds()) // 3600))
+    step = timedelta(hours=-(-hours // buckets))
+    place = TimeStep(F("hour"), seconds=int(step.total_seconds()), begin=int(start.timestamp()))
+    rows = _hours(tenant, start, until).filter(code="").order_by().values_list(place, "state")
+    found: dict[int, dict[str, int]] = {}
+    for index, state, number in rows.annotate(sum=Sum("number")):
+        found.setdefault(index, {})[state] = number
+    return [
+        Bucket(start + index * step, found.get(index, {})) for index in range(-(-hours // (step // timedelta(hours=1))))
+    ]
+
+
+def count_top_codes(
+    tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
+) -> list[tuple[str, int]]:
+    """The codes that most handoffs have, and how many have each."""
+    found = _hours(tenant, since, until).exclude(code="")
+    rows = found.values("code").annotate(sum=Sum("number"))
+    return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
+
+
+def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
+    """`unjudged` where it is known already."""
+    held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
+    unjudged = unjudged or count_unjudged(tenant)
+    ever = _sum_by_state(HourlyTotal.objects.filter(tenant=tenant, state__in=(State.HELD, State.REJECTED)))
+    return Waiting(
+        held=ever.get(State.HELD, 0),
+        oldest_held_at=held.order_by("id").values_list("received_at", flat=True).first(),
+        overdue=held.filter(review_due_at__lt=timezone.now())[:COUNTED_LIVE].count(),
+        rejected_undecided=ever.get(State.REJECTED, 0),
+        unjudged=unjudged.number,
+        oldest_unjudged_at=unjudged.oldest_at,
+        parked=unjudged.parked,
+    )
+
+
+def count_unjudged(tenant: Tenant) -> Unjudged:
+    """All in one question where no number reaches its bound."""
+    rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
+    numbers = {str(state): Count("pk", filter=Q(state=state)) for state in WAITING_STATES}
+    found = rows.order_by()[: COUNTED_LIVE + 1].aggregate(
+        **numbers, aside=Count("pk", filter=Q(parked=True)), oldest=Min("received_at", filter=Q(parked=False))
+    )
+    by_state = {state: found[state] for state in WAITING_STATES}
+    every = sum(by_state.values())
+    if every <= COUNTED_LIVE:
+        return Unjudged(by_state, every - found["aside"], found["oldest"], found["aside"])
+    known = rows.filter(parked=False)
+    return Unjudged(
+        {state: rows.filter(state=state)[:COUNTED_LIVE].count() for state in WAITING_STATES},
+        known[:COUNTED_LIVE].count(),
+        known.aggregate(oldest=Min("received_at"))["oldest"],
+        rows.filter(parked=True)[:COUNTED_LIVE].count(),
+    )
+
+
+def list_known_values(tenant: Tenant) -> KnownValues:
+    """What can be filtered by, for menus: at most so many of each, in the alphabet's order."""
+    found: list[list[str]] = [[] for _ in _COLUMNS]
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN, {"most": MENU_LENGTH, "tenant": tenant.pk})
+        for number, value in cursor.fetchall():
+            found[number].append(value)
+    return KnownValues(*found)
+
+
+def _distinct(model: type[Handoff | Finding], column: str) -> str:
+    """Steps through an index that begins with the tenant and the column, from each value to the next greater one:
+    DISTINCT would read every row."""
+    table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
+    following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" >'  # noqa: S608
+    return f"""
+        WITH RECURSIVE known(value) AS (
+            {following} '' UNION ALL SELECT ({following} known.value) FROM known WHERE known.value IS NOT NULL
+        ) SELECT value FROM known WHERE value IS NOT NULL LIMIT %(most)s
+    """  # noqa: S608
+
+
+# In the order of `KnownValues`.
+_COLUMNS: Final[tuple[tuple[type[Handoff | Finding], str], ...]] = (
+    (Handoff, "handoff_type"),
+    (Handoff, "source_agent_id"),
+    (Handoff, "target_agent_id"),
+    (Finding, "code"),
+)
+
+_KNOWN: Final = " UNION ALL ".join(
+    f"SELECT {number}, value FROM ({_distinct(model, column)}) AS known_{number}"  # noqa: S608
+    for number, (model, column) in enumerate(_COLUMNS)
+)
+
+
+def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "QuerySet[HourlyTotal]":
+    rows = HourlyTotal.objects.filter(tenant=tenant)
+    if since:
+        rows = rows.filter(hour__gte=since.replace(minute=0, second=0, microsecond=0))
+    return rows.filter(hour__lt=until) if until else rows
+
+
+# What waits for the model was tried, and nobody holds it.
+_FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """The unjudged handoff that has waited longest; parked ones don't count."""
+
+    since: datetime
+    for_model: bool
+
+
+def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
+    """None where none waits."""
+    rows = Handoff.objects.filter(tenant=tenant_id, parked=False).order_by("id")
+    # One question for each state: of both, the rows of one come out of order.
+    firsts = [row for state in WAITING_STATES for row in rows.filter(state=state)[:1]]
+    first = min(firsts, key=lambda row: row.received_at, default=None)
+    return Oldest(first.received_at, bool(first.tries) and first.claim_expires_at is None) if first else None
+
+
+def find_oldest_for_worker(tenant_id: int) -> datetime | None:
+    """Since when the oldest waits that a worker should judge; None where none does."""
+    rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, state__in=WAITING_STATES, parked=False)
+    return rows.order_by("id").values_list("received_at", flat=True).first()

@@ -1,0 +1,114 @@
+"""The states of a handoff, and changes of state: the row, its event and its counts together."""
+
+from dataclasses import dataclass
+
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Person
+from handoffaudit.handoffs import counts
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
+
+ALLOWED: dict[str, frozenset[str]] = {
+    "": frozenset({State.RECEIVED, State.REJECTED}),
+    State.RECEIVED: frozenset({State.VALIDATING}),
+    # Itself again: its claim ran out, and another worker took it. Back to received: a parked one is tried again.
+    State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
+    State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
+    # Not by a person: it was held until the model had checked it.
+    State.HELD: frozenset(
+        {State.ACCEPTED, State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED}
+    ),
+    State.ACCEPTED: frozenset({State.SUPERSEDED}),
+    # Opened again: it waits as it did before the decision.
+    State.APPROVED: frozenset({State.REJECTED, State.HELD}),
+    State.DECLINED: frozenset({State.REJECTED, State.HELD, State.SUPERSEDED}),
+    State.SUPERSEDED: frozenset(),
+}
+
+REVIEWABLE = frozenset({State.REJECTED, State.HELD})
+
+DECIDED = frozenset({State.APPROVED, State.DECLINED})
+
+
+def may_become(before: str, after: str) -> bool:
+    return after in ALLOWED[before]
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    kind: ActorKind
+    name: str
+
+    @classmethod
+    def person(cls, person: Person) -> "Actor":
+        return cls(ActorKind.PERSON, person.get_username())
+
+    @classmethod
+    def key(cls, name: str) -> "Actor":
+        return cls(ActorKind.KEY, name)
+
+
+SYSTEM = Actor(ActorKind.SYSTEM, "handoffaudit")
+
+
+class VersionConflict(Exception):
+    """The handoff is not as it was seen: somebody else changed it first."""
+
+
+def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> None:
+    """Moves a handoff from the version that was seen; call inside a transaction. Raises `Changed`."""
+    counts.apply(change_state_uncounted(handoff, to_state, actor, reason, **columns))
+
+
+def park(handoff: Handoff, why: str) -> int:
+    """Takes one out of every queue until somebody asks for another try; call inside a transaction that holds its row.
+    How many were parked."""
+    updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
+    Event.objects.create(
+        tenant_id=handoff.tenant_id,
+        handoff_id=handoff.pk,
+        at=timezone.now(),
+        actor_kind=SYSTEM.kind,
+        actor=SYSTEM.name,
+        from_state=handoff.state,
+        to_state=handoff.state,
+        reason=f"parked: {why}",
+    )
+    return updated
+
+
+def change_state_uncounted(
+    handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object
+) -> counts.Deltas:
+    """The same without its counts, for who moves several: counts are applied once, after all rows are locked."""
+    before = handoff.state
+    if not may_become(before, to_state):
+        raise ValueError(f"a handoff does not go from {before} to {to_state}")
+    _write(handoff, columns | {"state": to_state}, actor, reason)
+    return counts.count_transition(counts.CountKey.of(handoff), handoff.codes, before, to_state)
+
+
+def record_event(handoff: Handoff, actor: Actor, reason: str, **columns: object) -> None:
+    """Tells of something that leaves the state as it is, and moves the version on; call inside a transaction. Raises
+    `Changed`."""
+    _write(handoff, columns, actor, reason)
+
+
+def _write(handoff: Handoff, columns: dict[str, object], actor: Actor, reason: str) -> None:
+    before, seen = handoff.state, handoff.version
+    columns |= {"version": seen + 1}
+    updated = Handoff.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id, version=seen).update(**columns)
+    if not updated:
+        raise VersionConflict
+    for name, value in columns.items():
+        setattr(handoff, name, value)
+    Event.objects.create(
+        tenant_id=handoff.tenant_id,
+        handoff_id=handoff.pk,
+        at=timezone.now(),
+        actor_kind=actor.kind,
+        actor=actor.name,
+        from_state=before,
+        to_state=handoff.state,
+        reason=reason,
+    )

@@ -1,0 +1,330 @@
+"""One signed request to a receiver: bounded in time and size, and only to allowed addresses."""
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import queue
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cache
+from http import HTTPStatus
+
+import httpx2
+from django.conf import settings
+
+from handoffaudit.validation.text import clean
+
+SETTING = "HANDOFFAUDIT_WEBHOOK_PRIVATE"
+
+LONGEST = 500
+
+LOOKUP_SECONDS = 5.0
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NETWORK = ipaddress.ip_network
+
+_WITH_IPV4_INSIDE = _NETWORK("64:ff9b::/96")
+
+_GLOBAL_IPV6 = _NETWORK("2000::/3")
+
+# Not reachable for everybody, whatever version of Python says what of them: 6to4, Teredo and others that stand for
+# another address, documentation, benchmarks, old anycast.
+_NOT_PUBLIC = tuple(
+    _NETWORK(text)
+    for text in (
+        *("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+        *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/3", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
+    )
+)
+
+
+class BadAddress(Exception):
+    """An address that nothing is sent to: what is wrong with it, and what would do."""
+
+    def __init__(self, wrong: str, remedy: str) -> None:
+        super().__init__(f"{wrong}: {remedy}")
+        self.wrong = wrong
+        self.remedy = remedy
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A web address, its name (as it goes over the wire), and the network addresses that were found good for it."""
+
+    url: httpx2.URL
+    host: str
+    addresses: tuple[str, ...]
+
+
+def parse_address(address: str) -> httpx2.URL:
+    """The address as it will be used. Raises `BadAddress`; no name is looked up."""
+    if not address or len(address) > LONGEST:
+        raise BadAddress(f"An address is needed, of at most {LONGEST} characters", "write it as https://host/path.")
+    if not address.isprintable() or " " in address or "\\" in address:
+        raise BadAddress("The address has spaces or signs that do not belong into one", "take them out.")
+    try:
+        url = httpx2.URL(address)
+        port = url.port
+    except (httpx2.InvalidURL, ValueError) as error:
+        raise BadAddress(f"This is no web address ({error})", "write it as https://host/path.") from error
+    if url.scheme not in ("http", "https") or not url.raw_host:
+        raise BadAddress("Only web addresses are sent to", "write it as https://host/path.")
+    if url.userinfo:
+        raise BadAddress("The address has a name or a password in it", "take them out; requests are signed instead.")
+    if url.fragment:
+        raise BadAddress("The address has a # in it", "take it out; what follows is never sent.")
+    if port is not None and not 0 < port <= 65535:
+        raise BadAddress(f"{port} is no port", "use one from 1 to 65535.")
+    return url
+
+
+def resolve(address: str) -> Target:
+    """The address with what its name stands for now: connect to that and look up nothing again, or a name that changes
+    its mind leads elsewhere. Raises `BadAddress`."""
+    url = parse_address(address)
+    host = url.raw_host.decode("ascii").rstrip(".").lower()
+    found = look_up(host, url.port or (443 if url.scheme == "https" else 80))
+    allowed = [_is_allowed(one, host) for one in found]
+    for text, one, is_allowed in zip(found, map(_address, found), allowed, strict=True):
+        if not is_allowed and not _is_public(one):
+            raise BadAddress(
+                f"{text if host.strip('[]') == text else f'{host} is {text}, which'} is not a public address",
+                f"if it is meant, an operator can allow it with {SETTING}={text}.",
+            )
+    if url.scheme == "http" and not all(allowed):
+        raise BadAddress(
+            "http:// would send it unencrypted", f"write https://, or have an operator allow {host} with {SETTING}."
+        )
+    return Target(url, host, tuple(found))
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """The network addresses of a name, odd spellings of numbers included. Raises `BadAddress`."""
+    answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            answers.put(error)
+        else:
+            answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
+
+    # A name server that does not answer keeps a thread for half a minute, and it has to be one that nobody waits for.
+    threading.Thread(target=ask, name="look-up", daemon=True).start()
+    try:
+        answer = answers.get(timeout=LOOKUP_SECONDS)
+    except queue.Empty:
+        answer = OSError("the name server does not answer")
+    if not isinstance(answer, list) or not answer:
+        why = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
+        raise BadAddress(f"{host} is not found ({why})", "check how it is written.")
+    return answer
+
+
+def _address(text: str) -> Address:
+    """The address that packets go to in the end: IPv6 may wrap one of IPv4."""
+    address = ipaddress.ip_address(text)
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped:
+            return address.ipv4_mapped
+        if address in _WITH_IPV4_INSIDE:
+            return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
+
+
+def _is_public(address: Address) -> bool:
+    if any(address in network for network in _NOT_PUBLIC) or address.is_multicast:
+        return False
+    return address.is_global and (address.version == 4 or address in _GLOBAL_IPV6)
+
+
+def _is_allowed(text: str, host: str) -> bool:
+    """Whether the setting names it. What only this machine or its link knows (169.254.169.254 gives out credentials of
+    a cloud) has to be named itself; `true` does not allow it."""
+    private, address = settings.WEBHOOK_PRIVATE, _address(text)
+    if host in private.hosts or any(address in network for network in private.networks):
+        return True
+    return private.everything and not (address.is_link_local or address.is_multicast or address.is_unspecified)
+
+
+SIGNATURE_HEADER = "Handoffaudit-Signature"
+
+
+def new_secret() -> str:
+    """32 random bytes in hex."""
+    return secrets.token_hex(32)
+
+
+def sign(secret: str, body: bytes, at: int) -> str:
+    """`t=…,v1=…`: HMAC-SHA256 of the time, in seconds since 1970, a dot, and the body."""
+    signed = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256)
+    return f"t={at},v1={signed.hexdigest()}"
+
+
+TOTAL_SECONDS = 10.0
+
+CONNECT_SECONDS = 5.0
+
+MOST_READ = 4096
+
+MOST_ADDRESSES = 4
+
+LONGEST_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a request. `status`: None where none came; `text`: how the answer begins; `error`: why it does not
+    count as delivered, with a remedy, empty where it does. `retry_after`: seconds that the receiver asks for."""
+
+    status: int | None
+    ms: float
+    text: str = ""
+    error: str = ""
+    retry_after: float | None = None
+
+    @property
+    def delivered(self) -> bool:
+        return not self.error
+
+    @property
+    def gone(self) -> bool:
+        return self.status == HTTPStatus.GONE
+
+
+class Sender:
+    """Sends requests to one receiver, one after another."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> "Sender":
+        self._runner.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+
+    def post(self, address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        """Never raises for what the receiver or the network does."""
+        began = time.monotonic()
+        try:
+            target = resolve(address)
+        except BadAddress as error:
+            return Answer(None, _ms(began), error=str(error))
+        try:
+            # What comes drop by drop must end, too: limits for single reads would begin anew with each drop.
+            left = max(0.1, began + TOTAL_SECONDS - time.monotonic())
+            return self._runner.run(asyncio.wait_for(_post(target, body, headers, began), left))
+        except TimeoutError:
+            return Answer(None, _ms(began), error=f"No answer within {TOTAL_SECONDS:g} s: answer first, then work.")
+        except httpx2.HTTPError as error:
+            return Answer(None, _ms(began), error=_describe_error(error))
+
+
+async def _post(target: Target, body: bytes, headers: Mapping[str, str], began: float) -> Answer:
+    limits = httpx2.Timeout(TOTAL_SECONDS, connect=CONNECT_SECONDS)
+    async with httpx2.AsyncClient(
+        verify=_trusted_roots(), timeout=limits, follow_redirects=False, trust_env=False, http2=False
+    ) as client:
+        response = await _connect(client, target, body, headers)
+        try:
+            text = await _beginning(response)
+        finally:
+            await response.aclose()
+    status = response.status_code
+    return Answer(status, _ms(began), text, _refusal(response), _retry_after(response.headers.get("retry-after", "")))
+
+
+async def _connect(
+    client: httpx2.AsyncClient, target: Target, body: bytes, headers: Mapping[str, str]
+) -> httpx2.Response:
+    """The first of the target's addresses that can be reached."""
+    name = target.url.netloc.decode("ascii")
+    for left, address in reversed(list(enumerate(reversed(target.addresses[:MOST_ADDRESSES])))):
+        request = client.build_request(
+            "POST",
+            target.url.copy_with(host=address),
+            content=body,
+            headers={**headers, "Host": name, "Accept-Encoding": "identity"},
+            extensions={"sni_hostname": target.host},
+        )
+        try:
+            return await client.send(request, stream=True)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            if not left:
+                raise
+    raise AssertionError("a target has an address")
+
+
+async def _beginning(response: httpx2.Response) -> str:
+    read = b""
+    # What breaks off after the status is an answer all the same.
+    with suppress(httpx2.TransportError):
+        async for part in response.aiter_raw(MOST_READ):
+            read += part
+            if len(read) >= MOST_READ:
+                break
+    return clean(read[:MOST_READ].decode("utf-8", "replace"), LONGEST_TEXT)
+
+
+def _refusal(response: httpx2.Response) -> str:
+    status = response.status_code
+    if 200 <= status < 300:
+        return ""
+    if 300 <= status < 400:
+        where = clean(response.headers.get("location", "elsewhere"), 100)
+        return (
+            f"It answered {status} and points to {where}: redirects are not followed. Enter the address it points to."
+        )
+    if status == HTTPStatus.GONE:
+        return "It answered 410 Gone: nothing more is sent to it. Switch it on again if that was an error."
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return f"It answered {status}: check that it knows the secret of now, and that its clock is right."
+    if status == HTTPStatus.NOT_FOUND:
+        return "It answered 404: check the path of the address."
+    return f"It answered {status}: its own log should say why. Anything from 200 to 299 counts as delivered."
+
+
+def _describe_error(error: httpx2.HTTPError) -> str:
+    text = clean(str(error) or type(error).__name__, 150)
+    if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify failed" in text:
+        return f"Its certificate is not good for this name ({text}): mend the certificate."
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"No connection within {CONNECT_SECONDS:g} s: check its name, its port and its firewall."
+    if isinstance(error, httpx2.ConnectError):
+        return f"No connection ({text}): check its name and port, and that it runs."
+    if isinstance(error, httpx2.TimeoutException):
+        return f"No answer within {TOTAL_SECONDS:g} s: answer first, then work."
+    return f"The connection broke ({text}): its own log should say why."
+
+
+def _retry_after(value: str) -> float | None:
+    if value.isascii() and value.isdigit() and len(value) < 10:
+        return float(value)
+    try:
+        at = parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds())
+
+
+def _ms(began: float) -> float:
+    return (time.monotonic() - began) * 1000
+
+
+@cache
+def _trusted_roots() -> ssl.SSLContext:
+    """Who this machine trusts."""
+    return ssl.create_default_context()

@@ -1,0 +1,276 @@
+"""Deliveries: leased while they are due, sent in order, tried again after a pause, and given up in the end."""
+
+import random
+import time
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.db import release_connection
+from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.webhooks import mail
+from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
+from handoffaudit.validation.text import clean
+
+# After the first try, the second, and so on; after the last it is given up.
+PAUSES = (10, 30, 120, 600, 3600, 3 * 3600, 6 * 3600)
+
+TRIES = len(PAUSES) + 1
+
+LONGEST_ASKED = 6 * 3600.0
+
+SPREAD = 0.2
+
+# What could not even be tried for so long, because those before it could not be delivered, is given up.
+TOO_OLD = timedelta(days=3)
+
+# After more tries than this, what comes later is no longer held back: one event must not silence a subscriber.
+HOLDS_BACK = 4
+
+
+def pause_after(tries: int, retry_after: float | None, chance: random.Random) -> timedelta | None:
+    """How long to wait after so many tries; None: no more. A receiver may ask for longer, within bounds."""
+    if tries >= TRIES:
+        return None
+    seconds = PAUSES[tries - 1] * chance.uniform(1 - SPREAD, 1 + SPREAD)
+    if retry_after is not None:
+        seconds = max(seconds, min(retry_after, LONGEST_ASKED))
+    return timedelta(seconds=seconds)
+
+
+AT_ONCE = 10
+
+# Longer than any one delivery takes; who has several renews it.
+LEASE_SECONDS = 30.0
+
+LOOKED_AT = 50
+
+# Answers by which a receiver that is there refuses this one delivery.
+_REFUSED = Q(last_status__gte=400, last_status__lt=500) & ~Q(last_status__in=(408, 429))
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLease:
+    """Deliveries of one subscriber, in order, that one thread may send until the claim runs out."""
+
+    token: uuid.UUID
+    subscriber: Subscriber
+    deliveries: list[Delivery]
+
+
+def take(*, reliable: bool = False) -> DeliveryLease | None:
+    """Takes some that are due, of one subscriber that nobody sends to now; None where there are none. `reliable`:
+    leaves out subscribers of which something failed."""
+    for pk in list_ready(reliable=reliable):
+        now = timezone.now()
+        with transaction.atomic():
+            locked = Subscriber.objects.select_for_update(skip_locked=True, of=("self",)).select_related("tenant")
+            subscriber = locked.filter(pk=pk, active=True).first()
+            if subscriber is None or _of(pk).filter(due_at__gt=now, claim__isnull=False).exists():
+                continue
+            due = list(_of(pk).filter(due_at__lte=now).order_by("id")[:AT_ONCE])
+            token = uuid.uuid4()
+            _of(pk).filter(pk__in=[one.pk for one in due]).update(claim=token, due_at=_expiry())
+        for one in due:
+            one.subscriber, one.claim = subscriber, token
+        if due:
+            return DeliveryLease(token, subscriber, due)
+    return None
+
+
+def list_ready(*, reliable: bool = False) -> list[int]:
+    """Subscribers to whom something may be sent now, those first that nothing failed for; at most `LOOKED_AT`."""
+    now = timezone.now()
+    of_it = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
+    later = of_it.filter(due_at__gt=now)
+    found = (
+        Subscriber.objects.filter(active=True)
+        .annotate(
+            first=Subquery(of_it.order_by("due_at").values("due_at")[:1]), fails=Exists(of_it.filter(tries__gt=0))
+        )
+        .filter(~Exists(later.filter(claim__isnull=False)), ~Exists(later.filter(_is_held_back())), first__lte=now)
+    )
+    if reliable:
+        found = found.filter(fails=False)
+    return list(found.order_by("fails", "first").values_list("pk", flat=True)[:LOOKED_AT])
+
+
+def lock_held(claim: DeliveryLease, delivery: Delivery) -> "QuerySet[Delivery]":
+    """The row of one of them, where the claim still stands."""
+    return Delivery.objects.filter(pk=delivery.pk, claim=claim.token)
+
+
+def renew(claim: DeliveryLease) -> None:
+    _of(claim.subscriber.pk).filter(due_at__isnull=False, claim=claim.token).update(due_at=_expiry())
+
+
+def release(claim: DeliveryLease) -> None:
+    """Gives back what was not sent."""
+    _of(claim.subscriber.pk).filter(due_at__isnull=False, claim=claim.token).update(claim=None, due_at=timezone.now())
+
+
+def retry_now(subscriber: Subscriber) -> None:
+    """What waits for hours because nobody answered is due now: somebody does."""
+    unreached = _of(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
+    unreached.filter(claim=None, last_status=None).update(due_at=timezone.now())
+
+
+def _of(subscriber: int) -> "QuerySet[Delivery]":
+    return Delivery.objects.filter(subscriber=subscriber)
+
+
+def _is_held_back() -> Q:
+    """What failed a few times keeps later ones waiting, so that they come in order."""
+    return Q(tries__gt=0, tries__lte=HOLDS_BACK) & (Q(last_status=None) | ~_REFUSED)
+
+
+def _expiry() -> datetime:
+    return timezone.now() + timedelta(seconds=LEASE_SECONDS)
+
+
+log = structlog.get_logger(__name__)
+
+LONGEST_ERROR = 500
+
+_chance = random.SystemRandom()
+
+
+def drain(*, reliable: bool = False) -> int:
+    """Sends until nothing is due; how many were tried. `reliable`: leaves out subscribers of which something failed:
+    those take longest."""
+    tried = 0
+    while claim := take(reliable=reliable):
+        tried += _send_all(claim)
+    return tried
+
+
+def post(sender: Sender, delivery: Delivery) -> Answer:
+    """One request, signed now."""
+    subscriber, body = delivery.subscriber, delivery.payload.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "handoffaudit",
+        "Handoffaudit-Event": delivery.event,
+        "Handoffaudit-Delivery": str(delivery.pk),
+        SIGNATURE_HEADER: sign(subscriber.secret, body, int(time.time())),
+    }
+    answer = sender.post(subscriber.address, body, headers)
+    # Some receivers answer with what they got.
+    text = answer.text.replace(subscriber.secret, "…").replace(headers[SIGNATURE_HEADER], "…")
+    return replace(answer, text=text)
+
+
+def send(sender: Sender, delivery: Delivery) -> Answer:
+    return mail.send_mail(delivery) if delivery.subscriber.kind == SubscriberKind.EMAIL else post(sender, delivery)
+
+
+def describe_failure(answer: Answer) -> str:
+    """Why it was not delivered, with what the receiver said."""
+    said = f" It said: {answer.text}" if answer.text else ""
+    return clean(answer.error + said if answer.error else "", LONGEST_ERROR)
+
+
+def _send_all(claim: DeliveryLease) -> int:
+    """In order; after one that failed, the rest is given back. How many were tried."""
+    renewed, tried = time.monotonic(), 0
+    with Sender() as sender:
+        for delivery in claim.deliveries:
+            if time.monotonic() - renewed > LEASE_SECONDS / 3:
+                renewed = time.monotonic()
+                renew(claim)
+            if _is_obsolete(claim, delivery):
+                continue
+            release_connection()
+            answer = _try(sender, delivery)
+            tried += 1
+            if not _store(claim, delivery, answer):
+                break
+    release(claim)
+    return tried
+
+
+def _try(sender: Sender, delivery: Delivery) -> Answer:
+    """Whatever goes wrong is a try that failed: one that could not even fail would be tried for ever, and hold up all
+    that come after it."""
+    try:
+        return send(sender, delivery)
+    except Exception:
+        log.exception("a delivery could not be tried", delivery=str(delivery.pk))
+        return Answer(None, 0, error="It could not be sent by an error of the product: its own log says which.")
+
+
+def _is_obsolete(claim: DeliveryLease, delivery: Delivery) -> bool:
+    """Whether it is over without being sent: it is too old, or a later mail stands for it."""
+    now = timezone.now()
+    if now - delivery.created_at > TOO_OLD and not delivery.tries:
+        why = "It waited for three days behind others that could not be delivered."
+        _give_up(claim, delivery, {"last_error": why})
+        return True
+    later = mail.find_latest(delivery)
+    if later.pk == delivery.pk:
+        return False
+    Delivery.objects.filter(pk=later.pk, claim=None).update(due_at=now)
+    over = {"due_at": None, "claim": None, "delivered_at": now, "last_error": mail.STANDS_FOR}
+    lock_held(claim, delivery).update(**over)
+    return True
+
+
+def _store(claim: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
+    """Whether the next one may be sent."""
+    now, tries = timezone.now(), delivery.tries + 1
+    columns: dict[str, Any] = {
+        "tries": tries,
+        "last_status": answer.status,
+        "last_ms": answer.ms,
+        "last_error": describe_failure(answer),
+    }
+    if answer.delivered:
+        lock_held(claim, delivery).update(**columns, due_at=None, claim=None, delivered_at=now)
+        retry_now(claim.subscriber)
+        return True
+    if answer.gone:
+        _switch_off(claim, delivery, columns)
+        return False
+    pause = pause_after(tries, answer.retry_after, _chance)
+    log.warning("a delivery failed", subscriber=claim.subscriber.pk, tries=tries, status=answer.status)
+    if pause is None:
+        _give_up(claim, delivery, columns)
+    else:
+        lock_held(claim, delivery).update(**columns, due_at=now + pause, claim=None)
+    return False
+
+
+def _give_up(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
+    with transaction.atomic():
+        over = {"due_at": None, "claim": None, "gave_up_at": timezone.now()}
+        if lock_held(claim, delivery).update(**columns, **over):
+            alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)
+
+
+def _switch_off(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
+    """The receiver wants nothing more: nothing is sent until a person switches it on again."""
+    subscriber, now = claim.subscriber, timezone.now()
+    with transaction.atomic():
+        over = {"due_at": None, "claim": None, "gave_up_at": now}
+        if not lock_held(claim, delivery).update(**columns, **over):
+            return
+        if Subscriber.objects.filter(pk=subscriber.pk, active=True).update(active=False):
+            detail = {"why": "it answered 410 Gone"}
+            audit.record(
+                tenant=subscriber.tenant,
+                actor=SYSTEM.name,
+                action="subscriber.pause",
+                target=subscriber.name,
+                detail=detail,
+            )
+        Delivery.objects.filter(subscriber=subscriber, due_at__isnull=False).update(due_at=None, claim=None)
+        alerts.raise_alert(delivery.tenant_id, alerts.AlertKind.WEBHOOK_FAILING, 1)

@@ -1,0 +1,284 @@
+"""Events for subscribers: the rows that tell of them become deliveries, so that no event is lost."""
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from handoffaudit.handoffs import alerts
+from handoffaudit.handoffs.models import Alert, Delivery, Event, Gathering, Handoff, State, Subscriber, new_id
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.webhooks import mail
+from handoffaudit.handoffs.webhooks.subscriptions import VERDICTS, EventType, list_active
+
+LONGEST_NOTE = 5000
+
+
+def page_url(tenant_slug: str, path: str) -> str:
+    """The address of a page. Without `HANDOFFAUDIT_PUBLIC_URL` nobody here knows its host."""
+    return f"{settings.PUBLIC_URL}/t/{tenant_slug}/{path}"
+
+
+def verdict_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    return {"handoff": _handoff_payload(event, handoff, tenant_slug)}
+
+
+def decision_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    actor = {"kind": event.actor_kind, "name": event.actor}
+    return {
+        "handoff": _handoff_payload(event, handoff, tenant_slug),
+        "actor": actor,
+        "note": event.reason[:LONGEST_NOTE],
+    }
+
+
+def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]:
+    """`change`: `opened`, `again` or `closed`."""
+    about = alerts.describe(alert)
+    # Who only counts what happened is looked into where all alerts stand.
+    path = f"handoffs/?{about.query}" if about.query else ""
+    return {
+        "alert": {
+            "id": alert.pk,
+            "kind": alert.kind,
+            "change": change,
+            "level": alert.level,
+            "value": alerts.alert_value(alert),
+            "text": about.title(alert),
+            "meaning": about.meaning,
+            "opened_at": format_moment(alert.opened_at),
+            "link": page_url(tenant_slug, path),
+        }
+    }
+
+
+def dump(delivery: uuid.UUID, event: str, at: datetime, tenant_slug: str, content: Mapping[str, Any]) -> str:
+    """The bytes that are sent, as text. `id` is the delivery's: who gets it twice has seen it."""
+    told = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
+    return orjson.dumps(told).decode()
+
+
+def format_moment(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _handoff_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
+    """The handoff as of the event; what it says beside the state is of now."""
+    return {
+        "id": str(handoff.pk),
+        "handoff_id": handoff.handoff_id,
+        "state": event.to_state,
+        "flagged": handoff.flagged,
+        "handoff_type": handoff.handoff_type,
+        "source_agent_id": handoff.source_agent_id,
+        "target_agent_id": handoff.target_agent_id,
+        "trace_id": handoff.trace_id or None,
+        "quality_score": handoff.score,
+        "codes": handoff.codes,
+        "link": page_url(tenant_slug, f"handoffs/{handoff.pk}/"),
+    }
+
+
+BATCH = 1000
+
+# No transaction that writes events is open for as long as this.
+GAP_SECONDS = 120.0
+
+MOST_GAPS = 200
+
+# What happened to an alert before that is not told any more.
+LATELY = timedelta(days=7)
+
+DECISIONS = (State.APPROVED, State.DECLINED)
+
+Gap = tuple[int, int, float]
+
+
+@dataclass(slots=True)
+class _Found:
+    """Deliveries to be made."""
+
+    rows: list[Delivery] = field(default_factory=list)
+
+    def add(self, subscriber: Subscriber, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
+        pk, now = new_id(), timezone.now()
+        self.rows.append(
+            Delivery(
+                id=pk,
+                tenant_id=subscriber.tenant_id,
+                subscriber=subscriber,
+                event=event,
+                about=about,
+                payload=dump(pk, event, at, subscriber.tenant.slug, content),
+                created_at=now,
+                due_at=now,
+            )
+        )
+
+
+def dispatch() -> int:
+    """Goes over all that happened since the last pass; how many deliveries it found, those that were there included."""
+    heard = list_active()
+    if not heard:
+        return 0
+    number = _dispatch_alerts(heard)
+    while True:
+        found, more = _dispatch_events(heard)
+        number += found
+        if not more:
+            return number
+
+
+def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
+    """Has those who hear of such events told of one that no row here tells of. Call it in the transaction in which it
+    happens: then it is told exactly where it did."""
+    found = _Found()
+    for one in list_active().get(tenant_id, ()):
+        if event in one.events:
+            found.add(one, event, about, at, content)
+    if found.rows:
+        _store(found.rows)
+
+
+def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
+    """One part; whether there is more."""
+    mark = Gathering.objects.filter(pk=1).first()
+    if mark is None:
+        return 0, False
+    ids = list(Event.objects.filter(id__gt=mark.reached).order_by("id").values_list("id", flat=True)[:BATCH])
+    gaps: list[Gap] = [(first, last, at) for first, last, at in mark.gaps]
+    if not ids and not gaps:
+        return 0, False
+    came = list(Event.objects.filter(_within(gaps)).values_list("id", flat=True)[:BATCH]) if gaps else []
+    reached = ids[-1] if ids else mark.reached
+    now = time.time()
+    left = _without(gaps, came, now) + _missing(mark.reached, ids, now)
+    if not ids and not came and len(left) == len(gaps):
+        return 0, False
+    found = _Found()
+    for event, handoff in _list_wanted(Q(id__gt=mark.reached, id__lte=reached) | Q(id__in=came), heard):
+        _add_delivery(found, event, handoff, heard[event.tenant_id])
+    values = {"reached": reached, "gaps": left[-MOST_GAPS:], "pass_number": mark.pass_number + 1}
+    with transaction.atomic():
+        # Another pass was faster: the next one begins where that ended.
+        if Gathering.objects.filter(pk=1, pass_number=mark.pass_number).update(**values):
+            _store(found.rows)
+    return len(found.rows), len(ids) == BATCH
+
+
+def _within(gaps: Iterable[Gap]) -> Q:
+    condition = Q()
+    for first, last, _ in gaps:
+        condition |= Q(id__gte=first, id__lte=last)
+    return condition
+
+
+def _missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
+    return [(before + 1, after - 1, now) for before, after in pairwise([reached, *ids]) if after - before > 1]
+
+
+def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
+    """What is still missing and not yet given up."""
+    there, left = set(came), []
+    for first, last, at in gaps:
+        if now - at > GAP_SECONDS:
+            continue
+        inside = sorted(one for one in there if first <= one <= last)
+        left += [(low + 1, high - 1, at) for low, high in pairwise([first - 1, *inside, last + 1]) if high - low > 1]
+    return left
+
+
+def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handoff]]:
+    """The events among these that somebody may hear of, with their handoffs."""
+    events = list(
+        Event.objects.filter(which, tenant__in=list(heard), to_state__in=(*VERDICTS, *DECISIONS)).order_by("id")
+    )
+    handoffs = Handoff.objects.in_bulk([event.handoff_id for event in events])
+    return [(event, handoffs[event.handoff_id]) for event in events if event.handoff_id in handoffs]
+
+
+def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: Iterable[Subscriber]) -> None:
+    # A decision that is taken back is told to who heard of the decision.
+    decided = event.to_state in DECISIONS or event.from_state in DECISIONS
+    kind = EventType.DECISION if decided else EventType.VERDICT
+    if kind is EventType.VERDICT and not _is_verdict(event, handoff):
+        return
+    make = decision_payload if kind is EventType.DECISION else verdict_payload
+    for one in subscribers:
+        if kind not in one.events or event.at < one.heard_from:
+            continue
+        if kind is EventType.VERDICT and one.states and event.to_state not in one.states:
+            continue
+        found.add(one, kind, f"event:{event.pk}", event.at, make(event, handoff, one.tenant.slug))
+
+
+def _is_verdict(event: Event, handoff: Handoff) -> bool:
+    """Not where it only stayed as it was, unless the model says now that it should not have passed."""
+    return event.from_state != event.to_state or (event.actor_kind == SYSTEM.kind and handoff.flagged)
+
+
+def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
+    """Alerts are few: those that are open, or were closed lately, are gone over again each time."""
+    listeners = {
+        tenant: [one for one in subscribers if EventType.ALERT in one.events] for tenant, subscribers in heard.items()
+    }
+    tenants = [tenant for tenant, subscribers in listeners.items() if subscribers]
+    if not tenants:
+        return 0
+    lately = timezone.now() - LATELY
+    rows = Alert.objects.filter(Q(acknowledged_at=None) | Q(acknowledged_at__gt=lately), tenant__in=tenants)
+    told = [
+        (one, alert, *change)
+        for alert in rows.order_by("opened_at", "pk")[:BATCH]
+        for change in list_changes(alert)
+        for one in listeners[alert.tenant_id]
+        if change[2] >= max(one.heard_from, lately)
+    ]
+    known = set(
+        Delivery.objects.filter(
+            subscriber__in={one.pk for one, *_ in told}, about__in={about for *_, about, _ in told}
+        ).values_list("subscriber_id", "about")
+    )
+    found = _Found()
+    for one, alert, change, about, at in told:
+        if (one.pk, about) not in known:
+            found.add(one, EventType.ALERT, about, at, alert_payload(alert, change, one.tenant.slug))
+    if found.rows:
+        mail.postpone(found.rows)
+        with transaction.atomic():
+            _store(found.rows)
+    return len(found.rows)
+
+
+def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:
+    """What is to be told of an alert: `opened`, `again`, `closed`, each with its name among all events, and when."""
+    told = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
+    again = alert.notified_at
+    if again and again > alert.opened_at:
+        told.append(("again", f"alert:{alert.pk}:again:{int(again.timestamp() * 1000)}", again))
+    if alert.acknowledged_at:
+        told.append(("closed", f"alert:{alert.pk}:closed", alert.acknowledged_at))
+    return told
+
+
+def _store(rows: Sequence[Delivery]) -> None:
+    """Writes those whose subscriber is still there; each event once for each."""
+    wanted: set[int] = {row.subscriber_id for row in rows}
+    locked = Subscriber.objects.select_for_update(no_key=True).filter(pk__in=wanted).order_by("pk")
+    there = dict(locked.values_list("pk", "active"))
+    for row in rows:
+        if not there.get(row.subscriber_id, True):
+            # Switched off in this moment: it is kept until it is switched on again.
+            row.due_at = None
+    Delivery.objects.bulk_create(
+        [row for row in rows if row.subscriber_id in there], batch_size=500, ignore_conflicts=True
+    )

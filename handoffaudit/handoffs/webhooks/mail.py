@@ -1,0 +1,129 @@
+"""Mails to people: plain text, one event each; one mail for each alert in an interval."""
+
+import smtplib
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.utils import timezone
+
+from handoffaudit.handoffs.models import Delivery, SubscriberKind
+from handoffaudit.handoffs.webhooks.client import Answer
+from handoffaudit.handoffs.webhooks.subscriptions import EventType
+from handoffaudit.validation.text import clean
+
+LONGEST_SUBJECT = 150
+
+NOT_SET_UP = "E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMAIL_URL."
+
+
+def send_mail(delivery: Delivery) -> Answer:
+    """Never raises for what the mail server does."""
+    began = time.monotonic()
+    if not settings.EMAIL_SET_UP:
+        return Answer(None, 0, error=NOT_SET_UP)
+    try:
+        make_message(delivery).send()
+    except (smtplib.SMTPException, OSError, ValueError) as error:
+        why = clean(str(error) or type(error).__name__, 200)
+        return Answer(None, _ms(began), error=f"The mail server did not take it ({why}): check HANDOFFAUDIT_EMAIL_URL.")
+    return Answer(None, _ms(began))
+
+
+def make_message(delivery: Delivery) -> EmailMessage:
+    told: dict[str, Any] = orjson.loads(delivery.payload)
+    subject, (what, *lines) = _words(told)
+    return EmailMessage(
+        subject=_line(f"[handoffaudit {told['tenant']}] {subject}"),
+        body="\n".join([_printable(what), *lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
+        to=[delivery.subscriber.address],
+        # Nobody's holiday notice has to answer it.
+        headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
+    )
+
+
+def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
+    """The subject, and the lines of the text."""
+    if alert := told.get("alert"):
+        over = alert["change"] == "closed"
+        subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
+        since = f"Since {alert['opened_at']}."
+        return subject, [f"{alert['text']}.", since, *([] if over else ["", alert["meaning"]]), "", alert["link"]]
+    if group := told.get("group"):
+        subject = f"Came back: {group['title']}, {group['source_agent_id']} to {group['target_agent_id']}"
+        grown = f"It was muted by {group['muted_by']}, and {group['number']:,} handoffs have it now."
+        return subject, [f"{subject}.", grown, f"Note: {group['muted_note']}", "", group["link"]]
+    if handoff := told.get("handoff"):
+        pair = f"{handoff['source_agent_id']} to {handoff['target_agent_id']}"
+        subject = f"{handoff['state'].capitalize()}: {handoff['handoff_type']}, {pair}"
+        by = told.get("actor", {}).get("name", "")
+        note = [f"Note: {told['note']}"] if told.get("note") else []
+        return subject, [f"{subject}.", f"By {by}." if by else "", *note, "", handoff["link"]]
+    return "A test", ["This is a test of the mails that alerts, decisions and findings send. Nothing happened."]
+
+
+def _line(text: str) -> str:
+    return clean(_printable(text), LONGEST_SUBJECT)
+
+
+def _printable(text: str) -> str:
+    """One line: a sender's words stand in it, and a line break would begin another header, or words of our own."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
+def _ms(began: float) -> float:
+    return (time.monotonic() - began) * 1000
+
+
+INTERVAL = timedelta(hours=1)
+
+MOST_BUNDLED = 500
+
+STANDS_FOR = "A later mail about the same alert was sent in its place."
+
+
+def postpone(rows: Iterable[Delivery]) -> None:
+    """Sets when new mails about alerts are due. Nothing is stored."""
+    now = timezone.now()
+    lately: dict[int, set[str]] = {}
+    for row in rows:
+        if not _is_bundled(row):
+            continue
+        if row.subscriber_id not in lately:
+            recent = Delivery.objects.filter(
+                tenant=row.tenant_id, subscriber=row.subscriber_id, event=EventType.ALERT, created_at__gt=now - INTERVAL
+            )
+            lately[row.subscriber_id] = {_subject(one) for one in recent.order_by("-id")[:MOST_BUNDLED]}
+        subject = _subject(row)
+        if subject in lately[row.subscriber_id]:
+            row.due_at = now + INTERVAL
+        lately[row.subscriber_id].add(subject)
+
+
+def find_latest(row: Delivery) -> Delivery:
+    """The last that waits about the same kind of alert, itself included: what is to be sent when this one is due."""
+    if not _is_bundled(row):
+        return row
+    waiting = Delivery.objects.filter(
+        tenant=row.tenant_id, subscriber=row.subscriber_id, event=EventType.ALERT, id__gt=row.pk, due_at__isnull=False
+    )
+    same = [one for one in waiting.order_by("-id")[:MOST_BUNDLED] if _kind(one) == _kind(row)]
+    return same[0] if same else row
+
+
+def _is_bundled(row: Delivery) -> bool:
+    return row.event == EventType.ALERT and row.subscriber.kind == SubscriberKind.EMAIL
+
+
+def _kind(row: Delivery) -> str:
+    return str(orjson.loads(row.payload)["alert"]["kind"])
+
+
+def _subject(row: Delivery) -> str:
+    """The kind of alert and its level: one that gets worse is news, and so is its end."""
+    alert = orjson.loads(row.payload)["alert"]
+    return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"

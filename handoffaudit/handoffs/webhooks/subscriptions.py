@@ -1,0 +1,224 @@
+"""Subscriptions to events: created, changed, switched off and on, deleted."""
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs.models import Delivery, Event, Gathering, State, Subscriber, SubscriberKind
+from handoffaudit.handoffs.webhooks.client import BadAddress, new_secret, resolve
+
+MOST = 50
+
+VERDICTS = (State.ACCEPTED, State.REJECTED, State.HELD)
+
+# How long a process believes that nobody hears: then the sweep of a worker finds what happened.
+BELIEVED_SECONDS = 5.0
+
+
+class EventType(StrEnum):
+    """What a subscriber may hear of."""
+
+    VERDICT = "verdict"
+    DECISION = "decision"
+    ALERT = "alert"
+    GROUP = "group"
+
+
+# A mail for each verdict would be read by nobody.
+EVENTS = {
+    SubscriberKind.WEBHOOK: tuple(EventType),
+    SubscriberKind.EMAIL: (EventType.ALERT, EventType.DECISION, EventType.GROUP),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionValues:
+    """What somebody enters for a subscriber; `states` narrows verdicts, empty: all of them."""
+
+    name: str
+    address: str
+    events: Collection[str]
+    states: Collection[str] = ()
+
+
+def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
+    """The new one, with its secret. Raises `Refused`."""
+    if kind not in SubscriberKind.values:
+        raise Refused(f"{kind[:40]!r} is no kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
+    columns = _check_values(SubscriberKind(kind), wanted)
+    with transaction.atomic():
+        lock(tenant)
+        if Subscriber.objects.filter(tenant=tenant).count() >= MOST:
+            raise Refused(f"There are {MOST} subscribers already: delete one that nobody needs.")
+        _begin_if_first()
+        secret = new_secret() if kind == SubscriberKind.WEBHOOK else ""
+        made = Subscriber.objects.create(tenant=tenant, kind=kind, secret=secret, created_by=actor[:200], **columns)
+        _record(made, actor, "create", kind=kind, **columns)
+    _forget()
+    return made
+
+
+def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -> Subscriber:
+    """Raises `Refused`, or `Subscriber.DoesNotExist`."""
+    columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
+    with transaction.atomic():
+        found = _lock(tenant, pk)
+        told = {name: value for name, value in columns.items() if getattr(found, name) != value}
+        for name, value in columns.items():
+            setattr(found, name, value)
+        found.save(update_fields=list(columns))
+        if told:
+            _record(found, actor, "change", **told)
+    return found
+
+
+@transaction.atomic
+def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
+    """Off: it hears of nothing, and what waits for it is kept. On: it hears of what happens from then on, and what was
+    kept is sent. Twice is once."""
+    found = _lock(tenant, pk)
+    if found.active == on:
+        return found
+    now = timezone.now()
+    waits = Delivery.objects.filter(tenant=tenant, subscriber=found, delivered_at=None, gave_up_at=None)
+    if on:
+        _begin_if_first()
+        found.heard_from = now
+        waits.filter(due_at=None).update(due_at=now)
+    else:
+        waits.update(due_at=None, claim=None)
+    found.active = on
+    found.save(update_fields=["active", "heard_from"])
+    _record(found, actor, "resume" if on else "pause")
+    transaction.on_commit(_forget)
+    return found
+
+
+@transaction.atomic
+def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
+    """With a new secret; the old one signs nothing from now on."""
+    found = _lock(tenant, pk)
+    found.secret = new_secret()
+    found.save(update_fields=["secret"])
+    _record(found, actor, "rotate")
+    return found
+
+
+@transaction.atomic
+def delete(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
+    """With its deliveries."""
+    found = _lock(tenant, pk)
+    _record(found, actor, "delete")
+    # Not by the cascade, which would read every payload.
+    deliveries = Delivery.objects.filter(tenant=tenant, subscriber=found)
+    deliveries._raw_delete(deliveries.db)  # noqa: SLF001
+    Subscriber.objects.filter(pk=found.pk).delete()
+    return found
+
+
+def get(tenant: Tenant, pk: int) -> Subscriber:
+    return Subscriber.objects.get(tenant=tenant, pk=pk)
+
+
+def list_subscribers(tenant: Tenant) -> list[Subscriber]:
+    return list(Subscriber.objects.filter(tenant=tenant).order_by("-active", "name", "pk")[:MOST])
+
+
+def list_active() -> dict[int, list[Subscriber]]:
+    """Those that are switched on, by tenant."""
+    found: dict[int, list[Subscriber]] = {}
+    for one in Subscriber.objects.filter(active=True).select_related("tenant").order_by("pk"):
+        found.setdefault(one.tenant_id, []).append(one)
+    return found
+
+
+_believed: tuple[float, bool] = (0.0, False)
+
+
+def has_active() -> bool:
+    """Whether any subscriber is switched on, as of a few seconds ago: one small query now and then."""
+    global _believed  # noqa: PLW0603 -- each process looks for itself
+    until, answer = _believed
+    if time.monotonic() > until:
+        answer = Subscriber.objects.filter(active=True).exists()
+        _believed = (time.monotonic() + BELIEVED_SECONDS, answer)
+    return answer
+
+
+def _forget() -> None:
+    global _believed  # noqa: PLW0603
+    _believed = (0.0, False)
+
+
+def _begin_if_first() -> None:
+    """Where nobody heard until now, events were not gone over: what was before is for nobody."""
+    if Subscriber.objects.filter(active=True).exists():
+        return
+    reached = Event.objects.aggregate(last=Max("id"))["last"] or 0
+    gathering, is_new = Gathering.objects.select_for_update().get_or_create(pk=1, defaults={"reached": reached})
+    if not is_new:
+        gathering.reached, gathering.gaps = reached, []
+        gathering.pass_number += 1
+        gathering.save()
+
+
+def _lock(tenant: Tenant, pk: int) -> Subscriber:
+    lock(tenant)
+    return Subscriber.objects.select_for_update().get(tenant=tenant, pk=pk)
+
+
+def _record(subscriber: Subscriber, actor: str, action: str, **detail: object) -> None:
+    audit.record(
+        tenant=subscriber.tenant,
+        actor=actor,
+        action=f"subscriber.{action}",
+        target=subscriber.name,
+        detail=detail,
+    )
+
+
+def _check_values(kind: SubscriberKind, wanted: SubscriptionValues) -> dict[str, object]:
+    name = wanted.name.strip()
+    if not name or len(name) > 100 or not name.isprintable():
+        raise Refused("A name is needed", "name", "1 to 100 letters that say who hears.")
+    events = _check_choices(wanted.events, EVENTS[kind], "events", "event")
+    if not events:
+        raise Refused("Without an event it hears of nothing", "events", f"choose from {', '.join(EVENTS[kind])}.")
+    states = _check_choices(wanted.states, VERDICTS, "states", "state of a verdict")
+    address = wanted.address.strip()
+    if kind == SubscriberKind.EMAIL:
+        _check_mail(address)
+    else:
+        try:
+            resolve(address)
+        except BadAddress as error:
+            raise Refused(error.wrong, "address", error.remedy) from error
+    return {"name": name, "address": address, "events": events, "states": states}
+
+
+def _check_choices(given: Iterable[str], choices: Iterable[str], field: str, what: str) -> list[str]:
+    allowed, asked = [str(choice) for choice in choices], set(given)
+    if unknown := sorted(asked - set(allowed)):
+        raise Refused(f"{unknown[0][:40]!r} is no {what} here", field, f"choose from {', '.join(allowed)}.")
+    return [choice for choice in allowed if choice in asked]
+
+
+def _check_mail(address: str) -> None:
+    if not settings.EMAIL_SET_UP:
+        raise Refused("E-mail is not set up here", "kind", "an operator has to set HANDOFFAUDIT_EMAIL_URL.")
+    try:
+        validate_email(address)
+    except ValidationError as error:
+        raise Refused("This is no e-mail address", "address", "write one, such as team@example.com.") from error

@@ -1,0 +1,123 @@
+"""The threads that tell subscribers: of their own, so that slow receivers never hold up verdicts."""
+
+import threading
+
+import structlog
+from celery.signals import celeryd_after_setup, worker_shutting_down
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections, connections
+
+from handoffaudit.handoffs import notify
+from handoffaudit.handoffs.webhooks import delivery
+from handoffaudit.handoffs.webhooks.events import dispatch
+from handoffaudit.handoffs.webhooks.subscriptions import has_active, list_active
+
+log = structlog.get_logger(__name__)
+
+SENDERS = 8
+
+# Places that receivers of which something failed never take.
+RESERVED = 2
+
+
+class _Worker:
+    """One thread goes over what happened; others, as many as are needed, send. All of them end with the process: a
+    claim of one that died runs out."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._senders: list[threading.Thread | None] = [None] * SENDERS
+
+    @property
+    def runs(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def wake(self) -> None:
+        self._asked.set()
+        with self._lock:
+            if not self.runs:
+                self._stop.clear()
+                self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
+                self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._asked.set()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._pass()
+            except DatabaseError as error:
+                log.warning("subscribers wait: the database can't be reached", error=str(error))
+            except Exception:
+                # Our own bug: the next pass may do better, and nobody would start this thread again.
+                log.exception("a pass over what happened failed")
+            finally:
+                close_old_connections()
+            self._asked.wait(settings.SWEEP_SECONDS)
+            self._asked.clear()
+
+    def _pass(self) -> None:
+        if not list_active():
+            return
+        dispatch()
+        self._send(range(RESERVED, SENDERS), reliable=False)
+        self._send(range(RESERVED), reliable=True)
+
+    def _send(self, places: range, *, reliable: bool) -> None:
+        """Has as many threads send as there are subscribers to send to, in places that are free."""
+        needed = len(delivery.list_ready(reliable=reliable))
+        for place in places:
+            sender = self._senders[place]
+            if needed and not self._stop.is_set() and (sender is None or not sender.is_alive()):
+                needed -= 1
+                started = threading.Thread(target=_send, args=[reliable], name="sender", daemon=True)
+                self._senders[place] = started
+                started.start()
+
+
+def _send(reliable: bool) -> None:  # noqa: FBT001 -- how a thread is given it
+    try:
+        delivery.drain(reliable=reliable)
+    except DatabaseError as error:
+        log.warning("a delivery waits: the database can't be reached", error=str(error))
+    except Exception:
+        log.exception("deliveries could not be sent")
+    finally:
+        connections.close_all()
+
+
+_worker = _Worker()
+
+
+def wake() -> None:
+    """Has this process go over what happened and send what is due, in threads of its own. Returns at once."""
+    _worker.wake()
+
+
+def notify_webhook_workers() -> None:
+    """Something happened that somebody may want to hear of; call after the commit. Costs nothing where nobody does, and
+    may be lost: each worker looks for itself now and then."""
+    try:
+        if not has_active():
+            return
+    except DatabaseError:
+        return
+    if _worker.runs:
+        wake()
+    else:
+        notify.notify_senders()
+
+
+@celeryd_after_setup.connect  # type: ignore[untyped-decorator]
+def start(**_: object) -> None:
+    wake()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator]
+def stop(**_: object) -> None:
+    _worker.stop()

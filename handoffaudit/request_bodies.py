@@ -1,0 +1,297 @@
+"""Request bodies: read by a bounded number of threads, and ended if too slow (`docs/decisions/0013-slow-bodies.md`)."""
+
+import contextlib
+import io
+import os
+import re
+import socket
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+
+# A body, or a part of a large one, may be slower than this for so long.
+DEADLINE_SECONDS = 10.0
+
+LEAST_BYTES_PER_SECOND = 4096
+
+# Who received nothing for so long waits, and is not slow. Who sends a byte now and then is slow at that moment.
+PAUSE_SECONDS = 5.0
+
+# Longer than any request is waited for without a word in either direction.
+SILENT_SECONDS = 150.0
+
+_FOLDER = Path("/proc/self/fd")
+
+# Of `struct tcp_info`: milliseconds since something was received; bytes that the other side has, and that it sent.
+_SIZE, _SILENT_AT, _BYTES_AT = 136, 52, 120
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the kernel tells of a connection: bytes in both directions, and for how many seconds nothing came."""
+
+    sent: int
+    received: int
+    silent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A connection since something was last sent to it: the time of that, the traffic by then, and the time of the last
+    look at which nothing more had come."""
+
+    since: float
+    before: Traffic
+    began: float
+
+    def looked_at(self, now: float, traffic: Traffic) -> "Watched":
+        """Return what is known after another look."""
+        if traffic.sent != self.before.sent:
+            return Watched(now, traffic, now)
+        # A connection that is kept open idles before its next request: that time is none of the body's.
+        return self if traffic.received != self.before.received else Watched(self.since, self.before, now)
+
+
+class Guard:
+    """Looks at the connections of a port for as long as a body is being read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reading = 0
+        self._port = 0
+        self._thread: threading.Thread | None = None
+        # By the inode of the socket.
+        self._watched: dict[str, Watched] = {}
+
+    def begin(self, port: int, now: float) -> None:
+        with self._lock:
+            self._reading += 1
+            self._port = port
+            if port and (self._thread is None or not self._thread.is_alive()) and _FOLDER.is_dir():
+                self._thread = threading.Thread(target=self._run, name="slow-connections", daemon=True)
+                self._thread.start()
+
+    def end(self) -> None:
+        with self._lock:
+            self._reading -= 1
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(LOOK_SECONDS)
+            if not self._reading:
+                self._watched.clear()
+                continue
+            try:
+                self.look(time.monotonic())
+            except Exception:
+                # Our own bug: nobody would start this thread again.
+                log.exception("slow connections could not be looked for")
+
+    def look(self, now: float) -> None:
+        """End each connection that is too slow."""
+        seen: dict[str, Watched] = {}
+        for inode, connection in _connections(self._port):
+            with connection:
+                traffic = _traffic(connection)
+                if traffic is None:
+                    continue
+                known = self._watched.get(inode, Watched(now, traffic, now)).looked_at(now, traffic)
+                received = traffic.received - known.before.received
+                seconds = now - (known.began if received else known.since)
+                if is_too_slow(seconds, received, traffic.silent):
+                    log.warning("a connection was ended: its body came too slowly", seconds=round(seconds))
+                    with contextlib.suppress(OSError):
+                        connection.shutdown(socket.SHUT_RDWR)
+                    continue
+                seen[inode] = known
+        self._watched = seen
+
+
+def is_too_slow(seconds: float, received: int, silent: float) -> bool:
+    """Return whether a connection that received so many bytes in so many seconds keeps a thread from others.
+
+    One that receives nothing more may have sent its request in full and wait for a verdict, so it may be silent for
+    much longer than it may be slow.
+    """
+    if seconds < DEADLINE_SECONDS:
+        return False
+    if not received or silent >= PAUSE_SECONDS:
+        return silent >= SILENT_SECONDS
+    return received < seconds * LEAST_BYTES_PER_SECOND
+
+
+def _connections(port: int) -> list[tuple[str, socket.socket]]:
+    """Return copies of the sockets of this process that others opened to the port, by inode."""
+    found = []
+    for entry in _FOLDER.iterdir():
+        try:
+            inode = str(entry.readlink())
+            if not inode.startswith("socket:"):
+                continue
+            copy = socket.socket(fileno=os.dup(int(entry.name)))
+        except OSError:
+            continue
+        try:
+            is_tcp = copy.family in (socket.AF_INET, socket.AF_INET6) and copy.type == socket.SOCK_STREAM
+            if is_tcp and copy.getsockname()[1] == port and copy.getpeername():
+                found.append((inode, copy))
+                continue
+        except OSError:
+            pass
+        copy.close()
+    return found
+
+
+def _traffic(connection: socket.socket) -> Traffic | None:
+    try:
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _SIZE)
+    except (OSError, AttributeError):
+        return None
+    if len(told) < _SIZE:
+        return None
+    (silent,) = struct.unpack_from("=I", told, _SILENT_AT)
+    sent, received = struct.unpack_from("=QQ", told, _BYTES_AT)
+    return Traffic(sent, received, silent / 1000)
+
+
+# Of 32 threads of the embedded way; the rest answers requests without a body, whatever senders do.
+MOST_READING = 24
+
+# Of one key, or of one address that sends forms.
+MOST_OF_ONE = 16
+
+# Anybody may send forms, from as many addresses as they have: the last places are kept for those who have a key.
+MOST_FOR_FORMS = 16
+
+# For so long a request waits for a place, where few others do.
+PATIENCE_SECONDS = 0.3
+
+MOST_WAITING = 4
+
+# Larger ones are read by the view that allows them.
+READ_AHEAD_BYTES = 1024 * 1024
+
+# The one form that takes more: its view knows who sends before it reads, and answers with a page what is too large.
+LOG_FORM = re.compile(r"/t/[^/]+/diagnostics/logs/import/send/\Z")
+
+
+class TooManyBodiesError(Exception):
+    """So many bodies are awaited that this one is not read."""
+
+
+class _Places:
+    """Who reads bodies at this moment."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._reading: Counter[Hashable] = Counter()
+        self._waiting = 0
+
+    @contextlib.contextmanager
+    def taken(self, sender: Hashable, most: int) -> Iterator[None]:
+        with self._changed:
+            if not self._has_place(sender, most) and not self._wait(sender, most):
+                raise TooManyBodiesError("Too many requests are sending their bodies slowly")
+            self._reading[sender] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reading[sender] -= 1
+                if not self._reading[sender]:
+                    del self._reading[sender]
+                if self._waiting:
+                    self._changed.notify_all()
+
+    def _has_place(self, sender: Hashable, most: int) -> bool:
+        return self._reading[sender] < MOST_OF_ONE and self._reading.total() < most
+
+    def _wait(self, sender: Hashable, most: int) -> bool:
+        if self._waiting >= MOST_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            return self._changed.wait_for(lambda: self._has_place(sender, most), PATIENCE_SECONDS)
+        finally:
+            self._waiting -= 1
+
+
+class _CutOff(io.RawIOBase):
+    """A body whose connection ended before it did: a part of a document must not pass as the whole."""
+
+    def __init__(self, received: int, announced: int) -> None:
+        self._said = f"{received:,} of {announced:,} bytes came"
+
+    def read(self, size: int = -1, /) -> bytes:
+        raise OSError(self._said)
+
+
+_places = _Places()
+
+_guard = Guard()
+
+
+def content_length(environ: dict[str, Any]) -> int:
+    """Return the length that the request announces; 0 where that is no number."""
+    announced = environ.get("CONTENT_LENGTH") or "0"
+    return int(announced) if announced.isdecimal() else 0
+
+
+def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
+    """Put the whole body in place of the connection, where it is not too large for that.
+
+    Raise `TooManyBodiesError` where so many are awaited, of this sender or of all, that this one is not.
+    """
+    length = content_length(environ)
+    if 0 < length <= READ_AHEAD_BYTES:
+        with _places.taken(sender, MOST_FOR_FORMS if is_form else MOST_READING), end_slow_connections(environ):
+            body = environ["wsgi.input"].read(length)
+        environ["wsgi.input"] = io.BytesIO(body) if len(body) == length else _CutOff(len(body), length)
+
+
+@contextlib.contextmanager
+def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> Iterator[None]:
+    """Hold one of the places while a view reads a body that is too large for `read_ahead`. Raise as that does."""
+    if content_length(environ) <= READ_AHEAD_BYTES:
+        yield
+        return
+    with _places.taken(sender, MOST_FOR_FORMS if is_form else MOST_READING), end_slow_connections(environ):
+        yield
+
+
+@contextlib.contextmanager
+def end_slow_connections(environ: dict[str, Any]) -> Iterator[None]:
+    """End connections whose bodies come too slowly, for as long as this one is read."""
+    port = str(environ.get("SERVER_PORT", ""))
+    _guard.begin(int(port) if port.isdecimal() else 0, time.monotonic())
+    try:
+        yield
+    finally:
+        _guard.end()
+
+
+def drop(environ: dict[str, Any]) -> None:
+    """Take the body away unread: whoever sends it is refused, and the server ends the connection.
+
+    Where the key proves good a moment later, after all, a body that was not read must not pass as an empty one.
+    """
+    environ["wsgi.input"] = _CutOff(0, content_length(environ))
+
+
+def refuse(start_response: Callable[..., Any], status: str, said: str, *headers: tuple[str, str]) -> Iterable[bytes]:
+    """An answer from before Django, as a problem document."""
+    number, _, title = status.partition(" ")
+    body = f'{{"type":"about:blank","title":"{title}","status":{number},"detail":"{said}"}}'.encode()
+    start_response(status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *headers])
+    return [body]

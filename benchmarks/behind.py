@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.attributing import MARK
-from handoffaudit.diagnostics.groups.places import Place, place_of
+from handoffaudit.diagnostics.attribution import MARK
+from handoffaudit.diagnostics.groups.membership import GroupKey, group_key
 from handoffaudit.diagnostics.models import (
     Attribution,
     FindingGroup,
@@ -41,11 +41,11 @@ class Behind:
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
-        self._groups: dict[Place, FindingGroup] = {}
-        self._days: Counter[tuple[Place, date]] = Counter()
+        self._groups: dict[GroupKey, FindingGroup] = {}
+        self._days: Counter[tuple[GroupKey, date]] = Counter()
         self._traced: list[list[Any]] = []
         self._attributions: list[list[Any]] = []
-        self._members: list[tuple[Place, uuid.UUID, bool]] = []
+        self._members: list[tuple[GroupKey, uuid.UUID, bool]] = []
 
     def add(self, pk: uuid.UUID, at: datetime, values: dict[str, Any], findings: Iterable[tuple[str, str]]) -> None:
         """`findings`: codes with their severities."""
@@ -57,11 +57,11 @@ class Behind:
         gravest = any(severity == GRAVE for _, severity in found)
         for code, severity in found:
             self._attributions.append([tenant, trace, pk, at, source, code, PATH, "", True, None])
-            place = place_of(code, PATH, source, target)
+            place = group_key(code, PATH, source, target)
             self._count(place, at)
             self._members.append((place, pk, severity == GRAVE or not gravest))
 
-    def _count(self, place: Place, at: datetime) -> None:
+    def _count(self, place: GroupKey, at: datetime) -> None:
         self._days[place, at.date()] += 1
         group = self._groups.get(place)
         if group is None:

@@ -17,7 +17,7 @@ django.setup(set_prefix=False)
 
 from handoffaudit import request_bodies  # noqa: E402 -- needs the apps loaded
 from handoffaudit.accounts.keys import KeyIdentity, authenticate  # noqa: E402
-from handoffaudit.api.problems import ProblemMiddleware  # noqa: E402
+from handoffaudit.api.errors import ProblemMiddleware  # noqa: E402
 from handoffaudit.database_faults import limit_lock_waits  # noqa: E402
 from handoffaudit.handoffs.db import release_connection  # noqa: E402
 from handoffaudit.memory import freeze_startup_objects  # noqa: E402

@@ -40,16 +40,18 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         try:
             super().pre_authenticate(request, **credentials)
         except ValidationError as error:
-            seconds = _locked_for(request, self._get_login_attempts_cache_key(request, **credentials))
+            seconds = _lockout_seconds(request, self._get_login_attempts_cache_key(request, **credentials))
             log.warning("sign_in.locked", name=credentials.get("username", ""), ip=self.get_client_ip(request))
-            raise ValidationError(f"Too many failed attempts. Try again in {_spoken(seconds)}.", "locked") from error
+            raise ValidationError(
+                f"Too many failed attempts. Try again in {_format_seconds(seconds)}.", "locked"
+            ) from error
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
         # One count for a person: neither another case of the name nor another host name of ours begins a new one.
         return str(credentials.get("username", "")).strip().lower()
 
 
-def _locked_for(request: HttpRequest, key: str) -> float:
+def _lockout_seconds(request: HttpRequest, key: str) -> float:
     now = time.time()
     waits = [0.0]
     for rate in ratelimit.get_rates(app=APP, action=ACTION):
@@ -59,7 +61,7 @@ def _locked_for(request: HttpRequest, key: str) -> float:
     return max(waits)
 
 
-def _spoken(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     if seconds <= 60:
         return "one minute"
     return f"{math.ceil(seconds / 60)} minutes"

@@ -1,21 +1,128 @@
-"""API keys: made (the secret is shown once), listed, revoked."""
+"""API keys: created (the secret is shown once), listed and revoked, and who a secret stands for, from a cache."""
 
+import contextlib
+import hashlib
 import secrets
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Iterable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.conf import settings
+from django.db import OperationalError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from handoffaudit.accounts import audit, key_cache
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.key_cache import KeyIdentity, authenticate
-from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Key, Scope, Tenant
+from handoffaudit.database_faults import lock_wait
+
+MARK = "ha_"
+
+LONGEST_SECRET = 200
+
+KEPT_AT_MOST = 2000
+
+TOUCH_SECONDS = 60
+
+# Nobody waits longer for the stamp.
+TOUCH_MILLISECONDS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class KeyIdentity:
+    """Who sends: a key, its tenant, and what it may do."""
+
+    key_id: int
+    tenant_id: int
+    tenant_slug: str
+    name: str
+    scopes: frozenset[str]
+
+
+@dataclass(slots=True)
+class _CachedKey:
+    identity: KeyIdentity
+    expires_at: float
+    fresh_until: float
+    touch_at: float
+
+
+_cache: OrderedDict[str, _CachedKey] = OrderedDict()
+
+_guard = threading.Lock()
+
+# Counts revocations: what was read before one must not be kept after it.
+_revocations = 0
+
+
+def digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def authenticate(secret: str) -> KeyIdentity | None:
+    """Whose secret this is; None for a secret that is unknown, revoked or expired."""
+    if not secret.startswith(MARK) or len(secret) > LONGEST_SECRET or not secret.isascii():
+        return None
+    secret_hash = digest(secret)
+    kept = _cache.get(secret_hash)
+    if kept is None or kept.fresh_until <= time.monotonic():
+        kept = _load(secret_hash)
+    now = time.time()
+    if kept is None or kept.expires_at <= now:
+        return None
+    if kept.touch_at <= now:
+        _touch(kept, now)
+    return kept.identity
+
+
+def forget_key(secret_hash: str) -> None:
+    global _revocations  # noqa: PLW0603
+    with _guard:
+        _revocations += 1
+        _cache.pop(secret_hash, None)
+
+
+def _load(secret_hash: str) -> _CachedKey | None:
+    revocations = _revocations
+    key = Key.objects.select_related("tenant").filter(secret_hash=secret_hash, revoked_at=None).first()
+    if key is None:
+        with _guard:
+            _cache.pop(secret_hash, None)
+        return None
+    used = key.last_used_at.timestamp() if key.last_used_at else 0.0
+    kept = _CachedKey(
+        identity=KeyIdentity(key.pk, key.tenant_id, key.tenant.slug, key.name, frozenset(key.scopes)),
+        expires_at=key.expires_at.timestamp() if key.expires_at else float("inf"),
+        fresh_until=time.monotonic() + settings.KEY_CACHE_SECONDS,
+        touch_at=used + TOUCH_SECONDS,
+    )
+    with _guard:
+        if revocations == _revocations:
+            _cache[secret_hash] = kept
+        while len(_cache) > KEPT_AT_MOST:
+            _cache.popitem(last=False)
+    return kept
+
+
+def _touch(kept: _CachedKey, now: float) -> None:
+    # Before the write, so that other threads do not queue up for the same one.
+    kept.touch_at = now + TOUCH_SECONDS
+    moment = timezone.now()
+    unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
+    # Reading goes on where the database takes no writes: the next use stamps the key.
+    with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
+        Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
+
 
 __all__ = ["KeyIdentity", "authenticate", "create", "listing", "revoke"]
 
 PREFIX_LENGTH = 11
+
 SHOWN_AT_MOST = 500
 
 
@@ -24,16 +131,16 @@ def create(
     *, tenant: Tenant, name: str, scopes: Iterable[str], expires_at: datetime | None, actor: str
 ) -> tuple[Key, str]:
     """The new key and its secret, which cannot be read again."""
-    lock(tenant)
-    secret = f"{key_cache.MARK}{secrets.token_urlsafe(32)}"
+    lock_tenant(tenant)
+    secret = f"{MARK}{secrets.token_urlsafe(32)}"
     key = Key.objects.create(
         tenant=tenant,
-        name=_checked_name(name),
+        name=_check_name(name),
         prefix=secret[:PREFIX_LENGTH],
-        secret_hash=key_cache.digest(secret),
-        scopes=_checked_scopes(scopes),
+        secret_hash=digest(secret),
+        scopes=_check_scopes(scopes),
         created_by=actor[:150],
-        expires_at=_checked_expiry(expires_at),
+        expires_at=_check_expiry(expires_at),
     )
     detail = {"scopes": key.scopes, "expires_at": expires_at.isoformat(timespec="minutes") if expires_at else None}
     audit.record(tenant=tenant, actor=actor, action="key.create", target=str(key), detail=detail)
@@ -43,7 +150,7 @@ def create(
 @transaction.atomic
 def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
     """Revoked at once in this process, in others within `KEY_CACHE_SECONDS`. Twice is once."""
-    lock(tenant)
+    lock_tenant(tenant)
     key = Key.objects.filter(tenant=tenant, pk=key_id).first()
     if key is None:
         raise Refused("There is no such key in this tenant: reload the list.")
@@ -51,7 +158,7 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
         key.revoked_at = timezone.now()
         key.save(update_fields=["revoked_at"])
         audit.record(tenant=tenant, actor=actor, action="key.revoke", target=str(key), detail={})
-        transaction.on_commit(lambda: key_cache.forget(key.secret_hash))
+        transaction.on_commit(lambda: forget_key(key.secret_hash))
     return key
 
 
@@ -61,14 +168,14 @@ def listing(tenant: Tenant) -> list[Key]:
     return sorted(keys, key=lambda key: key.revoked_at is not None)
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     name = name.strip()
     if not name or len(name) > 100 or not name.isprintable():
         raise Refused("A name is needed: 1 to 100 letters that say who will use the key.", "name")
     return name
 
 
-def _checked_scopes(scopes: Iterable[str]) -> list[str]:
+def _check_scopes(scopes: Iterable[str]) -> list[str]:
     given = set(scopes)
     unknown = sorted(given - set(Scope.values))
     allowed = ", ".join(Scope.values)
@@ -79,7 +186,7 @@ def _checked_scopes(scopes: Iterable[str]) -> list[str]:
     return [scope for scope in Scope.values if scope in given]
 
 
-def _checked_expiry(expires_at: datetime | None) -> datetime | None:
+def _check_expiry(expires_at: datetime | None) -> datetime | None:
     if expires_at is not None and expires_at <= timezone.now():
         raise Refused(f"{expires_at:%Y-%m-%d %H:%M} is past: choose a later time, or none.", "expires_at")
     return expires_at

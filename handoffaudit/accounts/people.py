@@ -8,9 +8,10 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 
-from handoffaudit.accounts import audit, key_cache, links
+from handoffaudit.accounts import audit, links
+from handoffaudit.accounts import keys as accounts_keys
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Key, Membership, Person, Role, Tenant
 
 NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
@@ -30,8 +31,8 @@ def members(tenant: Tenant) -> list[Membership]:
 
 @transaction.atomic
 def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
-    lock(tenant)
-    name = checked_name(name)
+    lock_tenant(tenant)
+    name = check_name(name)
     person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
@@ -48,7 +49,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
 @transaction.atomic
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
     """Another one-time link, for someone who lost the first or the password."""
-    lock(tenant)
+    lock_tenant(tenant)
     _membership(tenant, person)
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
         # Otherwise one tenant's administrator could take over a person in another tenant. Sample data is nobody's.
@@ -59,7 +60,7 @@ def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
 
 @transaction.atomic
 def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membership:
-    lock(tenant)
+    lock_tenant(tenant)
     membership = _membership(tenant, person)
     before = membership.role
     if before == role:
@@ -84,7 +85,7 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
     either, which is made from a tenant of one's own."""
     samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
     for one in sorted([tenant, *samples], key=lambda one: one.pk):
-        lock(one)
+        lock_tenant(one)
     membership = _membership(tenant, person)
     if membership.role == Role.ADMIN:
         _check_another_admin(tenant, person)
@@ -104,7 +105,7 @@ def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
         Membership.objects.filter(tenant=sample).delete()
         keys = Key.objects.filter(tenant=sample)
         for secret in keys.values_list("secret_hash", flat=True):
-            transaction.on_commit(partial(key_cache.forget, secret))
+            transaction.on_commit(partial(accounts_keys.forget_key, secret))
         keys.delete()
     audit.record(tenant=sample, actor=actor, action="person.remove", target=person.username, detail={})
 
@@ -115,7 +116,7 @@ def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
     found = links.find(uid, token)
     # Tenants before the person, as everywhere, so that two changes never wait for each other.
     for tenant in found.tenants.order_by("pk") if found else ():
-        lock(tenant)
+        lock_tenant(tenant)
     person = links.find(uid, token, lock=True)
     if person is None:
         return None
@@ -139,7 +140,7 @@ def set_password(*, person: Person, password: str, action: str = "person.passwor
         audit.record(tenant=tenant, actor=person.username, action=action, target=person.username, detail=detail)
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     name = Person.normalize_username(name.strip())
     try:
         Person.username.field.run_validators(name)
@@ -151,9 +152,9 @@ def checked_name(name: str) -> str:
 
 
 def _free_name(person: Person, name: str) -> str:
-    name = checked_name(name)
+    name = check_name(name)
     if Person.objects.filter(username__iexact=name).exclude(pk=person.pk).exists():
-        raise _taken(name)
+        raise _name_in_use(name)
     return name
 
 
@@ -162,17 +163,17 @@ def _save(person: Person) -> None:
         with transaction.atomic():
             person.save(update_fields=["username", "password"] if person.pk else None)
     except IntegrityError as error:
-        raise _taken(person.username) from error
+        raise _name_in_use(person.username) from error
 
 
-def _taken(name: str) -> Refused:
+def _name_in_use(name: str) -> Refused:
     return Refused(f"The name {name!r} is taken: choose another one.", "name")
 
 
 def _refuse_taken(tenant: Tenant, person: Person) -> None:
     if person.tenants.filter(pk=tenant.pk).exists():
         raise Refused(f"{person.username} is here already: change the role in the list.", "name")
-    raise _taken(person.username)
+    raise _name_in_use(person.username)
 
 
 def _membership(tenant: Tenant, person: Person) -> Membership:

@@ -1,22 +1,26 @@
-"""Filters of a page kept under a name: each member's own, and those shared with everybody of the tenant."""
+"""Saved views, filters of a page under a name, and the default view that a page opens with."""
+
+from dataclasses import dataclass
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from handoffaudit.accounts import audit
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.locking import lock
-from handoffaudit.accounts.models import Membership, Person, Role, SavedView, Tenant
+from handoffaudit.accounts.models import DefaultView, Membership, Person, Role, SavedView, Tenant
 
-MOST = 50
+MOST_VIEWS = 50
+
 LONGEST_NAME = 60
+
 LONGEST_QUERY = 2000
 
 
-def listing(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
+def list_views(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
     """What the person may open there: the shared ones, then their own, each in the alphabet's order."""
     views = SavedView.objects.filter(tenant=tenant, page=page)
-    seen = list(views.filter(Q(person=None) | Q(person=person)).order_by("name", "pk")[: 2 * MOST])
+    seen = list(views.filter(Q(person=None) | Q(person=person)).order_by("name", "pk")[: 2 * MOST_VIEWS])
     return [*(one for one in seen if one.person_id is None), *(one for one in seen if one.person_id is not None)]
 
 
@@ -34,21 +38,21 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
     if shared and member.role == Role.VIEWER:
         raise Refused("To share a view with everybody, you need the role reviewer.", "shared")
     # One after another, so that there are never more than the most.
-    tenant = lock(member.tenant)
+    tenant = lock_tenant(member.tenant)
     person = None if shared else member.person
     kept = SavedView.objects.filter(tenant=tenant, page=page, person=person)
-    if kept.count() >= MOST:
-        raise Refused(f"There are {MOST} saved views of this page already: delete one first.", "name")
+    if kept.count() >= MOST_VIEWS:
+        raise Refused(f"There are {MOST_VIEWS} saved views of this page already: delete one first.", "name")
     view = SavedView(
         tenant=tenant,
         person=person,
         page=page,
-        name=_checked_name(name),
-        query=_checked_query(query),
+        name=_check_name(name),
+        query=_check_query(query),
         created_by=member.person.get_username(),
     )
     _store(view)
-    _tell(view, member, "view.share")
+    _record(view, member, "view.share")
     return view
 
 
@@ -56,9 +60,9 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 def rename(*, member: Membership, pk: int, name: str) -> SavedView:
     """Raises `Refused`, and `SavedView.DoesNotExist` where the member may not change it."""
     view = _mine(member, pk)
-    before, view.name = view.name, _checked_name(name)
+    before, view.name = view.name, _check_name(name)
     _store(view)
-    _tell(view, member, "view.rename", before=before)
+    _record(view, member, "view.rename", before=before)
     return view
 
 
@@ -66,9 +70,9 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 def update(*, member: Membership, pk: int, query: str) -> SavedView:
     """Gives it other filters. Raises as `rename`."""
     view = _mine(member, pk)
-    before, view.query = view.query, _checked_query(query)
+    before, view.query = view.query, _check_query(query)
     _store(view)
-    _tell(view, member, "view.change", before=before)
+    _record(view, member, "view.change", before=before)
     return view
 
 
@@ -76,7 +80,7 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 def delete(*, member: Membership, pk: int) -> SavedView:
     """Raises `SavedView.DoesNotExist` where the member may not change it."""
     view = _mine(member, pk)
-    _tell(view, member, "view.delete")
+    _record(view, member, "view.delete")
     SavedView.objects.filter(pk=view.pk).delete()
     return view
 
@@ -96,7 +100,7 @@ def _store(view: SavedView) -> None:
         raise Refused(f"There is a view named {view.name!r} here already: choose another name.", "name") from taken
 
 
-def _tell(view: SavedView, member: Membership, action: str, **more: str) -> None:
+def _record(view: SavedView, member: Membership, action: str, **more: str) -> None:
     """What concerns one person alone is nobody else's business."""
     if view.person_id is None:
         detail = {"page": view.page, "query": view.query, **more}
@@ -104,14 +108,65 @@ def _tell(view: SavedView, member: Membership, action: str, **more: str) -> None
         audit.record(tenant=member.tenant, actor=actor, action=action, target=view.name, detail=detail)
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> str:
     clean = " ".join(name.split())
     if not clean or len(clean) > LONGEST_NAME or not clean.isprintable():
         raise Refused(f"Give the view a name of 1 to {LONGEST_NAME} characters.", "name")
     return clean
 
 
-def _checked_query(query: str) -> str:
+def _check_query(query: str) -> str:
     if len(query) > LONGEST_QUERY:
         raise Refused("These filters are too long to be kept: take some away.", "query")
     return query
+
+
+DEFAULT_CHANGED = "view.open"
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """None: nothing is chosen. A row without a view is a choice: the page opens as it is."""
+
+    own: DefaultView | None
+    everybodys: DefaultView | None
+
+    @property
+    def in_force(self) -> DefaultView | None:
+        return self.own or self.everybodys
+
+
+def load_defaults(*, tenant: Tenant, person: Person, page: str) -> Defaults:
+    rows = DefaultView.objects.filter(Q(person=None) | Q(person=person), tenant=tenant, page=page)
+    found = {row.person_id: row for row in rows.select_related("view")}
+    return Defaults(found.get(person.pk), found.get(None))
+
+
+@transaction.atomic
+def choose_default(
+    *, member: Membership, page: str, view: SavedView | None = None, built_in: str = "", everybody: bool = False
+) -> None:
+    """Neither a view nor a built-in one: the page opens as it is. Raises `Refused`."""
+    if everybody and member.role != Role.ADMIN:
+        raise Refused("To choose for everybody, you need the role admin.", "everybody")
+    if view is not None and view.person_id not in ((None,) if everybody else (None, member.person_id)):
+        raise Refused("Others can't open with this view: share it first.", "view")
+    tenant = lock_tenant(member.tenant)
+    person = None if everybody else member.person
+    DefaultView.objects.update_or_create(
+        tenant=tenant, page=page, person=person, defaults={"view": view, "built_in": built_in}
+    )
+    if everybody:
+        _record_default(member, page, view.name if view else built_in)
+
+
+@transaction.atomic
+def forget_default(*, member: Membership, page: str) -> None:
+    """The person opens the page as everybody does, from now on."""
+    DefaultView.objects.filter(tenant=member.tenant_id, page=page, person=member.person_id).delete()
+
+
+def _record_default(member: Membership, page: str, name: str) -> None:
+    detail = {"view": name} if name else {}
+    actor = member.person.get_username()
+    audit.record(tenant=member.tenant, actor=actor, action=DEFAULT_CHANGED, target=page, detail=detail)

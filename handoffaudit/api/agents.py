@@ -1,4 +1,4 @@
-"""Who hands to whom, by API."""
+"""Agents by API: who hands to whom in a period, and who is declared to."""
 
 from typing import Any, Final
 
@@ -8,16 +8,15 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import shapes
+from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.diagnostics.reports import WindowQuery
-from handoffaudit.api.parameters import SOURCE, TARGET
-from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.reports import WindowQuery
+from handoffaudit.api.requests import SOURCE, TARGET, check_names
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.agents import Agent, Agents, agents
-from handoffaudit.diagnostics.edges import Edge
-from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.diagnostics.agents import Agent, AgentRoute, Agents, load_agents
+from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts
+from handoffaudit.policy import kinds
 
 router = Router(tags=["Agents"])
 
@@ -80,7 +79,7 @@ class AgentsOut(Schema):
 def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
     check_names(request, WindowQuery)
     window = window_of(query.dict(), timezone.now())
-    found = agents(caller(request).tenant, window.since, window.until)
+    found = load_agents(caller(request).tenant, window.since, window.until)
     nearest = {one.agent.name: one.nearest for one in found.unknown}
     lists = (found.edges.listed, found.agents, found.never_seen)
     shown = {
@@ -94,16 +93,16 @@ def get_agents(request: HttpRequest, query: Query[WindowQuery]) -> HttpResponse:
         "more": found.edges.more or any(len(one) > MOST_LISTED for one in lists),
         "declared_version": found.declared.version,
     }
-    return shapes.answer(shown)
+    return serializers.json_response(shown)
 
 
-def _edge(found: Agents, edge: Edge) -> dict[str, Any]:
+def _edge(found: Agents, edge: AgentRoute) -> dict[str, Any]:
     return {
         "source": edge.source,
         "target": edge.target,
         "handoffs": edge.number,
         "declared": found.is_declared(edge.source, edge.target),
-        **_counted(edge.judged, edge),
+        **_counts_json(edge.judged, edge),
     }
 
 
@@ -114,11 +113,11 @@ def _agent(found: Agents, agent: Agent, nearest: dict[str, str]) -> dict[str, An
         "received": agent.received,
         "known": agent.name not in nearest if found.knows else None,
         "nearest": nearest.get(agent.name) or None,
-        **_counted(agent.judged, agent),
+        **_counts_json(agent.judged, agent),
     }
 
 
-def _counted(judged: OutcomeCounts, one: Edge | Agent) -> dict[str, Any]:
+def _counts_json(judged: OutcomeCounts, one: AgentRoute | Agent) -> dict[str, Any]:
     told = one.told
     return {
         "accepted": judged.accepted,
@@ -128,3 +127,44 @@ def _counted(judged: OutcomeCounts, one: Edge | Agent) -> dict[str, Any]:
         "caused": told.caused,
         "passed_on": told.passed_on,
     }
+
+
+declared_router = Router(tags=["Agents"])
+
+DECLARED_ROWS = [{"source": "planner", "targets": ["critic", "writer"]}, {"source": "*", "targets": ["archive"]}]
+
+
+class DeclaredOut(policies.PolicyOut):
+    rows: list[dict[str, Any]] = Field(
+        description="Who is meant to hand on, and to whom; * is anybody.", examples=[DECLARED_ROWS]
+    )
+
+
+class DeclaredIn(policies.PolicyIn):
+    rows: list[dict[str, Any]] = Field(
+        description="All agents that are meant to hand on, and to whom; * is anybody, on either side.",
+        examples=[DECLARED_ROWS],
+    )
+
+
+@declared_router.get(
+    "/agents/declared",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_declared_edges",
+    summary="Who is declared to hand to whom",
+    response={200: DeclaredOut},
+)
+def get_declared_edges(request: HttpRequest) -> HttpResponse:
+    return policies.policy_response(request, kinds.agents)
+
+
+@declared_router.put(
+    "/agents/declared",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_declared_edges",
+    summary="Save who is declared to hand to whom as a new version",
+    response={200: DeclaredOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("The crew as planned.", rows=DECLARED_ROWS),
+)
+def put_declared_edges(request: HttpRequest, declared: DeclaredIn) -> HttpResponse:
+    return policies.save_policy(request, kinds.agents, declared, declared.rows)

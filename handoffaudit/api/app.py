@@ -1,25 +1,103 @@
-"""The API, put together."""
+"""The description of the API: what all calls have in common is added to each here, and said once."""
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from ninja import NinjaAPI, Router
+from ninja.openapi.schema import OpenAPISchema
 
 from handoffaudit.api import (
     agents,
-    declared,
-    diagnostics,
+    alerts,
+    errors,
+    file_reports,
     groups,
+    handoffs,
     hooks,
-    judging,
-    problems,
-    prompts,
-    published,
+    json_schemas,
+    llm_health,
+    logs,
+    policies,
+    reports,
     retention,
-    review_queue,
-    reviewing,
-    rules,
-    schemas_by_type,
-    strictness,
+    review,
+    traces,
+    validate,
     webhooks,
 )
-from handoffaudit.api.openapi import DescribedAPI
-from handoffaudit.api.reading_requests import StrictParser
+from handoffaudit.api.requests import StrictParser
+
+_PROBLEM: Final = {"application/json": {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+
+_PROBLEM_TYPE: Final = "application/problem+json"
+
+_METHODS: Final = ("get", "put", "post", "delete", "patch")
+
+_PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
+
+# Told with what kind of call: with a key; and with a body.
+_KEYED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+
+_WITH_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+
+# Any call can fail through no fault of the caller.
+_OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
+
+# An agent host takes anything but 200 as no answer: once its key is good, a hook is refused only where nothing can be
+# kept.
+NEVER_REFUSED: Final = "post_hook_event"
+
+
+class DescribedAPI(NinjaAPI):
+    """Its OpenAPI document names the refusals that any call of a kind may be answered with."""
+
+    def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
+        described = super().get_openapi_schema(**given)
+        for methods in described["paths"].values():
+            for method, operation in methods.items():
+                if method in _METHODS:
+                    _add_refusals(operation)
+                    _name_problem_type(operation)
+        return described
+
+
+def _add_refusals(operation: dict[str, Any]) -> None:
+    answers: dict[Any, Any] = operation["responses"]
+    known = {str(status) for status in answers}
+    for status in _refusals(operation):
+        if str(status.value) not in known:
+            answers[status.value] = {"description": status.phrase, "content": _PROBLEM}
+    operation["responses"] = dict(sorted(answers.items(), key=lambda pair: str(pair[0])))
+
+
+def _name_problem_type(operation: Mapping[str, Any]) -> None:
+    """Document refusals as problem documents: ninja knows one content type for all answers."""
+    for status, answer in operation["responses"].items():
+        content = answer.get("content", {})
+        if int(status) >= HTTPStatus.BAD_REQUEST and "application/json" in content:
+            answer["content"] = {_PROBLEM_TYPE: content["application/json"]}
+
+
+def _refusals(operation: Mapping[str, Any]) -> Iterator[HTTPStatus]:
+    yield from _OURS
+    if operation["operationId"] == NEVER_REFUSED:
+        yield from _KEYED
+        return
+    if operation.get("security"):
+        yield from _KEYED
+    if "requestBody" in operation:
+        yield from _WITH_BODY
+    if any(one["in"] == "path" for one in operation["parameters"]):
+        yield HTTPStatus.NOT_FOUND
+    if any(set(one["schema"]) - _PLAIN or one["schema"].get("type") != "string" for one in operation["parameters"]):
+        yield HTTPStatus.UNPROCESSABLE_ENTITY
+
+
+diagnostics_router = Router(tags=["Diagnostics"])
+
+for part in (alerts.router, file_reports.router, logs.router, llm_health.router, reports.router, traces.router):
+    diagnostics_router.add_router("", part)
 
 api = DescribedAPI(
     title="handoffaudit",
@@ -32,23 +110,25 @@ api = DescribedAPI(
         "(RFC 9457). Lists answer `items` and `next`, and take `cursor` and `limit`."
     ),
 )
-problems.install(api)
+
+errors.install_handlers(api)
+
 for router in (
     # Handoffs are submitted, read and reviewed on one router.
-    reviewing.router,
-    review_queue.router,
-    judging.router,
+    handoffs.router,
+    review.queue_router,
+    validate.router,
     hooks.router,
-    strictness.router,
-    rules.router,
-    schemas_by_type.router,
-    prompts.router,
+    policies.strictness_router,
+    policies.rules_router,
+    json_schemas.router,
+    policies.prompts_router,
     groups.router,
     agents.router,
-    declared.router,
-    diagnostics.router,
+    agents.declared_router,
+    diagnostics_router,
     retention.router,
     webhooks.router,
-    published.router,
+    json_schemas.published_router,
 ):
     api.add_router("", router)

@@ -1,25 +1,104 @@
-"""Keys: who calls, in which tenant, and whether the key may do this."""
+"""How many requests a key has made in this minute, counted in this process.
 
+By hand and not by a library: the one that was here started a thread for most requests, and its other storages ask Redis
+each time (`docs/decisions/0001-dependencies.md`).
+"""
+
+import math
+import threading
+import time
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja.security import HttpBearer
 
 from handoffaudit import database_faults, file_damage
-from handoffaudit.accounts.keys import KeyIdentity, authenticate
-from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import refused_keys
-from handoffaudit.api.problems import Problem
-from handoffaudit.api.rates import RequestRate
-from handoffaudit.api.reading_requests import check_length
+from handoffaudit.accounts import keys
+from handoffaudit.accounts.keys import PREFIX_LENGTH, KeyIdentity, authenticate
+from handoffaudit.accounts.models import Key, Scope, Tenant
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import check_length
 from handoffaudit.database_faults import FAULTS, Cause
 from handoffaudit.handoffs.transitions import Actor
 
+WINDOW_SECONDS = 60
+
+
+class RequestRate:
+    """Windows of a minute, each from a key's first request on; two numbers are kept for each key."""
+
+    def __init__(self) -> None:
+        self._counted: dict[int, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def seconds_to_wait(self, key_id: int, most: int) -> int:
+        """Counts a request; 0 where it is within the rate, else the seconds until the next window."""
+        now = time.monotonic()
+        with self._lock:
+            began, number = self._counted.get(key_id, (now, 0))
+            if now - began >= WINDOW_SECONDS:
+                began, number = now, 0
+            self._counted[key_id] = (began, number + 1)
+        return 0 if number < most else math.ceil(began + WINDOW_SECONDS - now)
+
+
 log = structlog.get_logger(__name__)
+
+LOG_EVERY_SECONDS: Final = 60.0
+
+# Whoever makes keys up makes no more lines than this in that time.
+MOST_LOGGED: Final = 100
+
+_guard = threading.Lock()
+
+_logged: dict[tuple[str, str], float] = {}
+
+
+def log_refused(secret: str, request: HttpRequest) -> None:
+    """At most once a minute for each beginning of a key and address. What is no key of ours may be another secret, and
+    is not shown."""
+    address = _address(request)
+    beginning = secret[:PREFIX_LENGTH] if _looks_like_ours(secret) else ""
+    if not _is_due((beginning, address), time.monotonic()):
+        return
+    why, name = _why(secret) if beginning else ("it is no key of this product", "")
+    log.warning("a key was refused", beginning=beginning, why=why, address=address, **({"key": name} if name else {}))
+
+
+def _address(request: HttpRequest) -> str:
+    if settings.SECURE_PROXY_SSL_HEADER:
+        # What the proxy added; all before it is what the caller says of itself.
+        return str(request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip()[:100])
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def _looks_like_ours(secret: str) -> bool:
+    long_enough = 3 * PREFIX_LENGTH <= len(secret) <= keys.LONGEST_SECRET
+    return secret.startswith(keys.MARK) and long_enough and secret.isascii() and secret.isprintable()
+
+
+def _is_due(what: tuple[str, str], now: float) -> bool:
+    with _guard:
+        for old in [one for one, at in _logged.items() if now - at >= LOG_EVERY_SECONDS]:
+            del _logged[old]
+        due = what not in _logged and len(_logged) < MOST_LOGGED
+        if due:
+            _logged[what] = now
+        return due
+
+
+def _why(secret: str) -> tuple[str, str]:
+    key = Key.objects.filter(secret_hash=keys.digest(secret)).select_related("tenant").first()
+    if key is None:
+        return "unknown here", ""
+    past = key.expires_at is not None and key.expires_at <= timezone.now()
+    return "revoked" if key.revoked_at else "past its end" if past else "refused", f"{key.name} of {key.tenant.slug}"
+
 
 _rate = RequestRate()
 
@@ -68,7 +147,7 @@ class KeyWith(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         identity = authenticate(token)
         if identity is None:
-            refused_keys.log_refused(token, request)
+            log_refused(token, request)
             return None
         _count(identity)
         if self.scope not in identity.scopes:

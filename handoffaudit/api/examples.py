@@ -183,16 +183,16 @@ BATCH: dict[str, Any] = {
 READ_ONE: dict[str, Any] = {"parameters": [_prefer("the verdict, and of a held handoff for the person's decision")]}
 
 
-def body(summary: str, value: Any) -> dict[str, Any]:
+def body_example(summary: str, value: Any) -> dict[str, Any]:
     """An example of a call's body."""
     return {
         "requestBody": {"content": {"application/json": {"examples": {"one": {"summary": summary, "value": value}}}}}
     }
 
 
-def saving(note: str, **rows: Any) -> dict[str, Any]:
+def policy_example(note: str, **rows: Any) -> dict[str, Any]:
     """An example of saving a policy that is still as shipped."""
-    return body(
+    return body_example(
         "On what is as shipped: after that, `base_version` is the `version` that GET answers",
         {"base_version": 0, "note": note, **rows},
     )

@@ -10,14 +10,14 @@ from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import refusing, shapes
+from handoffaudit.api import errors, serializers
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import LIMIT, NEXT, SOURCE, TARGET
-from handoffaudit.api.problems import NOTE, Problem
-from handoffaudit.api.reading_requests import check_names
+from handoffaudit.api.errors import NOTE, Problem
+from handoffaudit.api.requests import LIMIT, NEXT, SOURCE, TARGET, check_names
 from handoffaudit.api.schemas import HandoffsOut, ProblemOut
-from handoffaudit.diagnostics.groups import muting, reading
-from handoffaudit.diagnostics.groups.listing import SORTS, STATUSES, GroupFilters, Listed, as_listed, list_groups
+from handoffaudit.diagnostics.groups import mutes
+from handoffaudit.diagnostics.groups import queries as groups_queries
+from handoffaudit.diagnostics.groups.queries import SORTS, STATUSES, GroupFilters, ListedGroup, list_groups, list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
@@ -58,11 +58,11 @@ MUTING: Final[dict[str, Any]] = {
 class Until(StrEnum):
     """As `muting.UNTIL` has them."""
 
-    FIFTH = muting.FIFTH
+    FIFTH = mutes.FIFTH
     TEN = "10"
     FIFTY = "50"
     DOUBLE = "double"
-    FOR_GOOD = muting.FOR_GOOD
+    FOR_GOOD = mutes.FOR_GOOD
 
 
 class GroupsQuery(Schema):
@@ -157,7 +157,7 @@ def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
     check_names(request, GroupsQuery)
     tenant = caller(request).tenant
     found = list_groups(tenant, GroupFilters.from_query(request.GET), cursor=query.cursor, limit=query.limit)
-    return shapes.answer({"items": [_shown(tenant, one) for one in found.items], "next": found.next})
+    return serializers.json_response({"items": [_group_json(tenant, one) for one in found.items], "next": found.next})
 
 
 @router.get(
@@ -169,7 +169,7 @@ def list_all(request: HttpRequest, query: Query[GroupsQuery]) -> HttpResponse:
 )
 def get_group(request: HttpRequest, group: GroupId) -> HttpResponse:
     tenant = caller(request).tenant
-    return _answer(tenant, _found(tenant, group))
+    return _answer(tenant, _get_group(tenant, group))
 
 
 @router.get(
@@ -183,9 +183,11 @@ def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandof
     """`GET /handoffs?group=` narrows them further."""
     check_names(request, GroupHandoffsQuery)
     tenant = caller(request).tenant
-    filters = Filters(group=str(_found(tenant, group).pk))
+    filters = Filters(group=str(_get_group(tenant, group).pk))
     page = queries.list_handoffs(tenant, filters, cursor=query.cursor, limit=query.limit)
-    return shapes.answer({"items": [shapes.handoff_of(one, tenant.slug) for one in page.items], "next": page.next})
+    return serializers.json_response(
+        {"items": [serializers.handoff_of(one, tenant.slug) for one in page.items], "next": page.next}
+    )
 
 
 @router.post(
@@ -199,11 +201,11 @@ def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandof
 def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     """Its rejected handoffs leave the review queue. One that is muted is muted anew, with this limit and note."""
     who = caller(request)
-    pk = _found(who.tenant, group).pk
+    pk = _get_group(who.tenant, group).pk
     try:
-        found = muting.mute(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
+        found = mutes.mute_group(tenant=who.tenant, group=pk, until=asked.until, note=asked.note, actor=who.named)
     except Refused as refused:
-        members = refusing.of_change(request, refused)
+        members = errors.change_members(request, refused)
         title = NOTE if refused.field == "note" else "The request can't be read"
         raise Problem(422, title, refused.message, **members) from None
     return _answer(who.tenant, found)
@@ -219,27 +221,27 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
 def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
     """One that is not muted stays as it is."""
     who = caller(request)
-    pk = _found(who.tenant, group).pk
-    return _answer(who.tenant, muting.unmute(tenant=who.tenant, group=pk, actor=who.named))
+    pk = _get_group(who.tenant, group).pk
+    return _answer(who.tenant, mutes.unmute_group(tenant=who.tenant, group=pk, actor=who.named))
 
 
-def _found(tenant: Tenant, group: int) -> FindingGroup:
+def _get_group(tenant: Tenant, group: int) -> FindingGroup:
     try:
-        return reading.get(tenant, group)
+        return groups_queries.get_group(tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404(f"There is no finding group {group}.") from None
 
 
 def _answer(tenant: Tenant, group: FindingGroup) -> HttpResponse:
-    trend = [{"day": day.isoformat(), "handoffs": number} for day, number in reading.trend(group)]
-    return shapes.answer(_shown(tenant, as_listed(tenant, group)) | {"trend": trend})
+    trend = [{"day": day.isoformat(), "handoffs": number} for day, number in groups_queries.trend(group)]
+    return serializers.json_response(_group_json(tenant, list_one(tenant, group)) | {"trend": trend})
 
 
-def _shown(tenant: Tenant, listed: Listed) -> dict[str, Any]:
+def _group_json(tenant: Tenant, listed: ListedGroup) -> dict[str, Any]:
     group = listed.group
     address = f"/api/v1/groups/{group.pk}"
     muted = {
-        "at": shapes.moment(group.muted_at),
+        "at": serializers.moment(group.muted_at),
         "by": group.muted_by,
         "note": group.muted_note,
         "until": group.muted_until,
@@ -254,12 +256,12 @@ def _shown(tenant: Tenant, listed: Listed) -> dict[str, Any]:
         "handoffs": group.number,
         "waiting": listed.waiting,
         "more_wait": listed.more_wait,
-        "first_seen": shapes.moment(group.first_seen),
-        "last_seen": shapes.moment(group.last_seen),
+        "first_seen": serializers.moment(group.first_seen),
+        "last_seen": serializers.moment(group.last_seen),
         "signs": list(listed.signs),
         "last_days": list(listed.days),
         "muted": muted if group.muted_at else None,
-        "regressed_at": shapes.moment(group.regressed_at),
+        "regressed_at": serializers.moment(group.regressed_at),
         "links": {
             "self": address,
             "handoffs": f"{address}/handoffs",

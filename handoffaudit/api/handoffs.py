@@ -8,13 +8,11 @@ from ninja import Query
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import examples, shapes
+from handoffaudit.api import examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.parameters import HandoffsQuery, Reference
-from handoffaudit.api.reading_requests import check_names, seconds_to_wait
-from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut
-from handoffaudit.api.submitting import router
-from handoffaudit.api.verdict_schemas import VerdictsOut
+from handoffaudit.api.requests import HandoffsQuery, Reference, check_names, seconds_to_wait
+from handoffaudit.api.schemas import AttemptsOut, EventsOut, HandoffOut, HandoffsOut, ProblemOut, VerdictsOut
+from handoffaudit.api.submit import router
 from handoffaudit.drawing.chain import Chain, chain
 from handoffaudit.handoffs import compare, long_poll, queries, remediation
 from handoffaudit.handoffs.filters import FLAGS, Filters
@@ -48,8 +46,8 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     check_names(request, ListQuery)
     filters = Filters.from_query(request.GET)
     page = queries.list_handoffs(who.tenant, filters, cursor=query.cursor, limit=query.limit)
-    items = [shapes.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
-    return shapes.answer({"items": items, "next": page.next})
+    items = [serializers.handoff_of(handoff, who.tenant.slug) for handoff in page.items]
+    return serializers.json_response({"items": items, "next": page.next})
 
 
 @router.get(
@@ -68,10 +66,10 @@ def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
     if seconds and not long_poll.are_too_many(who.tenant.pk):
         pending = (*WAITING_STATES, State.HELD)
         handoff = long_poll.wait_while(lambda: queries.get(who.tenant, str(handoff.pk)), pending, seconds)
-    shown = shapes.handoff_of(handoff, who.tenant.slug) | shapes.replaced_of(handoff, who.tenant.slug)
-    shown |= shapes.review_of(handoff)
-    shown |= {"verdict": queries.current_verdict(handoff)} | shapes.documents_of(handoff)
-    return shapes.answer(shown)
+    shown = serializers.handoff_of(handoff, who.tenant.slug) | serializers.replacement_of(handoff, who.tenant.slug)
+    shown |= serializers.review_of(handoff)
+    shown |= {"verdict": queries.current_verdict(handoff)} | serializers.documents_of(handoff)
+    return serializers.json_response(shown)
 
 
 @router.get(
@@ -87,7 +85,7 @@ def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
         queries.current_verdict(handoff) if row.pk == handoff.verdict else orjson.Fragment(row.content)
         for row in queries.verdicts(handoff)
     ]
-    return shapes.answer({"items": items, "next": None})
+    return serializers.json_response({"items": items, "next": None})
 
 
 @router.get(
@@ -99,7 +97,9 @@ def list_verdicts(request: HttpRequest, reference: Reference) -> HttpResponse:
 )
 def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     handoff = queries.get(caller(request).tenant, reference)
-    return shapes.answer({"items": [shapes.event_of(event) for event in queries.events(handoff)], "next": None})
+    return serializers.json_response(
+        {"items": [serializers.event_of(event) for event in queries.events(handoff)], "next": None}
+    )
 
 
 @router.get(
@@ -113,9 +113,11 @@ def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
     """The newest twenty of its lineage, with what was asked of the lineage so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
-    items = [shapes.attempt_of(attempt, who.tenant.slug) for attempt in compare.compare_attempts(handoff)]
+    items = [serializers.attempt_of(attempt, who.tenant.slug) for attempt in compare.compare_attempts(handoff)]
     record = remediation.load_record(handoff)
-    return shapes.answer({"items": items, "next": None, "remediation": record.to_dict() if record else None})
+    return serializers.json_response(
+        {"items": items, "next": None, "remediation": record.to_dict() if record else None}
+    )
 
 
 @router.get(

@@ -44,7 +44,7 @@ def ready(request: HttpRequest) -> JsonResponse:
             fault = fault_of(error)
             if fault is None:
                 raise
-            checks["database"] = _named(fault)
+            checks["database"] = _fault_name(fault)
     missing = {name: value for name, value in checks.items() if value != "ok"}
     # Without a worker or Redis handoffs are taken all the same, and workers look at the database by themselves: where
     # only that is missing, it is ready.
@@ -69,19 +69,21 @@ def _log(status: str, missing: dict[str, str]) -> None:
 
 
 def _workers() -> dict[str, str]:
-    workers.stand_in()
-    silent = workers.silence()
-    return {name: workers.told(silent[name]) if name in silent else "ok" for name in workers.expected()}
+    workers.evaluate_without_workers()
+    silent = workers.silent_workers()
+    return {
+        name: workers.describe_silence(silent[name]) if name in silent else "ok" for name in workers.expected_workers()
+    }
 
 
 def _database() -> str:
     fault = _find_fault()
     if fault:
-        return _named(fault)
+        return _fault_name(fault)
     return _DAMAGED if file_damage.watch.is_there() else "ok"
 
 
-def _named(fault: Fault) -> str:
+def _fault_name(fault: Fault) -> str:
     return _DAMAGED if fault.cause == Cause.DAMAGED else fault.detail
 
 

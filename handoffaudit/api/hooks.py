@@ -14,13 +14,12 @@ from pydantic import Field
 
 from handoffaudit.accounts.keys import authenticate
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import shapes
+from handoffaudit.api import serializers
 from handoffaudit.api.auth import Caller, KeyWith, caller
-from handoffaudit.api.parameters import PhaseId, WorkflowId
-from handoffaudit.api.problems import Problem
-from handoffaudit.api.reading_requests import body_of
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import PhaseId, WorkflowId, read_body
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.retention import figures
+from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs.hooks import decide, records, status
 from handoffaudit.handoffs.hooks.status import Ruling, Status
 from handoffaudit.policy.retention import Data
@@ -164,12 +163,12 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
     spelling. Always 200: what can't be read is kept as a finding, and said."""
     who = caller(request)
     try:
-        sent = body_of(request, settings.MAX_BODY_BYTES)
+        sent = read_body(request, settings.MAX_BODY_BYTES)
     except Problem as refused:
         ruling = Ruling(Status.NOT_APPLICABLE, f"It was not looked at: {refused.detail}")
-        return shapes.answer(status.make_answer(None, ruling))
+        return serializers.json_response(status.make_answer(None, ruling))
     given_key = request.META.get("HTTP_IDEMPOTENCY_KEY", "")
-    return shapes.answer(decide.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
+    return serializers.json_response(decide.handle(who.tenant, who.actor, sent, given_key, _seconds(request)))
 
 
 def _seconds(request: HttpRequest) -> float:
@@ -196,6 +195,6 @@ def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id
     tenant = caller(request).tenant
     found = records.find_state(tenant, workflow_id, phase_id)
     if found is None:
-        said = figures.told(tenant, Data.HOOK_EVENTS)
+        said = run.removal_message(tenant, Data.HOOK_EVENTS)
         raise Problem(404, "Not found", f"There is no state of phase {phase_id[:80]!r} in {workflow_id[:80]!r}.{said}")
-    return shapes.answer(found)
+    return serializers.json_response(found)

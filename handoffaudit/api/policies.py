@@ -1,15 +1,23 @@
-"""What all kinds of policy have in common by API: how one is shown, and how it is saved."""
+"""Policies by API: what all kinds have in common, and strictness, business rules and prompts."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Schema
+from ninja import Router, Schema
 from pydantic import Field
 
-from handoffaudit.api import shapes
-from handoffaudit.api.auth import caller
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import examples, serializers
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.policy import kinds
+from handoffaudit.policy.rules import example_sets as shipped
+from handoffaudit.policy.rules import rule_set_to_plain
+from handoffaudit.policy.strictness import to_plain
 from handoffaudit.policy.versions import Table, Versions
+from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 
 
 class PolicyOut(Schema):
@@ -26,12 +34,12 @@ class PolicyIn(Schema):
     note: str = Field("", description="Why, for the history.")
 
 
-def answer(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
+def policy_response(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
     """What is in force in the caller's tenant."""
-    return shapes.answer(shown(versions, versions.current(caller(request).tenant)))
+    return serializers.json_response(version_json(versions, versions.current(caller(request).tenant)))
 
 
-def save(
+def save_policy(
     request: HttpRequest, versions: Versions[Any], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
 ) -> HttpResponse:
     """Saves plain rows in the caller's tenant, and answers with what is in force then."""
@@ -43,14 +51,170 @@ def save(
         actor=who.named,
         note=change.note,
     )
-    return shapes.answer(shown(versions, saved))
+    return serializers.json_response(version_json(versions, saved))
 
 
-def shown(versions: Versions[Any], table: Table[Any]) -> dict[str, Any]:
+def version_json(versions: Versions[Any], table: Table[Any]) -> dict[str, Any]:
     return {
         "version": table.version,
         **versions.to_plain(table.rows),
         "changed_by": table.changed_by,
-        "changed_at": shapes.moment(table.changed_at),
+        "changed_at": serializers.moment(table.changed_at),
         "note": table.note,
     }
+
+
+strictness_router = Router(tags=["Strictness"])
+
+STRICTNESS_ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_TYPE))]
+
+# The table as shipped, with one change: what a row leaves out is as shipped.
+SHADOWED = [
+    {"handoff_type": "customer_info"},
+    {"handoff_type": "deal_data"},
+    {"handoff_type": "delegation", "token_budget": 20_000},
+    {"handoff_type": "handoff", "token_budget": 20_000},
+    {"handoff_type": "message", "token_budget": 20_000},
+    {"handoff_type": "notification", "strictness": "lenient"},
+    {"handoff_type": "research_result", "mode": "shadow"},
+    {"handoff_type": "status_update", "strictness": "lenient"},
+    {"handoff_type": ANY_OTHER_TYPE},
+]
+
+
+class TableOut(PolicyOut):
+    rows: list[dict[str, Any]] = Field(
+        description="One row for each type, and the row `*` for any other type.", examples=[STRICTNESS_ROWS]
+    )
+
+
+class TableIn(PolicyIn):
+    rows: list[dict[str, Any]] = Field(
+        description="The whole table; the row `*` stands for any other type.", examples=[STRICTNESS_ROWS]
+    )
+
+
+@strictness_router.get(
+    "/strictness",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_strictness",
+    summary="The table",
+    response={200: TableOut},
+)
+def get_strictness(request: HttpRequest) -> HttpResponse:
+    return policy_response(request, kinds.strictness)
+
+
+@strictness_router.put(
+    "/strictness",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_strictness",
+    summary="Save the table as a new version",
+    response={200: TableOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("Try it first.", rows=SHADOWED),
+)
+def put_strictness(request: HttpRequest, table: TableIn) -> HttpResponse:
+    return save_policy(request, kinds.strictness, table, table.rows)
+
+
+rules_router = Router(tags=["Rules"])
+
+SETS = [rule_set_to_plain(one) for one in shipped()]
+
+OFFERS = {
+    "set_id": "offers",
+    "name": "Offers",
+    "rules": [
+        {
+            "rule_id": "price_limit",
+            "name": "Offers stay below 1,000",
+            "rule_type": "range",
+            "field": "price",
+            "operator": "lt",
+            "threshold": 1000,
+            "output_types": ["supplier_offer"],
+        }
+    ],
+}
+
+
+class RulesOut(PolicyOut):
+    sets: list[dict[str, Any]] = Field(
+        description="All sets with their rules. A rule with `when` applies only where that condition is met.",
+        examples=[SETS],
+    )
+
+
+class RulesIn(PolicyIn):
+    sets: list[dict[str, Any]] = Field(
+        description="All sets. The product counts the `version` of each that changes. A rule applies always, or only "
+        "where its `when` is met: `{field, operator, threshold}` or `{field, operator, compare_field}`, or a list of "
+        "them under `all` or `any`.",
+        examples=[SETS],
+    )
+
+
+@rules_router.get(
+    "/rules", auth=KeyWith(Scope.READ), operation_id="get_rules", summary="The rules in force", response={200: RulesOut}
+)
+def get_rules(request: HttpRequest) -> HttpResponse:
+    return policy_response(request, kinds.rules)
+
+
+@rules_router.put(
+    "/rules",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_rules",
+    summary="Save all rules as a new version",
+    response={200: RulesOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("Offers stay below 1,000.", sets=[OFFERS]),
+)
+def put_rules(request: HttpRequest, rules: RulesIn) -> HttpResponse:
+    return save_policy(request, kinds.rules, rules, rules.sets)
+
+
+prompts_router = Router(tags=["Prompts"])
+
+PROMPT_ROWS = [
+    {
+        "use": Use.GROUNDING.value,
+        "handoff_type": "deal_data",
+        "workflow": None,
+        "text": "You check offers before they are sent. Is every amount one of the price list in the context?",
+    }
+]
+
+
+class PromptsOut(PolicyOut):
+    rows: list[dict[str, Any]] = Field(description="The prompts that replace a shipped one.", examples=[PROMPT_ROWS])
+
+
+class PromptsIn(PolicyIn):
+    rows: list[dict[str, Any]] = Field(
+        description=f"All prompts that replace a shipped one. `use`: {', '.join(Use)}. Each is for a `handoff_type`, "
+        "for a `workflow`, or, where both are null, for all handoffs.",
+        examples=[PROMPT_ROWS],
+    )
+
+
+@prompts_router.get(
+    "/prompts",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_prompts",
+    summary="The prompts in force",
+    response={200: PromptsOut},
+)
+def get_prompts(request: HttpRequest) -> HttpResponse:
+    return policy_response(request, kinds.prompts)
+
+
+@prompts_router.put(
+    "/prompts",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_prompts",
+    summary="Save all prompts as a new version",
+    response={200: PromptsOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("Prices are in the list.", rows=PROMPT_ROWS),
+)
+def put_prompts(request: HttpRequest, prompts: PromptsIn) -> HttpResponse:
+    return save_policy(request, kinds.prompts, prompts, prompts.rows)

@@ -7,11 +7,11 @@ from ninja import Router, Schema
 from pydantic import Field
 
 from handoffaudit.accounts.models import Scope
-from handoffaudit.api import examples, policies, shapes
+from handoffaudit.api import examples, policies, serializers
 from handoffaudit.api.auth import KeyWith, caller
 from handoffaudit.api.schemas import ProblemOut
-from handoffaudit.diagnostics.retention import figures
-from handoffaudit.diagnostics.retention.figures import Count, Standing
+from handoffaudit.diagnostics.retention import run
+from handoffaudit.diagnostics.retention.run import Count, Standing
 from handoffaudit.policy import kinds
 from handoffaudit.policy.retention import LEAST, MOST
 
@@ -70,19 +70,19 @@ def get_retention(request: HttpRequest) -> HttpResponse:
     operation_id="put_retention",
     summary="Save for how long each kind of data is kept as a new version",
     response={200: RetentionOut, 409: ProblemOut, 422: ProblemOut},
-    openapi_extra=examples.saving("Logs of a quarter are enough.", rows=ROWS),
+    openapi_extra=examples.policy_example("Logs of a quarter are enough.", rows=ROWS),
 )
 def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
     """Removing begins an hour later, and can't be undone: look at what `goes` before."""
-    policies.save(request, kinds.retention, change, change.rows)
+    policies.save_policy(request, kinds.retention, change, change.rows)
     return _answer(request)
 
 
 def _answer(request: HttpRequest) -> HttpResponse:
     tenant = caller(request).tenant
     table = kinds.retention.current(tenant)
-    standing = [_standing(one) for one in figures.standing(tenant, table)]
-    return shapes.answer(policies.shown(kinds.retention, table) | {"standing": standing})
+    standing = [_standing(one) for one in run.list_standings(tenant, table)]
+    return serializers.json_response(policies.version_json(kinds.retention, table) | {"standing": standing})
 
 
 def _standing(one: Standing) -> dict[str, Any]:
@@ -91,12 +91,12 @@ def _standing(one: Standing) -> dict[str, Any]:
         "name": one.rule.name.value,
         "least_days": LEAST[one.rule.name],
         "there": _count(one.there),
-        "oldest": shapes.moment(one.oldest),
-        "next_run": shapes.moment(one.next_at),
+        "oldest": serializers.moment(one.oldest),
+        "next_run": serializers.moment(one.next_at),
         "goes": _count(one.goes) if one.goes is not None else None,
         "removed": last.removed if last else 0,
-        "removed_at": shapes.moment(last.removed_at) if last else None,
-        "removed_before": shapes.moment(last.removed_before) if last else None,
+        "removed_at": serializers.moment(last.removed_at) if last else None,
+        "removed_before": serializers.moment(last.removed_before) if last else None,
     }
 
 

@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Scope, Tenant
-from handoffaudit.api import examples, refusing, shapes
+from handoffaudit.api import errors, examples, serializers
 from handoffaudit.api.auth import KeyWith, caller
-from handoffaudit.api.problems import Problem
+from handoffaudit.api.errors import Problem
 from handoffaudit.api.schemas import ProblemOut
 from handoffaudit.handoffs.models import Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
@@ -93,8 +93,8 @@ class TestedOut(Schema):
 )
 def list_all(request: HttpRequest) -> HttpResponse:
     tenant = caller(request).tenant
-    items = [_shown(tenant, one) for one in subscriptions.list_subscribers(tenant)]
-    return shapes.answer({"items": items, "next": None})
+    items = [_webhook_json(tenant, one) for one in subscriptions.list_subscribers(tenant)]
+    return serializers.json_response({"items": items, "next": None})
 
 
 @router.post(
@@ -103,7 +103,7 @@ def list_all(request: HttpRequest) -> HttpResponse:
     operation_id="create_webhook",
     summary="Make a webhook; its secret is shown only in this answer",
     response={201: NewWebhookOut, 422: ProblemOut},
-    openapi_extra=examples.body("Hears what waits for a person, and what was decided", HOOK),
+    openapi_extra=examples.body_example("Hears what waits for a person, and what was decided", HOOK),
 )
 def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     who = caller(request)
@@ -111,9 +111,9 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
     try:
         made = subscriptions.create(tenant=who.tenant, kind=asked.kind, wanted=wanted, actor=who.named)
     except Refused as refused:
-        members = refusing.of_change(request, refused)
+        members = errors.change_members(request, refused)
         raise Problem(422, "The webhook can't be made", refused.message, **members) from None
-    return shapes.answer(_shown(who.tenant, made) | {"secret": made.secret or None}, 201)
+    return serializers.json_response(_webhook_json(who.tenant, made) | {"secret": made.secret or None}, 201)
 
 
 @router.delete(
@@ -125,7 +125,7 @@ def create(request: HttpRequest, asked: WebhookIn) -> HttpResponse:
 )
 def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     who = caller(request)
-    subscriptions.delete(tenant=who.tenant, pk=_found(who.tenant, webhook).pk, actor=who.named)
+    subscriptions.delete(tenant=who.tenant, pk=_get_webhook(who.tenant, webhook).pk, actor=who.named)
     return HttpResponse(status=204)
 
 
@@ -138,19 +138,19 @@ def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
 )
 def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     """Answered once the receiver has answered, or its time is up. The test stands in the log, as any delivery."""
-    answer = log.send_test(_found(caller(request).tenant, webhook))
+    answer = log.send_test(_get_webhook(caller(request).tenant, webhook))
     shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
-    return shapes.answer(shown)
+    return serializers.json_response(shown)
 
 
-def _found(tenant: Tenant, pk: int) -> Subscriber:
+def _get_webhook(tenant: Tenant, pk: int) -> Subscriber:
     try:
         return subscriptions.get(tenant, pk)
     except Subscriber.DoesNotExist:
         raise Http404(f"There is no webhook {pk}.") from None
 
 
-def _shown(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
+def _webhook_json(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
     health = log.load_health(tenant, [one])[one.pk]
     return {
         "id": one.pk,
@@ -160,10 +160,10 @@ def _shown(tenant: Tenant, one: Subscriber) -> dict[str, Any]:
         "events": one.events,
         "states": one.states,
         "active": one.active,
-        "created_at": shapes.moment(one.created_at),
+        "created_at": serializers.moment(one.created_at),
         "created_by": one.created_by,
         "deliveries": {
-            "delivered_at": shapes.moment(health.delivered_at),
+            "delivered_at": serializers.moment(health.delivered_at),
             "failed": health.failed,
             "waiting": health.waiting,
         },

@@ -19,11 +19,11 @@ def command(*, check: bool, agents: bool, as_json: bool) -> None:
     if check and agents:
         raise click.UsageError("--check changes nothing and --agents does: give one of them.")
     start_with_database()
-    from handoffaudit.diagnostics import attributing
+    from handoffaudit.diagnostics import attribution
     from handoffaudit.handoffs import counts
 
     found = counts.recount(repair=not check)
-    gone_over = attributing.rebuild() if agents else None
+    gone_over = attribution.rebuild() if agents else None
     if as_json:
         said = {"rows": found.rows, "wrong": found.wrong, "repaired": bool(found.wrong) and not check}
         click.echo(json.dumps(said | ({} if gone_over is None else {"gone_over": gone_over})))

@@ -20,8 +20,8 @@ from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.reviewing.queue import page_of
 from handoffaudit.dashboard.saved.tabs import joined
-from handoffaudit.diagnostics.groups import exporting as of_groups
-from handoffaudit.diagnostics.groups.listing import GroupFilters
+from handoffaudit.diagnostics.groups import queries as of_groups
+from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.handoffs import export as handoffs_export
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import Form
@@ -127,7 +127,9 @@ def groups_export(request: HttpRequest, who: Who) -> HttpResponseBase:
         filters, form = GroupFilters.from_query(request.GET), _form(request)
     except FilterError as bad:
         return render_page(request, "dashboard/groups/page.html", {"bad": bad}, status=400)
-    return _file(request, who, "groups", filters.to_query(), form, lambda: of_groups.parts(who.tenant, filters, form))
+    return _file(
+        request, who, "groups", filters.to_query(), form, lambda: of_groups.export_groups(who.tenant, filters, form)
+    )
 
 
 @page_for(Role.VIEWER)

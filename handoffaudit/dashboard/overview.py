@@ -17,9 +17,9 @@ from handoffaudit.dashboard.agents.busiest import busy
 from handoffaudit.dashboard.first_run import page as first_run
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
-from handoffaudit.diagnostics import model_now, workers
-from handoffaudit.diagnostics.noise import MOST_DECISIONS, noisy
-from handoffaudit.diagnostics.windows import window_of, written
+from handoffaudit.diagnostics import llm_status, workers
+from handoffaudit.diagnostics.noise import MOST_DECISIONS, high_overturn_rates
+from handoffaudit.diagnostics.periods import format_utc, window_of
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import queries, stats
@@ -77,7 +77,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     since = window_of({"period": period.name}, until).since
     unjudged = stats.count_unjudged(who.tenant)
     figures = _figures(period, stats.count_by_state(who.tenant, since, until, unjudged))
-    figures["since"] = written(since)
+    figures["since"] = format_utc(since)
     if live.is_asked(request):
         return _newer(request, who, figures)
     for_review = waiting(who.tenant, MOST_COUNTED)
@@ -86,15 +86,15 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         "bad": bad,
         "periods": PERIODS.values(),
         "waiting": waits,
-        "no_worker": workers.missed(who.tenant, waits.oldest_unjudged_at),
+        "no_worker": workers.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         "for_review": for_review,
         # Passed on or muted: they wait, and Review does not show them before somebody asks.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_told": for_review.up_to(MOST_WAITING),
         "alerts": alerts.told(who.tenant),
-        "model": model_now.status(who.tenant),
-        "first_checks": model_now.first_checks(who.tenant),
-        "unverified": model_now.unverified(who.tenant, since),
+        "model": llm_status.load_status(who.tenant),
+        "first_checks": llm_status.count_first_checks(who.tenant),
+        "unverified": llm_status.count_unverified(who.tenant, since),
     }
     if context["total"]:
         buckets = stats.count_over_time(who.tenant, since, until, BUCKETS)
@@ -103,7 +103,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
         context["busiest"] = busy(who.tenant, since, until, period.name)
-        overturned, is_sampled = noisy(who.tenant, since, until)
+        overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
         context["noisy"] = overturned[:MOST_NOISY]
         context["newest_decisions"] = MOST_DECISIONS if is_sampled else 0
     elif not queries.list_handoffs(who.tenant, Filters(), limit=1).items:
@@ -129,7 +129,7 @@ def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpRespo
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
     oldest = stats.find_oldest_unjudged(who.tenant.pk)
-    missed = workers.missed(who.tenant, oldest.since if oldest else None)
+    missed = workers.missing_worker_message(who.tenant, oldest.since if oldest else None)
     if bool(missed) != (request.GET.get("gone", "") == "1"):
         parts.append(render_to_string("dashboard/overview/no_worker.html", {"no_worker": missed}, request))
     try:

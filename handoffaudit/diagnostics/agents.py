@@ -1,23 +1,186 @@
-"""The agents of a period, and what is held against how they were declared to work together."""
+"""The agents of a period and the routes between them, held against the declared routes."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from difflib import SequenceMatcher
+from itertools import islice
+from statistics import median
 from typing import Final
 
+from django.db.models import Q
+
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.edges import Edge, Edges, Told, edges
-from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.diagnostics.models import TracedHandoff
+from handoffaudit.handoffs.db import collect_values, split_values, sum_rows
+from handoffaudit.handoffs.outcome_sums import sum_outcomes
+from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import ANYBODY, DeclaredEdges
-from handoffaudit.policy.known_agents import known_agents
+from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.registry import closest_agents
 
+# Those with the most handoffs are told apart; what is left of the whole is summed.
+MOST_ROUTES: Final = 5_000
+
+# Times and findings are those of the newest handoffs, so many at most.
+MOST_TRACED: Final = 10_000
+
+_PAIR: Final = ("source_agent_id", "target_agent_id")
+
+
+@dataclass(slots=True)
+class TraceStats:
+    """What was worked out of traces: `seconds` that the source took, where they are known, and its findings."""
+
+    seconds: list[float] = field(default_factory=list)
+    caused: int = 0
+    passed_on: int = 0
+
+    @property
+    def median_seconds(self) -> float | None:
+        return median(self.seconds) if self.seconds else None
+
+    @classmethod
+    def of(cls, several: "Iterable[TraceStats]") -> "TraceStats":
+        whole = cls()
+        for one in several:
+            whole.seconds += one.seconds
+            whole.caused += one.caused
+            whole.passed_on += one.passed_on
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRoute:
+    """`number`: handoffs that are judged, those superseded since among them."""
+
+    source: str
+    target: str
+    number: int
+    judged: OutcomeCounts
+    told: TraceStats = field(default_factory=TraceStats)
+
+    @property
+    def share(self) -> Share:
+        """Of those accepted without a person."""
+        return self.judged.share
+
+    @property
+    def median_seconds(self) -> float | None:
+        return self.told.median_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRoutes:
+    """Those with the most handoffs first. `nameless`: handoffs that did not name both agents. `sampled`: times and
+    findings are of the newest handoffs only. `more`: whether there are edges beyond these."""
+
+    listed: tuple[AgentRoute, ...]
+    nameless: int = 0
+    sampled: bool = False
+    more: bool = False
+
+    @property
+    def number(self) -> int:
+        return sum(edge.number for edge in self.listed)
+
+
+def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> AgentRoutes:
+    """Of handoffs received from `since` on and before `until`, in whole hours. `agent`: only from it and to it."""
+    narrowed = _of(agent) if agent else None
+    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1)
+    told, sampled = _trace_stats(tenant, since, until, agent)
+    listed = [
+        AgentRoute(source, target, sums.total, outcome_counts_of(sums), told.get((source, target)) or TraceStats())
+        for (source, target), sums in islice(found.items(), MOST_ROUTES)
+    ]
+    named = tuple(edge for edge in listed if edge.source and edge.target)
+    return AgentRoutes(
+        listed=named,
+        nameless=sum(edge.number for edge in listed) - sum(edge.number for edge in named),
+        sampled=sampled,
+        more=len(found) > MOST_ROUTES,
+    )
+
+
+def _of(agent: str) -> Q:
+    return Q(source_agent_id=agent) | Q(target_agent_id=agent)
+
+
+def _trace_stats(
+    tenant: Tenant, since: datetime, until: datetime, agent: str
+) -> tuple[dict[tuple[str, str], TraceStats], bool]:
+    """By source and target, and whether there were more than are read."""
+    rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
+    if agent:
+        rows = rows.filter(_of(agent))
+    newest = rows.values_list(*_PAIR, "took_seconds", "caused", "passed_on")[:MOST_TRACED]
+    sums = (f"CAST(SUM({name}) AS bigint)" for name in ("caused", "passed_on"))
+    found, read = {}, 0
+    for source, target, seconds, caused, passed_on, number in sum_rows(
+        [newest], _PAIR, [collect_values("took_seconds"), *sums, "COUNT(*)"]
+    ):
+        found[source, target] = TraceStats(split_values(seconds), caused, passed_on)
+        read += number
+    return found, read == MOST_TRACED
+
+
+def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
+    """The sources and targets of edges with the most handoffs, in the order of their names."""
+    named = ~Q(source_agent_id="") & ~Q(target_agent_id="")
+    found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=named, most=MOST_ROUTES)
+    return sorted((source, target) for source, target in islice(found, MOST_ROUTES))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An agent as one that hands on."""
+
+    name: str
+    number: int
+    judged: OutcomeCounts
+
+
+def busiest_agents(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
+    """The agents that handed on most."""
+    found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
+    return [Source(name, sums.total, outcome_counts_of(sums)) for (name,), sums in islice(found.items(), most)]
+
+
+def fold_routes(listed: Iterable[AgentRoute], kept: frozenset[str], others: str) -> list[AgentRoute]:
+    """The edges with every agent that is not kept as one, `others`; in the order of source and target."""
+    return fold_route_sides(listed, kept, kept, others)
+
+
+def fold_route_sides(
+    listed: Iterable[AgentRoute], sources: frozenset[str], targets: frozenset[str], others: str
+) -> list[AgentRoute]:
+    """The same, where an agent may be kept on one side only."""
+    found: defaultdict[tuple[str, str], list[AgentRoute]] = defaultdict(list)
+    for edge in listed:
+        source = edge.source if edge.source in sources else others
+        target = edge.target if edge.target in targets else others
+        found[source, target].append(edge)
+    return [_as_one(names, found[names]) for names in sorted(found)]
+
+
+def _as_one(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute:
+    if len(several) == 1:
+        [one] = several
+        return AgentRoute(*names, one.number, one.judged, one.told)
+    return AgentRoute(
+        *names,
+        sum(edge.number for edge in several),
+        OutcomeCounts.of(edge.judged for edge in several),
+        TraceStats.of(edge.told for edge in several),
+    )
+
+
 # Of each list so many are shown, those with the most handoffs.
 MOST_LISTED: Final = 50
+
 _ALIKE: Final = 0.75
 
 
@@ -30,7 +193,7 @@ class Agent:
     handed_on: int
     received: int
     judged: OutcomeCounts
-    told: Told
+    told: TraceStats
 
     @property
     def number(self) -> int:
@@ -49,14 +212,14 @@ class Unknown:
 class Agents:
     """What was seen, and held against `declared`. `knows`: whether there is anything to know agents by."""
 
-    edges: Edges
+    edges: AgentRoutes
     agents: tuple[Agent, ...]
-    declared: Table[DeclaredEdges]
+    declared: Table[DeclaredRoutes]
     declared_edges: frozenset[tuple[str, str]]
     knows: bool
     never_seen: tuple[tuple[str, str], ...]
-    never_declared: tuple[Edge, ...]
-    to_self: tuple[Edge, ...]
+    never_declared: tuple[AgentRoute, ...]
+    to_self: tuple[AgentRoute, ...]
     unknown: tuple[Unknown, ...]
     nobody_hands_to: tuple[Agent, ...]
     never_hand_on: tuple[Agent, ...]
@@ -66,9 +229,9 @@ class Agents:
         return _covers(self.declared_edges, source, target) if self.declared_edges else None
 
 
-def agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
+def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
     """Of handoffs received from `since` on and before `until`."""
-    seen = edges(tenant, since, until)
+    seen = load_routes(tenant, since, until)
     table = kinds.agents.current(tenant)
     declared = frozenset((row.source, target) for row in table.rows for target in row.targets)
     listed = tuple(agents_of(seen.listed))
@@ -90,9 +253,9 @@ def agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
     )
 
 
-def agents_of(listed: Iterable[Edge]) -> list[Agent]:
+def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
     """Those with the most handoffs first."""
-    given: defaultdict[str, list[Edge]] = defaultdict(list)
+    given: defaultdict[str, list[AgentRoute]] = defaultdict(list)
     received: defaultdict[str, int] = defaultdict(int)
     for edge in listed:
         given[edge.source].append(edge)
@@ -103,7 +266,7 @@ def agents_of(listed: Iterable[Edge]) -> list[Agent]:
             sum(edge.number for edge in given.get(name, ())),
             received.get(name, 0),
             OutcomeCounts.of(edge.judged for edge in given.get(name, ())),
-            Told.of(edge.told for edge in given.get(name, ())),
+            TraceStats.of(edge.told for edge in given.get(name, ())),
         )
         for name in given.keys() | received.keys()
     ]
@@ -114,7 +277,7 @@ def _covers(declared: frozenset[tuple[str, str]], source: str, target: str) -> b
     return not declared.isdisjoint({(source, target), (source, ANYBODY), (ANYBODY, target), (ANYBODY, ANYBODY)})
 
 
-def _never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[Edge]) -> tuple[tuple[str, str], ...]:
+def _never_seen(declared: Iterable[tuple[str, str]], listed: Iterable[AgentRoute]) -> tuple[tuple[str, str], ...]:
     seen: set[tuple[str, str]] = set()
     for edge in listed:
         seen |= {(edge.source, edge.target), (edge.source, ANYBODY), (ANYBODY, edge.target), (ANYBODY, ANYBODY)}

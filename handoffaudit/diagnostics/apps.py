@@ -6,7 +6,7 @@ class DiagnosticsConfig(AppConfig):
     label = "diagnostics"
 
     def ready(self) -> None:
-        from handoffaudit.diagnostics.groups import belonging  # noqa: PLC0415 -- needs the apps loaded
+        from handoffaudit.diagnostics.groups import membership  # noqa: PLC0415 -- needs the apps loaded
         from handoffaudit.handoffs import filters  # noqa: PLC0415
 
-        filters.set_group_members(belonging.members)
+        filters.set_group_members(membership.members)

@@ -9,9 +9,9 @@ from django.db.models import F, Sum
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import noise
-from handoffaudit.diagnostics.noise import Decided
-from handoffaudit.diagnostics.tallies import Change
-from handoffaudit.diagnostics.windows import Window
+from handoffaudit.diagnostics.file_tally import Change
+from handoffaudit.diagnostics.noise import CodeDecisions
+from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.filters import Filters
@@ -35,7 +35,7 @@ class CodeAgents:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TimeBucket:
     since: datetime
     until: datetime
     number: int
@@ -51,8 +51,8 @@ class CodeReport:
     change: Change
     sources: Sequence[tuple[str, int]]
     types: Sequence[tuple[str, int]]
-    over_time: Sequence[Stretch]
-    decided: Decided
+    over_time: Sequence[TimeBucket]
+    decided: CodeDecisions
     first: Handoff | None
     newest: Sequence[Handoff]
 
@@ -62,7 +62,7 @@ class CodeReport:
         return sum(one.number for one in self.over_time)
 
 
-def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
+def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
     """The codes that most handoffs have, with whose they are."""
     most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES)
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
@@ -73,7 +73,7 @@ def top(tenant: Tenant, window: Window) -> list[CodeAgents]:
     return [CodeAgents(code, number, agents[code]) for code, number in most]
 
 
-def report(tenant: Tenant, code: str, window: Window) -> CodeReport:
+def load_report(tenant: Tenant, code: str, window: Window) -> CodeReport:
     now = _share(tenant, code, window.since, window.until)
     return CodeReport(
         code=code,
@@ -82,13 +82,13 @@ def report(tenant: Tenant, code: str, window: Window) -> CodeReport:
         sources=_by(tenant, code, window, "source_agent_id"),
         types=_by(tenant, code, window, "handoff_type"),
         over_time=_over_time(tenant, code, window),
-        decided=noise.of_code(tenant, code, window.since, window.until),
+        decided=noise.code_decisions(tenant, code, window.since, window.until),
         first=_first(tenant, code),
         newest=queries.list_handoffs(tenant, Filters(code=code), limit=NEWEST).items,
     )
 
 
-def known(tenant: Tenant, code: str) -> bool:
+def is_known(tenant: Tenant, code: str) -> bool:
     """Whether any handoff ever had it."""
     return Finding.objects.filter(tenant=tenant, code=code).exists()
 
@@ -107,13 +107,13 @@ def _by(tenant: Tenant, code: str, window: Window, column: str) -> list[tuple[st
     return [(name, sums.total) for (name,), sums in islice(found.items(), MOST_SOURCES)]
 
 
-def _over_time(tenant: Tenant, code: str, window: Window) -> list[Stretch]:
+def _over_time(tenant: Tenant, code: str, window: Window) -> list[TimeBucket]:
     seconds = int(window.step.total_seconds())
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until, code=code)
     stepped = rows.order_by().annotate(step=TimeStep(F("hour"), seconds=seconds))
     found = dict(stepped.values_list("step").annotate(sum=Sum("number")))
     return [
-        Stretch(since, until, found.get(int(since.timestamp()) // seconds, 0)) for since, until in window.stretches()
+        TimeBucket(since, until, found.get(int(since.timestamp()) // seconds, 0)) for since, until in window.stretches()
     ]
 
 

@@ -14,17 +14,17 @@ from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.issues import Severity
 
 # Fewer decisions than this say nothing of a code.
-FEWEST = 3
+FEWEST_DECISIONS = 3
 MOST_CODES = 200
 # Those decided on last tell how it stands; each costs a look at its findings and its later events.
 MOST_DECISIONS = 1_000
-EXAMPLES = 3
+MOST_EXAMPLES = 3
 _STOPPING = Q(handoff__findings__severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
 _STOPPING |= Q(handoff__findings__code__in=[code for code, entry in CATALOGUE.items() if entry.holds])
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class OverturnExample:
     """A handoff that was approved though the code stopped it, and what was noted."""
 
     handoff: Handoff
@@ -34,7 +34,7 @@ class Example:
 
 
 @dataclass(slots=True)
-class Decided:
+class CodeDecisions:
     """Decisions on handoffs that a code stopped: `overturned` were approved, `confirmed` declined. `types` has the
     same by type."""
 
@@ -42,7 +42,7 @@ class Decided:
     overturned: int = 0
     confirmed: int = 0
     types: dict[str, Share] = field(default_factory=dict)
-    examples: Sequence[Example] = ()
+    examples: Sequence[OverturnExample] = ()
 
     @property
     def decisions(self) -> int:
@@ -55,7 +55,7 @@ class Decided:
     @property
     def noisy(self) -> bool:
         """Overturned more often than not."""
-        return self.decisions >= FEWEST and self.overturned > self.confirmed
+        return self.decisions >= FEWEST_DECISIONS and self.overturned > self.confirmed
 
     @property
     def main_type(self) -> str:
@@ -64,58 +64,61 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class OverturnRates:
     """By code, the noisy ones first. `decisions` counts handoffs, and one may have several codes. `sampled`: more were
     decided than are read, and these are the newest."""
 
     decisions: Share
-    codes: Sequence[Decided]
+    codes: Sequence[CodeDecisions]
     sampled: bool = False
 
     @property
-    def noisy(self) -> list[Decided]:
+    def noisy(self) -> list[CodeDecisions]:
         return [one for one in self.codes if one.noisy]
 
 
-def noise(tenant: Tenant, since: datetime, until: datetime) -> Noise:
+def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> OverturnRates:
     """Decisions taken in that time and not taken back, the newest `MOST_DECISIONS`. What only warned stopped nothing,
     and does not count."""
     begin = _few_enough(tenant, since, until)
     taken = _decisions(tenant, begin, until)
     approved = Count("pk", filter=Q(to_state=State.APPROVED))
     numbers = taken.order_by().aggregate(total=Count("pk"), approved=approved)
-    return Noise(Share(numbers["approved"], numbers["total"]), _ordered(_by_code(taken)), sampled=begin > since)
+    return OverturnRates(Share(numbers["approved"], numbers["total"]), _sort(_by_code(taken)), sampled=begin > since)
 
 
-def noisy(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[Decided], bool]:
+def high_overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[CodeDecisions], bool]:
     """The noisy codes alone, and whether only the newest decisions were read."""
     begin = _few_enough(tenant, since, until)
-    return [one for one in _ordered(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
+    return [one for one in _sort(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
 
 
-def _ordered(found: Mapping[str, Decided]) -> list[Decided]:
+def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
     codes = sorted(found.values(), key=lambda one: (not one.noisy, -one.overturned, -one.decisions, one.code))
     return codes[:MOST_CODES]
 
 
-def of_code(tenant: Tenant, code: str, since: datetime, until: datetime) -> Decided:
+def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) -> CodeDecisions:
     """The same for one code, with its examples."""
     since = _few_enough(tenant, since, until)
     taken = _decisions(tenant, since, until)
-    found = _by_code(taken, Q(handoff__findings__code=code)).get(code, Decided(code))
-    return with_examples(tenant, [found], since, until)[0]
+    found = _by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
+    return add_examples(tenant, [found], since, until)[0]
 
 
-def with_examples(tenant: Tenant, codes: Collection[Decided], since: datetime, until: datetime) -> list[Decided]:
+def add_examples(
+    tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
+) -> list[CodeDecisions]:
     """Each with the newest handoffs that were approved against it; ask for few."""
     since = _few_enough(tenant, since, until)
     for one in codes:
         approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
         found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
         # A code may stand at several places of a document: one event then comes several times.
-        events = {event.pk: event for event in found.order_by("-at")[: EXAMPLES * 5]}
+        events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
         one.examples = [
-            Example(event.handoff, event.at, event.actor, event.reason) for event in list(events.values())[:EXAMPLES]
+            OverturnExample(event.handoff, event.at, event.actor, event.reason)
+            for event in list(events.values())[:MOST_EXAMPLES]
         ]
     return list(codes)
 
@@ -132,12 +135,12 @@ def _decisions(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[Ev
     return exclude_undone(decision_events(tenant).filter(at__gte=since, at__lt=until))
 
 
-def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, Decided]:
+def _by_code(taken: "QuerySet[Event]", narrowed: Q | None = None) -> dict[str, CodeDecisions]:
     rows = taken.filter(_STOPPING & narrowed if narrowed else _STOPPING).order_by()
     counted = rows.values("handoff__findings__code", "handoff__handoff_type", "to_state")
-    found: dict[str, Decided] = {}
+    found: dict[str, CodeDecisions] = {}
     for row in counted.annotate(number=Count("handoff_id", distinct=True)):
-        one = found.setdefault(row["handoff__findings__code"], Decided(row["handoff__findings__code"]))
+        one = found.setdefault(row["handoff__findings__code"], CodeDecisions(row["handoff__findings__code"]))
         before = one.types.get(row["handoff__handoff_type"], Share(0, 0))
         approved = row["number"] if row["to_state"] == State.APPROVED else 0
         one.types[row["handoff__handoff_type"]] = Share(before.part + approved, before.total + row["number"])

@@ -1,16 +1,24 @@
-"""Why handoff files were not used: by agent and phase, over time, against the time before."""
+"""Why handoff files were not used: by agent and phase, over time, against the time before, with the newest examples."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import file_counts
-from handoffaudit.diagnostics.file_counts import Pair, Stretch
-from handoffaudit.diagnostics.tallies import Change, FileTally
-from handoffaudit.diagnostics.windows import Window
+from handoffaudit.diagnostics import file_stats
+from handoffaudit.diagnostics.file_stats import Pair, TimeBucket
+from handoffaudit.diagnostics.file_tally import Change, FileTally
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.periods import Window
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.validation.formats.file_report import Reason
 
 MOST_AGENTS = 50
+
 MOST_PHASES = 20
+
 NOTHING = FileTally()
 
 
@@ -49,7 +57,7 @@ class Reasons:
     change: Change
     matrix: Matrix
     reasons: Sequence[ReasonChange]
-    over_time: Sequence[Stretch]
+    over_time: Sequence[TimeBucket]
 
     @property
     def worst(self) -> Row | None:
@@ -58,18 +66,18 @@ class Reasons:
         return first if first and first.tally.unused else None
 
 
-def reasons(tenant: Tenant, window: Window) -> Reasons:
-    overall = file_counts.overall(tenant, window.since, window.until)
-    before = file_counts.overall(tenant, window.before_since, window.before_until)
-    pairs = file_counts.pairs(tenant, window.since, window.until)
-    pairs_before = file_counts.pairs(tenant, window.before_since, window.before_until)
+def load_reasons(tenant: Tenant, window: Window) -> Reasons:
+    overall = file_stats.overall(tenant, window.since, window.until)
+    before = file_stats.overall(tenant, window.before_since, window.before_until)
+    pairs = file_stats.pairs(tenant, window.since, window.until)
+    pairs_before = file_stats.pairs(tenant, window.before_since, window.before_until)
     return Reasons(
         window=window,
         overall=overall,
         change=Change(overall.share, before.share),
         matrix=matrix(pairs, overall, pairs_before),
         reasons=_by_reason(overall, before, pairs),
-        over_time=file_counts.over_time(tenant, window),
+        over_time=file_stats.over_time(tenant, window),
     )
 
 
@@ -119,3 +127,42 @@ def _by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> 
         if overall.reasons[reason] or before.reasons[reason]
     ]
     return sorted(found, key=lambda one: -one.change.now.part)
+
+
+SHOWN = 3
+
+# So many of the newest are looked through for examples of different agents.
+_READ = 40
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedFile:
+    """`message` says what is wrong; `place` is a line and column, or the path of a field, unless the message has it."""
+
+    report: FileReport
+    message: str
+    place: str
+
+
+def newest_unused(tenant: Tenant, window: Window, reason: str) -> list[UnusedFile]:
+    """The newest of each agent and phase, and of those whose path was wrong; the newest first."""
+    rows = FileReport.objects.filter(tenant=tenant, reason=reason, id__gte=first_id_at(window.since))
+    found: dict[tuple[str, str, bool], FileReport] = {}
+    for report in rows.filter(id__lt=first_id_at(window.until)).order_by("-id")[:_READ]:
+        found.setdefault((report.agent, report.phase, bool(report.wrong_path)), report)
+    return [_unused_file(report) for report in list(found.values())[:SHOWN]]
+
+
+def _unused_file(report: FileReport) -> UnusedFile:
+    answer = orjson.loads(report.content)
+    issues = answer.get("issues") or [{}]
+    first: dict[str, Any] = issues[0]
+    message = first.get("message") or ""
+    place = _place(first) if report.reason != Reason.FILE_MISSING else ""
+    return UnusedFile(report, message, "" if place in message else place)
+
+
+def _place(issue: dict[str, Any]) -> str:
+    if "line" in issue:
+        return f"line {issue['line']}, column {issue['column']}" if "column" in issue else f"line {issue['line']}"
+    return str(issue.get("path") or "")

@@ -4,10 +4,9 @@ import threading
 
 from celery import shared_task
 
-from handoffaudit.diagnostics import alerting, attributing, workers
-from handoffaudit.diagnostics.logs import queue, reading
-from handoffaudit.diagnostics.retention import running as retention
-from handoffaudit.diagnostics.samples import filling, removing
+from handoffaudit.diagnostics import alert_rules, attribution, sample_tenants, workers
+from handoffaudit.diagnostics.logs import index, upload
+from handoffaudit.diagnostics.retention import run as retention
 from handoffaudit.handoffs import notify, periodic_jobs
 
 _one_attribution = threading.Lock()
@@ -19,39 +18,39 @@ READING_SECONDS = 1.0
 REMOVING_SECONDS = 1.0
 
 
-@shared_task(name=attributing.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(name=attribution.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def attribute_judged() -> None:
     """Works out who is behind the findings of what was judged since."""
     if _one_attribution.acquire(blocking=False):
         try:
-            attributing.run()
+            attribution.run()
         finally:
             _one_attribution.release()
 
 
-@shared_task(name=reading.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(name=index.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def read_logs() -> None:
     """Store parts of logs, and read what was stored, each for a moment, and then behind what came meanwhile: judging
     must not wait for a large log."""
     if _one_reading.acquire(blocking=False):
         try:
-            stored = queue.drain(STORING_SECONDS)
-            done = reading.drain(READING_SECONDS) and stored
+            stored = upload.drain(STORING_SECONDS)
+            done = index.drain(READING_SECONDS) and stored
         finally:
             _one_reading.release()
         if not done:
-            notify.send(reading.TASK)
+            notify.send(index.TASK)
 
 
-@shared_task(name=filling.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
+@shared_task(name=sample_tenants.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def tend_samples() -> None:
     """Fills sample tenants that were made, and clears those that were removed."""
     if _one_sample.acquire(blocking=False):
         try:
-            for tenant in removing.removed():
-                removing.clear(tenant)
-            for tenant in filling.unfilled():
-                filling.fill(tenant)
+            for tenant in sample_tenants.list_removed():
+                sample_tenants.clear_sample(tenant)
+            for tenant in sample_tenants.list_unfilled():
+                sample_tenants.fill_sample(tenant)
         finally:
             _one_sample.release()
 
@@ -61,7 +60,7 @@ def remove_old() -> None:
     """Removes what was kept for long enough, for a moment, and then behind what came meanwhile."""
     if _one_removal.acquire(blocking=False):
         try:
-            done = retention.run(REMOVING_SECONDS)
+            done = retention.remove_due(REMOVING_SECONDS)
         finally:
             _one_removal.release()
         if not done:
@@ -70,23 +69,23 @@ def remove_old() -> None:
 
 def _look_for_thresholds() -> None:
     # Here and now, in whichever worker: as a message it would wait behind what it should warn of.
-    if alerting.anything_due():
-        alerting.run()
+    if alert_rules.anything_due():
+        alert_rules.evaluate_all()
 
 
 def _look_for_logs() -> None:
-    if reading.anything_waits() or queue.anything_waits():
-        notify.start_or_send(reading.TASK)
+    if index.anything_waits() or upload.anything_waits():
+        notify.start_or_send(index.TASK)
 
 
 def _look_for_judged() -> None:
-    if attributing.anything_due():
-        notify.start_or_send(attributing.TASK)
+    if attribution.anything_due():
+        notify.start_or_send(attribution.TASK)
 
 
 def _look_for_samples() -> None:
-    if filling.unfilled().exists() or removing.anything_to_clear():
-        notify.start_or_send(filling.TASK)
+    if sample_tenants.list_unfilled().exists() or sample_tenants.anything_to_clear():
+        notify.start_or_send(sample_tenants.TASK)
 
 
 def _look_for_old() -> None:
@@ -94,7 +93,7 @@ def _look_for_old() -> None:
         notify.start_or_send(retention.TASK)
 
 
-periodic_jobs.add_job(workers.beat)
+periodic_jobs.add_job(workers.record_heartbeat)
 periodic_jobs.add_job(_look_for_judged)
 periodic_jobs.add_job(_look_for_logs)
 periodic_jobs.add_job(_look_for_thresholds)

@@ -12,8 +12,8 @@ from django.db.models import F
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK
@@ -83,7 +83,7 @@ def list_alerts(
 @transaction.atomic
 def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
     """Closes it, in somebody's name. Twice is once. Raises `Refused` where the tenant has no such alert."""
-    lock(tenant)
+    lock_tenant(tenant)
     found = Alert.objects.select_for_update().filter(tenant=tenant, pk=alert).first()
     if found is None:
         raise Refused("There is no such alert in this tenant: reload the page.")

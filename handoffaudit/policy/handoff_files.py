@@ -29,7 +29,7 @@ def to_plain(row: HandoffFilesPolicy) -> dict[str, Any]:
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[HandoffFilesPolicy, ...]:
     """The one row, from such as `to_plain` writes. Raises `InvalidPolicy`."""
-    return checked_rows(values.read_all(given, _parse_row))
+    return check_rows(values.read_all(given, _parse_row))
 
 
 def _parse_row(given: Mapping[str, Any]) -> HandoffFilesPolicy:
@@ -44,7 +44,7 @@ def _parse_row(given: Mapping[str, Any]) -> HandoffFilesPolicy:
     return HandoffFilesPolicy(strict)
 
 
-def checked_rows(rows: Iterable[HandoffFilesPolicy]) -> tuple[HandoffFilesPolicy, ...]:
+def check_rows(rows: Iterable[HandoffFilesPolicy]) -> tuple[HandoffFilesPolicy, ...]:
     table = tuple(rows)
     if len(table) != 1:
         remedy = f'Write {{"{FIELD}": true}} or {{"{FIELD}": false}}, once.'

@@ -3,17 +3,22 @@
 from operator import attrgetter
 from typing import Any
 
-from handoffaudit.policy import declared_edges, handoff_files, parsing, prompt_rows, rule_sets, type_schemas
+from handoffaudit.policy import agents as policy_agents
+from handoffaudit.policy import alert_rules as watching
+from handoffaudit.policy import handoff_files
+from handoffaudit.policy import prompts as policy_prompts
 from handoffaudit.policy import retention as keeping
-from handoffaudit.policy import thresholds as watching
-from handoffaudit.policy.declared_edges import DeclaredEdges
-from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
+from handoffaudit.policy import rules as policy_rules
+from handoffaudit.policy import schemas as policy_schemas
+from handoffaudit.policy import strictness as policy_strictness
+from handoffaudit.policy.agents import DeclaredRoutes
+from handoffaudit.policy.alert_rules import AlertRule
 from handoffaudit.policy.handoff_files import HandoffFilesPolicy
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.prompt_rows import PromptRow
+from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.retention import Retention
-from handoffaudit.policy.thresholds import Threshold
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.schemas import TypeSchema
+from handoffaudit.policy.strictness import ROWS_AS_SHIPPED
 from handoffaudit.policy.versions import Versions
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
@@ -23,10 +28,10 @@ strictness: Versions[TypePolicy] = Versions(
     listed="rows",
     shipped=ROWS_AS_SHIPPED,
     name_of=attrgetter("handoff_type"),
-    parse=parsing.parse_rows,
-    checked=parsing.checked_table,
-    plain=parsing.to_plain,
-    compared=parsing.to_plain,
+    parse=policy_strictness.parse_rows,
+    checked=policy_strictness.check_table,
+    plain=policy_strictness.to_plain,
+    compared=policy_strictness.to_plain,
     stays=ANY_OTHER_TYPE,
 )
 rules: Versions[BusinessRuleSet] = Versions(
@@ -34,41 +39,41 @@ rules: Versions[BusinessRuleSet] = Versions(
     listed="sets",
     shipped=(),
     name_of=attrgetter("set_id"),
-    parse=rule_sets.parse,
-    checked=rule_sets.checked,
-    plain=rule_sets.to_plain,
-    compared=rule_sets.compared,
-    renewed=rule_sets.renewed,
+    parse=policy_rules.parse_rule_sets,
+    checked=policy_rules.check_sets,
+    plain=policy_rules.rule_set_to_plain,
+    compared=policy_rules.to_comparable,
+    renewed=policy_rules.number_version,
 )
 schemas: Versions[TypeSchema] = Versions(
     kind=Kind.SCHEMAS,
     listed="rows",
     shipped=(),
     name_of=attrgetter("handoff_type"),
-    parse=type_schemas.parse_rows,
-    checked=type_schemas.checked_rows,
-    plain=type_schemas.to_plain,
-    compared=type_schemas.to_plain,
+    parse=policy_schemas.parse_rows,
+    checked=policy_schemas.check_rows,
+    plain=policy_schemas.to_plain,
+    compared=policy_schemas.to_plain,
 )
 prompts: Versions[PromptRow] = Versions(
     kind=Kind.PROMPTS,
     listed="rows",
     shipped=(),
     name_of=attrgetter("name"),
-    parse=prompt_rows.parse_rows,
-    checked=prompt_rows.checked_rows,
-    plain=prompt_rows.to_plain,
-    compared=prompt_rows.to_plain,
+    parse=policy_prompts.parse_rows,
+    checked=policy_prompts.check_rows,
+    plain=policy_prompts.to_plain,
+    compared=policy_prompts.to_plain,
 )
-agents: Versions[DeclaredEdges] = Versions(
+agents: Versions[DeclaredRoutes] = Versions(
     kind=Kind.AGENTS,
     listed="rows",
     shipped=(),
     name_of=attrgetter("source"),
-    parse=declared_edges.parse_rows,
-    checked=declared_edges.checked_rows,
-    plain=declared_edges.to_plain,
-    compared=declared_edges.to_plain,
+    parse=policy_agents.parse_rows,
+    checked=policy_agents.check_rows,
+    plain=policy_agents.to_plain,
+    compared=policy_agents.to_plain,
 )
 # These are not of KINDS: their rows are always there, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
@@ -77,18 +82,18 @@ file_policy: Versions[HandoffFilesPolicy] = Versions(
     shipped=handoff_files.AS_SHIPPED,
     name_of=attrgetter("name"),
     parse=handoff_files.parse_rows,
-    checked=handoff_files.checked_rows,
+    checked=handoff_files.check_rows,
     plain=handoff_files.to_plain,
     compared=handoff_files.to_plain,
     stays=handoff_files.NAME,
 )
-thresholds: Versions[Threshold] = Versions(
+alert_policy: Versions[AlertRule] = Versions(
     kind=Kind.THRESHOLDS,
     listed="rows",
     shipped=watching.AS_SHIPPED,
     name_of=attrgetter("name"),
     parse=watching.parse_rows,
-    checked=watching.checked_rows,
+    checked=watching.check_rows,
     plain=watching.to_plain,
     compared=watching.to_plain,
 )
@@ -98,7 +103,7 @@ retention: Versions[Retention] = Versions(
     shipped=keeping.AS_SHIPPED,
     name_of=attrgetter("name"),
     parse=keeping.parse_rows,
-    checked=keeping.checked_rows,
+    checked=keeping.check_rows,
     plain=keeping.to_plain,
     compared=keeping.to_plain,
 )

@@ -9,12 +9,12 @@ from typing import Any
 
 from django.db.models import QuerySet, Subquery
 
-from handoffaudit.policy import prompt_rows
+from handoffaudit.policy import prompts
+from handoffaudit.policy.agents import known_agents
 from handoffaudit.policy.kinds import KINDS
-from handoffaudit.policy.known_agents import known_agents
 from handoffaudit.policy.models import Kind, PolicyVersion
-from handoffaudit.policy.prompt_rows import PromptRow
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.prompts import PromptRow
+from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.versions import AS_SHIPPED
 from handoffaudit.validation.business_rules import BusinessRuleSet
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy, ValidationConfig
@@ -31,7 +31,7 @@ def load(tenant_id: int) -> ValidationConfig:
     slot = _slot(tenant_id)
     kept = slot.kept
     if kept is None or kept[0] != newest:
-        kept = slot.kept = (newest, _read(newest))
+        kept = slot.kept = (newest, _load_config(newest))
     return kept[1]
 
 
@@ -42,7 +42,7 @@ def draft(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationC
     now = load(tenant_id)
     rows = KINDS[kind].from_plain(content)
     if kind is Kind.PROMPTS:
-        return replace(now, prompts=prompt_rows.drafted(rows, now.prompts, str(now.versions[kind])))
+        return replace(now, prompts=prompts.draft_prompts(rows, now.prompts, str(now.versions[kind])))
     return replace(now, **_PARTS[kind](rows, ""))
 
 
@@ -63,7 +63,7 @@ def _newest(tenant_id: int) -> QuerySet[PolicyVersion]:
     return PolicyVersion.objects.filter(pk__in=newest).order_by("kind")
 
 
-def _read(newest: Newest) -> ValidationConfig:
+def _load_config(newest: Newest) -> ValidationConfig:
     contents = dict(PolicyVersion.objects.filter(pk__in=[pk for _, pk, *_ in newest]).values_list("kind", "content"))
     numbers = {kind: number for kind, _, number, _ in newest}
     parts: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def _of_schemas(rows: Iterable[TypeSchema], version: str) -> dict[str, Any]:
 
 
 def _of_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
-    return {"prompts": prompt_rows.in_force(rows, version)}
+    return {"prompts": prompts.current_prompts(rows, version)}
 
 
 # Of what handoffs are judged by, each of the rows and the name of their version.

@@ -63,13 +63,13 @@ def parse_row(given: Mapping[str, Any]) -> Retention:
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[Retention, ...]:
     """All rows, from such as `to_plain` writes."""
-    return checked_rows(values.read_all(given, parse_row))
+    return check_rows(values.read_all(given, parse_row))
 
 
-def checked_rows(rows: Iterable[Retention]) -> tuple[Retention, ...]:
+def check_rows(rows: Iterable[Retention]) -> tuple[Retention, ...]:
     """Each once, in the order of `Data`; one that is not given is as shipped."""
     table = list(rows)
-    errors = values.repeated((row.name.value for row in table), "kind of data")
+    errors = values.find_repeated((row.name.value for row in table), "kind of data")
     if errors:
         raise InvalidPolicy(errors)
     by_name = {row.name: row for row in (*AS_SHIPPED, *table)}

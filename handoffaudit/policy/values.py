@@ -121,7 +121,7 @@ def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:
     return rows
 
 
-def repeated(names: Iterable[str], what: str) -> list[PolicyError]:
+def find_repeated(names: Iterable[str], what: str) -> list[PolicyError]:
     """An error for each name that stands there more than once; `what` it is the name of."""
     seen: set[str] = set()
     twice: dict[str, None] = {}

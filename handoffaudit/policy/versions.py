@@ -1,10 +1,8 @@
-"""Versions of a policy, the same way for every kind: read, saved as a new one, reverted.
-
-A save on an old view overwrites nothing.
-"""
+"""Versions of a policy, the same way for every kind: read, compared, saved as a new one, reverted."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -14,12 +12,97 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.locking import lock
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.policy.difference import Change, difference
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion, PolicyError
 from handoffaudit.policy.models import Kind, PolicyVersion
-from handoffaudit.policy.telling import told
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.paths import Location, dotted
+
+WHOLE_ROW = "row"
+
+DEEPEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One value before and after, None where there was none. `row` is the row's name; a row that came or went is one
+    change of the field `row`. What lies inside a field has its path: `layers.chain`, `rules.price_range.threshold`."""
+
+    row: str
+    field: str
+    old: Any
+    new: Any
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"row": self.row, "field": self.field, "old": self.old, "new": self.new}
+
+
+def list_changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[Change]:
+    """Between rows by name, each as plain values; "any other type" last."""
+    names = sorted(old.keys() | new.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
+    return [change for name in names for change in _row_changes(name, old.get(name), new.get(name))]
+
+
+def _row_changes(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Iterator[Change]:
+    if old is None or new is None:
+        yield Change(name, WHOLE_ROW, old, new)
+        return
+    for location, before, after in _inside((), old, new):
+        yield Change(name, dotted(location), before, after)
+
+
+def _inside(location: Location, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Location, Any, Any]]:
+    for key in dict.fromkeys([*old, *new]):
+        before, after, place = old.get(key), new.get(key), (*location, key)
+        if isinstance(before, Mapping) and isinstance(after, Mapping) and len(place) < DEEPEST:
+            yield from _inside(place, before, after)
+        elif not _same(before, after):
+            yield place, before, after
+
+
+def _same(old: Any, new: Any) -> bool:
+    # To Python True is 1, to JSON it is not.
+    return orjson.dumps(old, option=orjson.OPT_SORT_KEYS) == orjson.dumps(new, option=orjson.OPT_SORT_KEYS)
+
+
+MOST_CHANGES = 100
+
+LONGEST_VALUE = 2000
+
+# From here on a JSON column of PostgreSQL gives a number back as another one, and the log's hash would not fit.
+LARGEST = 2**53
+
+
+def summarize_changes(changes: Sequence[Change]) -> dict[str, Any]:
+    """`changes` as plain values; `more`: how many were left out."""
+    kept = [_shorten_change(change.to_plain()) for change in changes[:MOST_CHANGES]]
+    more = len(changes) - len(kept)
+    return {"changes": kept} | ({"more": more} if more else {})
+
+
+def _shorten_change(change: dict[str, Any]) -> dict[str, Any]:
+    return {name: _shorten_value(value) for name, value in change.items()}
+
+
+def _shorten_value(value: Any) -> Any:
+    text = orjson.dumps(value).decode()
+    if len(text) <= LONGEST_VALUE and _is_short(value):
+        return value
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(_is_short(key) and _is_short(inner) for key, inner in value.items())
+    if isinstance(value, list):
+        return all(_is_short(inner) for inner in value)
+    if isinstance(value, str):
+        return "\0" not in value
+    if isinstance(value, float):
+        return math.isfinite(value) and abs(value) < LARGEST and not (value == 0 and math.copysign(1, value) < 0)
+    return not isinstance(value, int) or abs(value) <= LARGEST
+
 
 R = TypeVar("R")
 
@@ -124,12 +207,12 @@ class Versions(Generic[R]):
 
     def difference(self, old: Iterable[R], new: Iterable[R]) -> list[Change]:
         before, after = ({self.name_of(row): self.compared(row) for row in rows} for rows in (old, new))
-        return difference(before, after)
+        return list_changes(before, after)
 
     @transaction.atomic
     def save(self, *, tenant: Tenant, base_version: int, rows: Iterable[R], actor: str, note: str = "") -> Table[R]:
         """These rows as a new version; the one in force where they change nothing."""
-        lock(tenant)
+        lock_tenant(tenant)
         table = self._unchanged(tenant, base_version)
         checked = self.checked(rows)
         changes = self.difference(table.rows, checked)
@@ -149,14 +232,14 @@ class Versions(Generic[R]):
             actor=actor,
             action=f"{self.kind.value}.save",
             target=f"version {version.number}",
-            detail={"note": version.note, **told(changes)},
+            detail={"note": version.note, **summarize_changes(changes)},
         )
         return self._table(version)
 
     @transaction.atomic
     def upsert_row(self, *, tenant: Tenant, base_version: int, row: R, actor: str, note: str = "") -> Table[R]:
         """The table with this row, in place of the row of its name where there is one."""
-        lock(tenant)
+        lock_tenant(tenant)
         name = self.name_of(row)
         others = [kept for kept in self.current(tenant).rows if self.name_of(kept) != name]
         return self.save(tenant=tenant, base_version=base_version, rows=[*others, row], actor=actor, note=note)
@@ -167,7 +250,7 @@ class Versions(Generic[R]):
         if name == self.stays:
             remedy = "Change it, or add rows for single types."
             raise InvalidPolicy([PolicyError(name, "", None, "This row has to stay.", remedy)])
-        lock(tenant)
+        lock_tenant(tenant)
         table = self._unchanged(tenant, base_version)
         if table.row(name) is None:
             raise InvalidPolicy([PolicyError(name, "", None, "There is no such row.", "Load the table again.")])

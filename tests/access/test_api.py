@@ -13,13 +13,13 @@ from django.utils import timezone
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Person, Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff, Subscriber, ValidationState, new_id
-from handoffaudit.policy import rule_sets
+from handoffaudit.policy import rules
 from handoffaudit.policy.kinds import KINDS, strictness
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.parsing import to_plain
+from handoffaudit.policy.strictness import to_plain
 from tests.access.support import api_operations, api_page_names, everything
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.files.support import received
@@ -126,7 +126,10 @@ class World:
                 "base_version": 0,
                 "rows": [to_plain(row) for row in strictness.as_shipped.rows if row.handoff_type in ("*", "deal_data")],
             },
-            ("PUT", "/rules"): {"base_version": 0, "sets": [rule_sets.to_plain(one) for one in rule_sets.examples()]},
+            ("PUT", "/rules"): {
+                "base_version": 0,
+                "sets": [rules.rule_set_to_plain(one) for one in rules.example_sets()],
+            },
             ("PUT", "/prompts"): {"base_version": 0, "rows": [{"use": "grounding", "text": "Is it so?"}]},
             ("PUT", "/retention"): {"base_version": 0, "rows": [{"name": "logs", "days": 30}]},
             ("PUT", "/agents/declared"): {"base_version": 0, "rows": [{"source": "planner", "targets": ["writer"]}]},
@@ -154,7 +157,7 @@ def world(kept_tenant: Tenant) -> World:
     report = received(tenant, file_report({})).report
     assert report is not None
     theirs = judged(tenant, held(handoff_id="theirs"), trace_id="their-trace")
-    attributing.run()
+    attribution.run()
     group = FindingGroup.objects.filter(tenant=tenant)[0].pk
     webhook = Subscriber.objects.create(tenant=tenant, kind="webhook", name="CI", address="https://127.0.0.1/").pk
     return World(tenant, theirs, report.pk, send(tenant, gate_lines(1, 2)).pk, group, webhook)

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Key, Membership, Person, Role, SavedView, Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FileReport, FindingGroup, LogImport, Watermark
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.dry_runs import run
@@ -56,7 +56,7 @@ class Things:
         report = received(tenant, file_report({})).report
         assert report is not None
         handoff = judged(tenant, held(tenant_id=tenant.slug), trace_id=f"trace-of-{tenant.slug}")
-        attributing.run()
+        attribution.run()
         group = FindingGroup.objects.filter(tenant=tenant)[0]
         content: dict[str, Any] = {"rows": [{"handoff_type": "deal_data", "claim_fields": []}]}
         trial = run.start(tenant=tenant, kind=Kind.SCHEMAS, content=content, base_version=0, actor="tests")

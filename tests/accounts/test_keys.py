@@ -9,16 +9,16 @@ from django.db import connections
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
-from handoffaudit.accounts import audit, key_cache, keys
+from handoffaudit.accounts import audit, keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Key, Tenant
 
 
 @pytest.fixture(autouse=True)
 def empty_cache() -> Iterator[None]:
-    key_cache._kept.clear()
+    keys._cache.clear()
     yield
-    key_cache._kept.clear()
+    keys._cache.clear()
 
 
 def make(tenant: Tenant, **given: object) -> tuple[Key, str]:
@@ -112,7 +112,7 @@ def test_an_unknown_secret_is_not_kept(tenant: Tenant, django_assert_num_queries
     for _ in range(2):
         with django_assert_num_queries(1):
             assert keys.authenticate("ha_unknown") is None
-    assert not key_cache._kept
+    assert not keys._cache
 
 
 @pytest.mark.django_db(transaction=True)
@@ -129,14 +129,14 @@ def test_a_key_read_before_its_revocation_is_not_kept_after_it(
 ) -> None:
     settings.KEY_CACHE_SECONDS = 3600
     key, secret = make(tenant)
-    kept = key_cache._Kept
+    kept = keys._CachedKey
 
     def revoked_meanwhile(**values: object) -> object:
         Key.objects.filter(pk=key.pk).update(revoked_at=timezone.now())
-        key_cache.forget(key.secret_hash)
+        keys.forget_key(key.secret_hash)
         return kept(**values)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(key_cache, "_Kept", revoked_meanwhile)
+    monkeypatch.setattr(keys, "_CachedKey", revoked_meanwhile)
     keys.authenticate(secret)
     monkeypatch.undo()
     assert keys.authenticate(secret) is None
@@ -147,7 +147,7 @@ def test_a_key_ends_though_it_was_kept(tenant: Tenant, settings: Settings, monke
     ends = timezone.now() + timedelta(hours=1)
     _, secret = make(tenant, expires_at=ends)
     assert keys.authenticate(secret) is not None
-    monkeypatch.setattr(key_cache.time, "time", lambda: ends.timestamp() + 0.001)
+    monkeypatch.setattr(keys.time, "time", lambda: ends.timestamp() + 0.001)
     assert keys.authenticate(secret) is None
 
 
@@ -167,8 +167,8 @@ def test_the_last_use_is_written_once_a_minute(
     with django_assert_num_queries(0):
         keys.authenticate(secret)
     later = timezone.now() + timedelta(seconds=61)
-    monkeypatch.setattr(key_cache.time, "time", later.timestamp)
-    monkeypatch.setattr(key_cache.timezone, "now", lambda: later)
+    monkeypatch.setattr(keys.time, "time", later.timestamp)
+    monkeypatch.setattr(keys.timezone, "now", lambda: later)
     keys.authenticate(secret)
     key.refresh_from_db()
     assert key.last_used_at == later
@@ -176,10 +176,10 @@ def test_the_last_use_is_written_once_a_minute(
 
 def test_only_so_many_are_kept(tenant: Tenant, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.KEY_CACHE_SECONDS = 3600
-    monkeypatch.setattr(key_cache, "KEPT_AT_MOST", 3)
+    monkeypatch.setattr(keys, "KEPT_AT_MOST", 3)
     secrets = [make(tenant)[1] for _ in range(5)]
     assert all(keys.authenticate(secret) for secret in secrets)
-    assert len(key_cache._kept) == 3
+    assert len(keys._cache) == 3
 
 
 @pytest.mark.django_db(transaction=True)

@@ -16,7 +16,7 @@ def save(who: Membership, name: str = "Held", *, shared: bool = False, query: st
 
 
 def names(who: Membership, page: str = "handoffs") -> list[str]:
-    return [view.name for view in saved_views.listing(tenant=who.tenant, person=who.person, page=page)]
+    return [view.name for view in saved_views.list_views(tenant=who.tenant, person=who.person, page=page)]
 
 
 def test_ones_own_are_seen_by_oneself_and_shared_ones_by_everybody(
@@ -58,7 +58,7 @@ def test_a_name_is_one_that_can_be_read(tenant: Tenant, viewer: Person, name: st
 
 
 def test_there_are_only_so_many(tenant: Tenant, viewer: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_views, "MOST", 2)
+    monkeypatch.setattr(saved_views, "MOST_VIEWS", 2)
     who = member(viewer, tenant)
     save(who, "One")
     save(who, "Two")

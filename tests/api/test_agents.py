@@ -3,9 +3,9 @@
 import httpx
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import parse_text
+from handoffaudit.policy.agents import parse_text
 from tests.api.support import problem
 from tests.diagnostics.test_attributing import RIGHT, WRONG, step
 from tests.handoffs.support import judged
@@ -14,7 +14,7 @@ from tests.handoffs.support import judged
 def test_edges_and_agents_of_a_period(api: httpx.Client, tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG, 0), trace_id="t", context=RIGHT)
     judged(tenant, step("writer", "editor", WRONG, 2), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     kinds.agents.save(
         tenant=tenant, base_version=0, rows=parse_text("analyst -> writter, writer\n* -> archive"), actor="ada"
     )

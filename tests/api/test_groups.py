@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
 from handoffaudit.api.groups import Until
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups.muting import UNTIL
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups.mutes import UNTIL
 from handoffaudit.diagnostics.models import FindingGroup
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.groups.support import found, group
@@ -40,7 +40,7 @@ def test_a_group_says_what_where_how_often_and_what_waits(tenant: Tenant) -> Non
 def test_the_filters_are_those_of_the_page(tenant: Tenant) -> None:
     found(tenant)
     judged(tenant, held())
-    attributing.run()
+    attribution.run()
     now, day = timezone.now(), timedelta(days=1)
     long_chain = FindingGroup.objects.exclude(code="chain.circular").get()
     FindingGroup.objects.filter(pk=long_chain.pk).update(
@@ -64,7 +64,7 @@ def test_a_filter_that_cannot_be_read_is_told(tenant: Tenant, query: str) -> Non
 def test_the_list_goes_on_where_the_page_before_ended(tenant: Tenant) -> None:
     found(tenant)
     judged(tenant, held())
-    attributing.run()
+    attribution.run()
     api = client(make_key(tenant, "read"))
     first = api.get("/groups?limit=1").json()
     second = api.get(f"/groups?limit=1&cursor={first['next']}").json()

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.api import judging
+from handoffaudit.api import validate
 from handoffaudit.api.examples import UNIVERSAL
 from handoffaudit.handoffs.models import Event, Handoff
 from tests.api.support import problem
@@ -115,10 +115,10 @@ def test_a_reviewer_repairs_what_was_rejected_once(api: httpx.Client, tenant: Te
 
 
 def test_only_a_few_are_judged_on_request_at_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judging, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(validate, "WAIT_SECONDS", 0.01)
     with ExitStack() as others:
-        for _ in range(judging.AT_ONCE):
-            others.enter_context(judging._turn())
+        for _ in range(validate.AT_ONCE):
+            others.enter_context(validate._turn())
         for address in ("/validate", "/repair"):
             busy = api.post(address, json=payload())
             assert (problem(busy, 503)["title"], busy.headers["Retry-After"]) == ("Busy judging", "1")
@@ -127,14 +127,14 @@ def test_only_a_few_are_judged_on_request_at_once(api: httpx.Client, monkeypatch
 
 
 def test_who_would_wait_with_too_many_is_told_at_once(api: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = [judging._places.acquire(timeout=60) for _ in range(judging.AT_ONCE + judging.MOST_WAITING)]
-    monkeypatch.setattr(judging, "WAIT_SECONDS", 300)
+    places = [validate._places.acquire(timeout=60) for _ in range(validate.AT_ONCE + validate.MOST_WAITING)]
+    monkeypatch.setattr(validate, "WAIT_SECONDS", 300)
     started = time.monotonic()
     try:
         problem(api.post("/validate", json=payload()), 503)
     finally:
         for _ in places:
-            judging._places.release()
+            validate._places.release()
     assert time.monotonic() - started < 60
 
 
@@ -143,12 +143,12 @@ def test_others_judge_while_a_repair_asks_the_model(api: httpx.Client, model: Me
     free = []
 
     def respond(_: Request) -> None:
-        free.append(judging._turns.acquire(timeout=0))
-        judging._turns.release()
+        free.append(validate._turns.acquire(timeout=0))
+        validate._turns.release()
 
     model.respond = respond
     with ExitStack() as others:
-        for _ in range(judging.AT_ONCE - 1):
-            others.enter_context(judging._turn())
+        for _ in range(validate.AT_ONCE - 1):
+            others.enter_context(validate._turn())
         assert api.post("/repair", json=payload(data="Three suppliers deliver.")).status_code == 200
     assert free == [True]

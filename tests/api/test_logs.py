@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import intake, queue, reading, unpacking
+from handoffaudit.diagnostics.logs import gzip_stream, index, upload
 from tests.api.support import client, make_key, problem
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
 
@@ -39,7 +39,7 @@ def test_a_log_is_stored_then_read(api: httpx.Client, tenant: Tenant) -> None:
     before = api.get(link).json()
     assert (before["read"], before["finished_at"]) == (0, None)
     assert before["received_at"]
-    reading.drain()
+    index.drain()
     after = api.get(link).json()
     assert (after["read"], after["bad"], after["kinds"]) == (4, 1, {"gate": 3, "health": 1})
     assert after["finished_at"]
@@ -53,7 +53,7 @@ def test_a_request_sent_again_counts_nothing(api: httpx.Client, tenant: Tenant) 
     for known in (0, 500):
         sent = api.post("/logs", params={"source": "a.log"}, content=gate_lines(1, 500))
         assert sent.json()["known"] == known
-    reading.drain()
+    index.drain()
     assert counted(tenant) == {"gate": 500}
 
 
@@ -67,7 +67,7 @@ def test_a_packed_log_is_unpacked(api: httpx.Client) -> None:
 
 def test_lines_are_found_with_what_they_say(api: httpx.Client) -> None:
     api.post("/logs", params={"source": "a.log"}, content=gate_lines(1, 3) + health_line(9) + TRACE)
-    reading.drain()
+    index.drain()
     page = api.get("/logs", params={"limit": 2}).json()
     first, second = page["items"]
     assert (first["kind"], first["number"], first["at"]) == ("trace", 5, "2026-02-15T04:00:00.000Z")
@@ -97,7 +97,7 @@ def test_lines_are_found_with_what_they_say(api: httpx.Client) -> None:
 
 def test_nobody_else_sees_them(api: httpx.Client, other: httpx.Client) -> None:
     taken = api.post("/logs", params={"source": "a.log"}, content=gate_lines(1, 3)).json()
-    reading.drain()
+    index.drain()
     problem(other.get(f"/logs/imports/{taken['id']}"), 404)
     assert other.get("/logs/imports").json()["items"] == []
     assert other.get("/logs").json()["items"] == []
@@ -118,7 +118,7 @@ def test_a_filter_that_can_not_be_read_is_refused(api: httpx.Client, asked: dict
 
 
 def test_a_large_log_is_taken_in_and_stored_by_a_worker(api: httpx.Client, tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(intake, "INLINE_LINES", 100)
+    monkeypatch.setattr(upload, "INLINE_LINES", 100)
     data = gate_lines(1, 500)
     sent = api.post("/logs", params={"source": "a.log"}, content=data)
     assert sent.status_code == 202
@@ -128,17 +128,17 @@ def test_a_large_log_is_taken_in_and_stored_by_a_worker(api: httpx.Client, tenan
     before = api.get(link).json()
     assert (before["stored"], before["finished_at"]) == (0, None)
     assert before["received_at"]
-    queue.drain()
+    upload.drain()
     stored = api.get(link).json()
     assert (stored["stored"], stored["lines"], stored["read"]) == (len(data), 500, 0)
-    reading.drain()
+    index.drain()
     assert api.get(link).json()["finished_at"]
     assert counted(tenant) == {"gate": 500}
 
 
 def test_a_body_that_unpacks_to_far_more_is_refused(api: httpx.Client, monkeypatch) -> None:
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 100_000)
-    monkeypatch.setattr(intake, "INLINE_LINES", 100)
+    monkeypatch.setattr(gzip_stream, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(upload, "INLINE_LINES", 100)
     said = problem(api.post("/logs", params={"source": "a"}, content=gzip.compress(b"x\n" * 200_000)), 413)
     assert said["limit"] == 100
     assert "unpacks to more than 100 times its size" in said["detail"]

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from handoffaudit.policy.rule_sets import examples, to_plain
+from handoffaudit.policy.rules import example_sets, rule_set_to_plain
 from tests.api.support import problem, submitted
 from tests.handoffs.support import payload
 
-SIGNALS = to_plain(examples()[0])
+SIGNALS = rule_set_to_plain(example_sets()[0])
 AMOUNT = {
     "rule_id": "amount_small",
     "name": "Small amounts",

@@ -6,7 +6,7 @@ from django.db import OperationalError
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.api import auth
-from handoffaudit.api.rates import RequestRate
+from handoffaudit.api.auth import RequestRate
 from handoffaudit.handoffs import judge, queries
 from handoffaudit.wsgi import MAX_FORM_BYTES
 from tests.api.support import client, make_key, problem, submitted

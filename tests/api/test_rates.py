@@ -11,11 +11,11 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import measures
+from handoffaudit.diagnostics import alert_rules
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.policy.thresholds import Threshold, Watched
+from handoffaudit.policy.alert_rules import AlertRule, Watched
 from tests.diagnostics.support import decided
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit, to_itself
 
@@ -134,6 +134,6 @@ def test_the_rejection_rate_of_alerts_is_of_the_same_final_attempts(
     api: httpx.Client, filled: Tenant, minutes: int
 ) -> None:
     found = states(api)
-    row = Threshold(name=Watched.REJECTION_RATE, on=True, warning=0.5, alert=0.9, window_minutes=minutes, minimum=1)
-    value = measures.measure(filled, row, timezone.now() + timedelta(seconds=1)).value
+    row = AlertRule(name=Watched.REJECTION_RATE, on=True, warning=0.5, alert=0.9, window_minutes=minutes, minimum=1)
+    value = alert_rules.measure(filled, row, timezone.now() + timedelta(seconds=1)).value
     assert value == pytest.approx((found["rejected"] + found["declined"]) / rate(found)[3])

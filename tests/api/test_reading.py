@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from handoffaudit import database_faults
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.api import shapes
-from handoffaudit.api.published import NAMES
+from handoffaudit.api import serializers
+from handoffaudit.api.json_schemas import NAMES
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.models import Alert, Handoff, HandoffBody
 from tests.api.support import problem, submitted
@@ -66,7 +66,7 @@ def test_a_superseded_one_names_the_attempt_that_stands(api: httpx.Client, djang
         assert (later["handoff_id"], later["state"], later["attempt"]) == ("c", "rejected", 3)
     standing = Handoff.objects.get(handoff_id="c")
     with django_assert_num_queries(0):
-        assert shapes.replaced_of(standing, "acme") == {"superseded_by": None}
+        assert serializers.replacement_of(standing, "acme") == {"superseded_by": None}
     assert "superseded_by" not in api.get("/handoffs").json()["items"][0]
 
 

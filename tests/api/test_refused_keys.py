@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import Key, Tenant
-from handoffaudit.api import refused_keys
+from handoffaudit.api import auth
 from tests.api.support import client, make_key
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def _nothing_logged(monkeypatch) -> None:
-    monkeypatch.setattr(refused_keys, "_logged", {})
+    monkeypatch.setattr(auth, "_logged", {})
 
 
 def said(*secrets: str) -> list[dict[str, object]]:
@@ -36,7 +36,7 @@ def test_a_revoked_one_is_named_once_a_minute(tenant: Tenant, monkeypatch) -> No
     assert not others
     assert (first["beginning"], first["why"], first["key"]) == (key.prefix, "revoked", f"{key.name} of acme")
     assert "address" in first
-    monkeypatch.setattr(refused_keys, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(auth, "LOG_EVERY_SECONDS", 0.0)
     assert len(said(secret)) == 1
 
 
@@ -56,7 +56,7 @@ def test_an_unknown_one_shows_its_beginning_and_another_secret_nothing(tenant: T
 
 
 def test_who_makes_keys_up_does_not_fill_the_log(tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(refused_keys, "MOST", 2)
+    monkeypatch.setattr(auth, "MOST_LOGGED", 2)
     assert len(said(*(f"ha_{letter * 40}" for letter in "abcd"))) == 2
 
 

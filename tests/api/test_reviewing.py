@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.api.reviewing import EXAMPLES
+from handoffaudit.api.review import EXAMPLES
 from tests.api.support import client, make_key, problem, submitted
 from tests.handoffs.reviewing.support import colleague
 from tests.handoffs.support import circular, held, set_policy

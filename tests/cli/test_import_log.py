@@ -13,8 +13,8 @@ from handoffaudit.cli import bootstrap
 from handoffaudit.cli.import_log import command
 from handoffaudit.cli.importing import files, logs
 from handoffaudit.cli.stop import Stop
-from handoffaudit.diagnostics.logs import reading, searching, unpacking
-from handoffaudit.diagnostics.logs.cutting import LONGEST_BLOCK
+from handoffaudit.diagnostics.logs import gzip_stream, index, search
+from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
 from tests.api.support import make_key
 from tests.diagnostics.logs.support import counted, gate_lines, health_line
@@ -109,10 +109,10 @@ def test_a_server_gets_a_log_in_parts(
         told = json.loads(done.stdout)
         assert (told["lines"], told["known"]) == (last + (last == 30_000), known)
     assert len(told["logs"][0]["imports"]) > 2
-    reading.drain()
+    index.drain()
     assert counted(tenant) == {"gate": 30_000, "bad": 1}
     last_import = LogImport.objects.get(bad=1)
-    assert [line.number for line in searching.bad_lines(last_import).items] == [30_001]
+    assert [line.number for line in search.list_bad_lines(last_import).items] == [30_001]
 
 
 def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_path: Path) -> None:
@@ -147,4 +147,4 @@ def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:
-    assert logs.PART_BYTES + LONGEST_BLOCK <= unpacking.FREE_BYTES
+    assert logs.PART_BYTES + LONGEST_BLOCK <= gzip_stream.FREE_BYTES

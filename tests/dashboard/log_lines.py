@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import reading, storing
+from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.validation.times import utc_text
 
@@ -42,8 +42,8 @@ def trace(at: datetime, trace_id: str = "trace-9") -> str:
 def take(tenant: Tenant, *lines: str, source: str = "agents.log", read: bool = True) -> LogImport:
     """Stores a log of these lines; they are read unless `read=False`."""
     text = "".join(f"{line}\n" for line in lines).encode()
-    taken = storing.take(tenant, source, "tests", [text])
+    taken = store.store_log(tenant, source, "tests", [text])
     if read:
-        reading.drain()
+        index.drain()
     taken.refresh_from_db()
     return taken

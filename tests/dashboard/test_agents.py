@@ -13,11 +13,11 @@ from django.utils.html import escape
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import ANYBODY, parse_text, to_text
+from handoffaudit.policy.agents import ANYBODY, parse_text, to_text
 from tests.diagnostics.test_attributing import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 def crew(tenant: Tenant) -> Tenant:
     for source, target in [("analyst", "writer"), ("writer", "editor")]:
         judged(tenant, step(source, target, WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     return tenant
 
 

@@ -11,8 +11,8 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.alerts import AlertKind
 from handoffaudit.handoffs.models import Alert, Handoff, State
-from handoffaudit.policy.kinds import thresholds
-from handoffaudit.policy.thresholds import NoData, Threshold, Watched
+from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
+from handoffaudit.policy.kinds import alert_policy
 
 SETTINGS = "/t/acme/settings/alerts/"
 PAGE = "/t/acme/diagnostics/alerts/"
@@ -40,11 +40,11 @@ def test_a_threshold_is_saved_as_it_stands_in_its_form(as_admin: Client, tenant:
     sent = form_of(as_admin.get(SETTINGS), "rejection_rate")
     assert sent["rejection_rate-warning"] == "0.5"
     assert as_admin.post(f"{SETTINGS}save/", sent).status_code == 302
-    assert thresholds.current(tenant).version == 0
+    assert alert_policy.current(tenant).version == 0
     changed = sent | {"rejection_rate-on": "on", "rejection_rate-alert": "0.95", "rejection_rate-no_data": "alert"}
     page = as_admin.post(f"{SETTINGS}save/", changed, follow=True)
     assert "Rejection rate is saved as version 1" in page.text
-    row = thresholds.current(tenant).row("rejection_rate")
+    row = alert_policy.current(tenant).row("rejection_rate")
     assert (row.on, row.warning, row.alert, row.no_data) == (True, 0.5, 0.95, NoData.ALERT)
 
 
@@ -55,7 +55,7 @@ def test_what_makes_no_sense_is_told_at_its_field(as_admin: Client, tenant: Tena
     assert "&#x27;soon&#x27; is no level for this. Use a number from 10 to 86,400." in page.text
     assert 'value="soon"' in page.text
     assert 'value="5000"' in page.text
-    assert thresholds.current(tenant).version == 0
+    assert alert_policy.current(tenant).version == 0
 
 
 def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tenant) -> None:
@@ -64,7 +64,7 @@ def test_a_save_on_an_old_view_overwrites_nothing(as_admin: Client, tenant: Tena
     page = as_admin.post(f"{SETTINGS}save/", sent | {"queue_age-warning": "70"})
     assert page.status_code == 409
     assert "admin saved version 1 meanwhile" in page.text
-    assert thresholds.current(tenant).row("queue_age").warning == 60
+    assert alert_policy.current(tenant).row("queue_age").warning == 60
 
 
 def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tenant: Tenant) -> None:
@@ -74,15 +74,15 @@ def test_the_history_tells_changes_in_words_and_goes_back(as_admin: Client, tena
     assert "Queue age" in page.text
     assert "warning from" in page.text
     as_admin.post("/t/acme/thresholds/revert/", {"to_version": "0", "base_version": "1"})
-    assert thresholds.current(tenant).row("queue_age").warning == 300
+    assert alert_policy.current(tenant).row("queue_age").warning == 300
 
 
 @pytest.mark.parametrize(("who", "leads"), [("viewer", False), ("admin", True)])
 def test_the_history_leads_to_the_settings_only_who_may_open_them(
     client: Client, tenant: Tenant, admin: Person, who: str, leads: bool, request: pytest.FixtureRequest
 ) -> None:
-    rows = [Threshold(Watched.FAIL_OPEN, on=True, warning=1, alert=2)]
-    thresholds.save(tenant=tenant, base_version=0, rows=rows, actor="admin", note="")
+    rows = [AlertRule(Watched.FAIL_OPEN, on=True, warning=1, alert=2)]
+    alert_policy.save(tenant=tenant, base_version=0, rows=rows, actor="admin", note="")
     client.force_login(request.getfixturevalue(who))
     for address in ("history/", "compare/?from=0&to=1"):
         page = client.get(f"/t/acme/thresholds/{address}")

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import strictness
@@ -29,7 +29,7 @@ def linked(browser: Client, address: str) -> list[str]:
 def flagged(tenant: Tenant) -> list[Handoff]:
     """Of one trace; the second and the third have a number that stands in no source."""
     found = made_up(tenant)
-    attributing.run()
+    attribution.run()
     return found
 
 

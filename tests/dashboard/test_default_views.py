@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
 from handoffaudit.dashboard.saved.built_in import BUILT_IN
 from handoffaudit.dashboard.saved.pages import LISTS, checked
-from handoffaudit.diagnostics.groups.listing import GroupFilters
+from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.handoffs.models import Handoff
 
 SignIn = Callable[[Person], Client]

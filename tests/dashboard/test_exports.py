@@ -12,8 +12,8 @@ from django.test import Client
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard import exports
 from handoffaudit.dashboard.exports import Parts
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups import exporting as of_groups
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups import queries as of_groups
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import export
 from handoffaudit.handoffs.models import Handoff
@@ -62,7 +62,7 @@ def test_the_queue_and_findings_are_files_too(
 ) -> None:
     """Exactly what the pages show, in their order, more than one page of them."""
     submit(target_agent_id="planner")
-    attributing.run()
+    attribution.run()
     client = sign_in(viewer)
 
     def lines(address: str, query: str) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_more_than_fits_a_page_is_in_the_file(
     sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "PART", 2)
-    monkeypatch.setattr(of_groups, "PART", 2)
+    monkeypatch.setattr(of_groups, "EXPORTED_AT_ONCE", 2)
     handoffs = found(tenant, 5)
     found(tenant, 1, source_agent_id="critic", call_chain=["planner", "critic"])
     client = sign_in(viewer)

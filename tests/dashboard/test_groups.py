@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.templatetags.groups import group_link
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.review import decide
 from handoffaudit.handoffs.review.decide import Decision
@@ -151,7 +151,7 @@ def test_without_a_note_nothing_is_muted_and_the_page_says_so(browser: Client, t
 def test_one_that_came_back_stands_first_until_somebody_has_seen_it(browser: Client, tenant: Tenant) -> None:
     found(tenant)
     judged(tenant, held())
-    attributing.run()
+    attribution.run()
     long_chain = FindingGroup.objects.order_by("-last_seen", "-id")[0].code
     assert lines(browser.get(LIST).text)[0] == long_chain
     FindingGroup.objects.filter(code="chain.circular").update(regressed_at=timezone.now())

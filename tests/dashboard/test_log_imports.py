@@ -11,7 +11,7 @@ from django.utils import timezone
 from handoffaudit import request_bodies
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics import import_rows, log_imports, receiving
-from handoffaudit.diagnostics.logs import intake, queue, reading, unpacking
+from handoffaudit.diagnostics.logs import gzip_stream, index, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
 
@@ -166,7 +166,7 @@ def test_while_it_is_read_the_page_asks_again_and_then_no_more(sign_in: SignIn, 
     assert 'hx-trigger="every 1s"' in page
     assert "0 of 11 new lines read" in page
     assert 'hx-trigger="every 2s"' in client.get(ADDRESS).text
-    reading.drain()
+    index.drain()
     page = client.get(f"{ADDRESS}{taken.pk}/", headers=headers).text
     assert "<html" not in page
     assert "hx-trigger" not in page
@@ -177,7 +177,7 @@ def test_while_it_is_read_the_page_asks_again_and_then_no_more(sign_in: SignIn, 
 def test_while_a_large_log_is_stored_the_page_says_how_far_it_is(
     sign_in: SignIn, reviewer: Person, monkeypatch
 ) -> None:
-    monkeypatch.setattr(intake, "INLINE_LINES", 3)
+    monkeypatch.setattr(upload, "INLINE_LINES", 3)
     client = sign_in(reviewer)
     address = send(client, file(LOG))["Location"]
     page = client.get(address).text
@@ -185,15 +185,15 @@ def test_while_a_large_log_is_stored_the_page_says_how_far_it_is(
     assert f"0 bytes of {len(LOG)} bytes stored (0 %)".replace(" bytes", "\xa0bytes") in page
     assert 'hx-trigger="every 1s"' in page
     assert "being stored" in client.get(ADDRESS).text
-    queue.drain()
-    reading.drain()
+    upload.drain()
+    index.drain()
     page = client.get(address).text
     assert "hx-trigger" not in page
     assert (LogImport.objects.get().lines, LogImport.objects.get().bad) == (5, 1)
 
 
 def test_a_packed_log_that_becomes_far_larger_is_refused(sign_in: SignIn, reviewer: Person, monkeypatch) -> None:
-    monkeypatch.setattr(unpacking, "FREE_BYTES", 100_000)
+    monkeypatch.setattr(gzip_stream, "FREE_BYTES", 100_000)
     answer = send(sign_in(reviewer), file(gzip.compress(b"x\n" * 200_000), "small.gz"))
     assert answer.status_code == 413
     assert "small.gz unpacks to more than 100 times its size" in answer.text
@@ -232,7 +232,7 @@ def test_what_broke_off_is_told(sign_in: SignIn, reviewer: Person) -> None:
     random = Random(7)  # noqa: S311 -- only so that it packs badly
     lines = log_of(*(gate(moment(), details=random.randbytes(200).hex()) for _ in range(20_000)))
     send(client, file(gzip.compress(lines, 1)[:-2000], "cut.log.gz"))
-    reading.drain()
+    index.drain()
     taken = LogImport.objects.get()
     assert LogBlock.objects.filter(imported=taken).exists()
     page = client.get(f"{ADDRESS}{taken.pk}/").text

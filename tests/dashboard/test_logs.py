@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.diagnostics import logs
-from handoffaudit.diagnostics.logs import searching
+from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.times import utc_text
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
@@ -218,7 +218,7 @@ def test_pages_go_back_through_all_lines_once(sign_in: SignIn, viewer: Person, t
 def test_a_search_that_looked_at_enough_says_how_far_back_and_goes_on_when_asked(
     sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch
 ) -> None:
-    monkeypatch.setattr(searching, "MOST_BLOCKS", 1)
+    monkeypatch.setattr(search, "MOST_BLOCKS", 1)
     take(tenant, gate(moment(60), details="needle"), source="old.log")
     newer = moment(10)
     take(tenant, gate(newer), source="new.log")

@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups import muting
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups import mutes
 from handoffaudit.diagnostics.models import FindingGroup, Watermark
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff, new_id
@@ -65,12 +65,12 @@ def test_every_number_is_that_of_the_list_behind_it(
     parked, _ = submit(judged=False), submit(judged=False)
     Handoff.objects.filter(pk=parked.pk).update(parked=True)
     Handoff.objects.filter(pk=held.pk).update(review_due_at=timezone.now() - timedelta(hours=1))
-    attributing.run()
+    attribution.run()
     client = sign_in(reviewer)
     for muted in (False, True):
         if muted:
             for group in FindingGroup.objects.filter(code="chain.circular"):
-                muting.mute(tenant=tenant, group=group.pk, until="good", note="known", actor="rui")
+                mutes.mute_group(tenant=tenant, group=group.pk, until="good", note="known", actor="rui")
         page = client.get("/t/acme/").text
         numbers = re.findall(r'href="([^"]*)"[^>]*>(?:(?!</a>).)*?(?:figure-value|number)">([\d,]+)<', page, re.DOTALL)
         lists = [(unescape(href), number) for href, number in numbers if "/handoffs/" in href or "/review/" in href]

@@ -4,7 +4,7 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import rules
-from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.rules import example_sets
 from tests.access.test_pages import TABLE, Asking, Things, ask
 from tests.browser.test_pages import PAGES
 from tests.spoken import flaws
@@ -18,7 +18,7 @@ PAGE = '<html lang="en"><main><h1>A</h1>{}</main></html>'
 
 @pytest.fixture
 def things(tenant: Tenant) -> Things:
-    rules.save(tenant=tenant, base_version=0, rows=examples()[:1], actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=example_sets()[:1], actor="ada")
     return Things.of(tenant)
 
 

@@ -6,13 +6,13 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import agent as agent_module
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.agent import AgentReport, Findings, is_known, near_names, report
+from handoffaudit.diagnostics import agent_report as agent_module
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.agent_report import AgentReport, Findings, is_known, load_report, near_names
 from handoffaudit.diagnostics.models import HealthCount
-from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import parse_text
+from handoffaudit.policy.agents import parse_text
 from tests.diagnostics.test_attributing import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 
 def told(tenant: Tenant, name: str, **asked: str) -> AgentReport:
-    return report(tenant, name, window_of(asked, timezone.now()))
+    return load_report(tenant, name, window_of(asked, timezone.now()))
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def crew(tenant: Tenant) -> Tenant:
     """The analyst makes a number up, the writer and the editor repeat it."""
     for source, target in [("analyst", "writer"), ("writer", "editor"), ("editor", "archive"), ("writer", "editor")]:
         judged(tenant, step(source, target, WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     return tenant
 
 

@@ -6,14 +6,21 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics import edges as edges_module
-from handoffaudit.diagnostics.agents import Agents, agents
-from handoffaudit.diagnostics.edges import Edge, Source, busiest, edges, folded
+from handoffaudit.diagnostics import agents as edges_module
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.agents import (
+    AgentRoute,
+    Agents,
+    Source,
+    busiest_agents,
+    fold_routes,
+    load_agents,
+    load_routes,
+)
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import OutcomeCounts
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import parse_text
+from handoffaudit.policy.agents import parse_text
 from tests.handoffs.support import NOT_JSON, circular, judged, payload, to_itself
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +41,7 @@ def span() -> tuple[datetime, datetime]:
 
 
 def seen(tenant: Tenant) -> Agents:
-    return agents(tenant, *span())
+    return load_agents(tenant, *span())
 
 
 def declare(tenant: Tenant, text: str) -> None:
@@ -48,26 +55,26 @@ def test_edges_have_their_volume_and_the_share_accepted(tenant: Tenant, other_te
     judged(tenant, circular())
     judged(tenant, NOT_JSON)
     judged(other_tenant, payload(tenant_id=other_tenant.slug))
-    found = edges(tenant, *span())
+    found = load_routes(tenant, *span())
     assert [(edge.source, edge.target, edge.number, str(edge.share)) for edge in found.listed] == [
         ("researcher", "writer", 2, "2/2 (100.0%)"),
         ("researcher", "planner", 1, "0/1 (0.0%)"),
     ]
     assert found.nameless == 1
-    assert busiest(tenant, *span(), most=5) == [Source("researcher", 3, OutcomeCounts(2, 0, 1))]
+    assert busiest_agents(tenant, *span(), most=5) == [Source("researcher", 3, OutcomeCounts(2, 0, 1))]
 
 
 def test_only_the_period_counts(tenant: Tenant) -> None:
     judged(tenant, payload())
     now = timezone.now()
-    assert edges(tenant, now - timedelta(days=3), now - timedelta(days=2)).listed == ()
+    assert load_routes(tenant, now - timedelta(days=3), now - timedelta(days=2)).listed == ()
 
 
 def test_times_and_findings_come_from_traces(tenant: Tenant) -> None:
     for minute, (source, target) in enumerate([("planner", "writer"), ("writer", "editor"), ("writer", "editor")]):
         judged(tenant, pair(source, target) | {"timestamp": f"2026-02-15T00:0{2 * minute}:00Z"}, trace_id="t")
-    attributing.run()
-    by_pair = {(edge.source, edge.target): edge for edge in edges(tenant, *span()).listed}
+    attribution.run()
+    by_pair = {(edge.source, edge.target): edge for edge in load_routes(tenant, *span()).listed}
     assert by_pair["planner", "writer"].median_seconds is None
     assert by_pair["writer", "editor"].median_seconds == 180.0
 
@@ -75,10 +82,10 @@ def test_times_and_findings_come_from_traces(tenant: Tenant) -> None:
 def test_of_many_the_newest_are_read(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(tenant, pair("planner", "writer"))
     judged(tenant, pair("writer", "editor"))
-    attributing.run()
-    assert edges(tenant, *span()).sampled is False
+    attribution.run()
+    assert load_routes(tenant, *span()).sampled is False
     monkeypatch.setattr(edges_module, "MOST_TRACED", 1)
-    assert edges(tenant, *span()).sampled is True
+    assert load_routes(tenant, *span()).sampled is True
 
 
 def test_declared_against_seen(tenant: Tenant) -> None:
@@ -127,18 +134,18 @@ def test_what_a_later_attempt_overtook_was_still_handed_over(tenant: Tenant) -> 
     first = judged(tenant, circular(handoff_id="first"))
     judged(tenant, circular(handoff_id="second"), retry_of="first")
     assert Handoff.objects.get(pk=first.pk).state == "superseded"
-    [edge] = edges(tenant, *span()).listed
+    [edge] = load_routes(tenant, *span()).listed
     assert (edge.number, edge.judged.total) == (2, 1)
 
 
 def test_agents_that_are_not_kept_are_one() -> None:
     listed = [
-        Edge("a", "b", 5, OutcomeCounts(5)),
-        Edge("a", "c", 2, OutcomeCounts(1, 0, 1)),
-        Edge("a", "d", 1, OutcomeCounts(0, 0, 1)),
-        Edge("c", "d", 1, OutcomeCounts(1)),
+        AgentRoute("a", "b", 5, OutcomeCounts(5)),
+        AgentRoute("a", "c", 2, OutcomeCounts(1, 0, 1)),
+        AgentRoute("a", "d", 1, OutcomeCounts(0, 0, 1)),
+        AgentRoute("c", "d", 1, OutcomeCounts(1)),
     ]
-    found = folded(listed, frozenset("ab"), "others")
+    found = fold_routes(listed, frozenset("ab"), "others")
     assert [(edge.source, edge.target, edge.number, str(edge.share)) for edge in found] == [
         ("a", "b", 5, "5/5 (100.0%)"),
         ("a", "others", 3, "1/3 (33.3%)"),

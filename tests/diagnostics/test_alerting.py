@@ -7,13 +7,13 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import alerting
-from handoffaudit.diagnostics.measures import measure
+from handoffaudit.diagnostics import alert_rules
+from handoffaudit.diagnostics.alert_rules import measure
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Handoff, State
-from handoffaudit.policy.kinds import thresholds
-from handoffaudit.policy.thresholds import Watched, parse_row
+from handoffaudit.policy.alert_rules import Watched, parse_row
+from handoffaudit.policy.kinds import alert_policy
 from tests.handoffs.support import at_once, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -33,10 +33,10 @@ def watch(tenant: Tenant) -> Set:
     """Sets one threshold, and switches all others off."""
 
     def watch(name: str, **fields: object) -> None:
-        version = thresholds.current(tenant).version
+        version = alert_policy.current(tenant).version
         rows = [parse_row({"name": one.value, "on": False}) for one in Watched if one != name]
         rows.append(parse_row({"name": name, "on": True, **fields}))
-        thresholds.save(tenant=tenant, base_version=version, rows=rows, actor="ada")
+        alert_policy.save(tenant=tenant, base_version=version, rows=rows, actor="ada")
 
     return watch
 
@@ -69,7 +69,7 @@ def of(tenant: Tenant) -> list[tuple[str, str, float | None, bool]]:
 
 
 def measured(tenant: Tenant, name: str, now: datetime) -> tuple[float | None, int]:
-    row = thresholds.current(tenant).row(name)
+    row = alert_policy.current(tenant).row(name)
     assert row is not None
     found = measure(tenant, row, now)
     return found.value, found.number
@@ -77,24 +77,24 @@ def measured(tenant: Tenant, name: str, now: datetime) -> tuple[float | None, in
 
 def test_below_its_levels_nothing_is_said(tenant: Tenant, holds: None, overdue, now: datetime) -> None:
     overdue(1)
-    alerting.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now)
     assert of(tenant) == []
 
 
 def test_it_opens_gets_worse_and_closes_after_a_while(tenant: Tenant, holds: None, overdue, now: datetime) -> None:
     overdue(2)
-    alerting.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now)
     assert of(tenant) == [("overdue_holds", "warning", 2.0, True)]
     overdue(4)
-    alerting.evaluate(tenant, now + MINUTE)
+    alert_rules.evaluate(tenant, now + MINUTE)
     assert of(tenant) == [("overdue_holds", "alert", 4.0, True)]
     overdue(3)
-    alerting.evaluate(tenant, now + 2 * MINUTE)
+    alert_rules.evaluate(tenant, now + 2 * MINUTE)
     assert of(tenant) == [("overdue_holds", "alert", 3.0, True)]
     overdue(0)
-    alerting.evaluate(tenant, now + 11 * MINUTE)
+    alert_rules.evaluate(tenant, now + 11 * MINUTE)
     assert of(tenant)[0][3]
-    alerting.evaluate(tenant, now + 12 * MINUTE)
+    alert_rules.evaluate(tenant, now + 12 * MINUTE)
     assert not of(tenant)[0][3]
     assert Alert.objects.get().acknowledged_by == "handoffaudit"
 
@@ -102,7 +102,7 @@ def test_it_opens_gets_worse_and_closes_after_a_while(tenant: Tenant, holds: Non
 def test_about_its_threshold_it_does_not_flap(tenant: Tenant, holds: None, overdue, now: datetime) -> None:
     for minute in range(60):
         overdue(2 if minute % 5 == 0 else 0)
-        alerting.evaluate(tenant, now + minute * MINUTE)
+        alert_rules.evaluate(tenant, now + minute * MINUTE)
     assert len(of(tenant)) == 1
     alert = Alert.objects.get()
     assert (alert.notified_at, alert.acknowledged_at) == (alert.opened_at, None)
@@ -112,7 +112,7 @@ def test_while_it_stands_it_is_told_again(tenant: Tenant, holds: None, overdue, 
     overdue(2)
     told = set()
     for minute in range(0, 130, 5):
-        alerting.evaluate(tenant, now + minute * MINUTE)
+        alert_rules.evaluate(tenant, now + minute * MINUTE)
         told.add(Alert.objects.get().notified_at)
     assert told == {now, now + 60 * MINUTE, now + 120 * MINUTE}
 
@@ -121,28 +121,28 @@ def test_what_a_person_acknowledged_is_not_opened_again_until_it_ended_or_got_wo
     tenant: Tenant, holds: None, overdue, now: datetime
 ) -> None:
     overdue(2)
-    alerting.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now)
     alerts.acknowledge(tenant=tenant, alert=Alert.objects.get().pk, actor="ada")
     for minute in range(1, 40):
-        alerting.evaluate(tenant, now + minute * MINUTE)
+        alert_rules.evaluate(tenant, now + minute * MINUTE)
     assert len(of(tenant)) == 1
     overdue(4)
-    alerting.evaluate(tenant, now + 40 * MINUTE)
+    alert_rules.evaluate(tenant, now + 40 * MINUTE)
     assert [one[1] for one in of(tenant)] == ["warning", "alert"]
     alerts.acknowledge(tenant=tenant, alert=Alert.objects.latest("pk").pk, actor="ada")
     overdue(0)
     for minute in range(41, 53):
-        alerting.evaluate(tenant, now + minute * MINUTE)
+        alert_rules.evaluate(tenant, now + minute * MINUTE)
     overdue(2)
-    alerting.evaluate(tenant, now + 53 * MINUTE)
+    alert_rules.evaluate(tenant, now + 53 * MINUTE)
     assert [one[3] for one in of(tenant)] == [False, False, True]
 
 
 def test_switched_off_it_closes(tenant: Tenant, holds: None, overdue, watch: Set, now: datetime) -> None:
     overdue(2)
-    alerting.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now)
     watch("queue_age")
-    alerting.evaluate(tenant, now + MINUTE)
+    alert_rules.evaluate(tenant, now + MINUTE)
     assert not of(tenant)[0][3]
 
 
@@ -155,7 +155,7 @@ def test_the_rejection_rate_is_of_what_was_judged_in_the_window(tenant: Tenant, 
     assert measured(tenant, "rejection_rate", now) == (None, 2)
     judged(tenant, payload())
     assert measured(tenant, "rejection_rate", timezone.now()) == (0.6, 3)
-    alerting.evaluate(tenant, timezone.now())
+    alert_rules.evaluate(tenant, timezone.now())
     assert of(tenant) == [("rejection_rate", "warning", 0.6, True)]
     assert measured(tenant, "rejection_rate", now + timedelta(minutes=31)) == (None, 0)
 
@@ -189,8 +189,8 @@ def test_no_handoffs_may_be_well(tenant: Tenant, watch: Set) -> None:
     watch("rejection_rate", warning=0.5, minimum=1, window_minutes=10, no_data="ok", clear_minutes=0)
     judged(tenant, circular())
     now = timezone.now()
-    alerting.evaluate(tenant, now)
-    alerting.evaluate(tenant, now + 11 * MINUTE)
+    alert_rules.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now + 11 * MINUTE)
     assert of(tenant) == [("rejection_rate", "alert", 1.0, False)]
 
 
@@ -198,22 +198,22 @@ def test_no_handoffs_may_leave_it_as_it_is(tenant: Tenant, watch: Set) -> None:
     watch("rejection_rate", warning=0.5, minimum=1, window_minutes=10, no_data="keep", clear_minutes=0)
     judged(tenant, circular())
     now = timezone.now()
-    alerting.evaluate(tenant, now)
-    alerting.evaluate(tenant, now + 100 * MINUTE)
+    alert_rules.evaluate(tenant, now)
+    alert_rules.evaluate(tenant, now + 100 * MINUTE)
     assert of(tenant) == [("rejection_rate", "alert", 1.0, True)]
 
 
 def test_no_handoffs_may_be_an_alert_of_its_own(tenant: Tenant, watch: Set) -> None:
     watch("rejection_rate", minimum=1, window_minutes=10, no_data="alert")
-    alerting.evaluate(tenant, timezone.now())
+    alert_rules.evaluate(tenant, timezone.now())
     assert of(tenant) == []
     judged(tenant, payload())
     received = Handoff.objects.get().received_at
-    alerting.evaluate(tenant, received + 9 * MINUTE)
+    alert_rules.evaluate(tenant, received + 9 * MINUTE)
     assert of(tenant) == []
-    alerting.evaluate(tenant, received + 10 * MINUTE)
+    alert_rules.evaluate(tenant, received + 10 * MINUTE)
     assert of(tenant) == [("no_handoffs", "alert", 600.0, True)]
-    alerting.evaluate(tenant, received + 2 * MINUTE)
+    alert_rules.evaluate(tenant, received + 2 * MINUTE)
     assert of(tenant) == [("no_handoffs", "alert", 600.0, False)]
 
 
@@ -222,14 +222,14 @@ def test_alerts_of_events_are_told_again_each_day(tenant: Tenant, now: datetime)
     opened = Alert.objects.get().opened_at
     told = set()
     for hours in range(0, 60, 6):
-        alerting.evaluate(tenant, opened + timedelta(hours=hours))
+        alert_rules.evaluate(tenant, opened + timedelta(hours=hours))
         told.add(Alert.objects.get().notified_at)
     assert told == {None, opened + timedelta(hours=24), opened + timedelta(hours=48)}
 
 
 def test_tenants_have_their_own(tenant: Tenant, other_tenant: Tenant, holds: None, overdue, now: datetime) -> None:
     overdue(5)
-    alerting.evaluate(other_tenant, now)
+    alert_rules.evaluate(other_tenant, now)
     assert not Alert.objects.exists()
 
 
@@ -243,31 +243,31 @@ def test_a_tenant_that_cannot_be_evaluated_keeps_no_other_from_being_told(
             raise ValueError("our own bug")
         return None
 
-    monkeypatch.setattr(alerting, "last_received", last_received)
+    monkeypatch.setattr(alert_rules, "last_received", last_received)
     overdue(5)
-    assert alerting.run()
+    assert alert_rules.evaluate_all()
     assert [(kind, stands) for kind, _, _, stands in of(tenant)] == [("overdue_holds", True)]
 
 
 def test_it_is_done_once_a_minute(tenant: Tenant) -> None:
-    assert alerting.anything_due()
-    assert alerting.run()
-    assert not alerting.anything_due()
-    assert not alerting.run()
+    assert alert_rules.anything_due()
+    assert alert_rules.evaluate_all()
+    assert not alert_rules.anything_due()
+    assert not alert_rules.evaluate_all()
     Watermark.objects.filter(name="thresholds").update(at=timezone.now() - MINUTE)
-    assert alerting.anything_due()
-    assert alerting.run()
+    assert alert_rules.anything_due()
+    assert alert_rules.evaluate_all()
 
 
 def test_a_clock_that_was_ahead_does_not_keep_alerts_back(tenant: Tenant) -> None:
     Watermark.objects.create(name="thresholds", at=timezone.now() + timedelta(days=900))
-    assert alerting.anything_due()
-    assert alerting.run()
-    assert not alerting.anything_due()
+    assert alert_rules.anything_due()
+    assert alert_rules.evaluate_all()
+    assert not alert_rules.anything_due()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_several_at_once_one_does_it(tenant: Tenant, holds: None, overdue) -> None:
     overdue(5)
-    assert sorted(at_once(*[alerting.run] * 4)) == [False, False, False, True]
+    assert sorted(at_once(*[alert_rules.evaluate_all] * 4)) == [False, False, False, True]
     assert len(of(tenant)) == 1

@@ -8,10 +8,11 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
+from handoffaudit.validation import provenance
 from tests.handoffs.support import at_once, judged, payload, submit
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +44,7 @@ def test_who_repeats_a_wrong_value_passed_it_on(tenant: Tenant) -> None:
     judged(tenant, step("planner", "analyst", "Look at costs of 3 million."), trace_id="t", context=RIGHT)
     first = judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     judged(tenant, step("writer", "editor", WRONG), trace_id="t", context=RIGHT)
-    assert attributing.run() == 3
+    assert attribution.run() == 3
     assert [(agent, caused, origin) for agent, _, caused, origin in told(tenant)] == [
         ("analyst", True, ""),
         ("writer", False, "analyst"),
@@ -59,7 +60,7 @@ def test_who_repeats_a_wrong_value_passed_it_on(tenant: Tenant) -> None:
 def test_what_an_agent_said_before_stays_its_own(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     judged(tenant, step("analyst", "editor", WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     assert [(agent, caused, origin) for agent, _, caused, origin in told(tenant)] == [
         ("analyst", True, ""),
         ("analyst", True, "analyst"),
@@ -68,17 +69,17 @@ def test_what_an_agent_said_before_stays_its_own(tenant: Tenant) -> None:
 
 def test_a_late_handoff_in_the_middle_makes_others_right(tenant: Tenant) -> None:
     judged(tenant, step("writer", "editor", WRONG, step=2), trace_id="t", context=RIGHT, step=2)
-    attributing.run()
+    attribution.run()
     assert [row[2] for row in told(tenant)] == [True]
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT, step=1)
-    assert attributing.run() == 1
+    assert attribution.run() == 1
     assert sorted((agent, caused) for agent, _, caused, _ in told(tenant)) == [("analyst", True), ("writer", False)]
     assert TracedHandoff.objects.count() == 2
 
 
 def test_a_later_verdict_replaces_what_the_first_one_said(tenant: Tenant) -> None:
     handoff = judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     assert told(tenant)
     old = Verdict.objects.get(pk=handoff.verdict)
     later = Verdict.objects.create(
@@ -92,7 +93,7 @@ def test_a_later_verdict_replaces_what_the_first_one_said(tenant: Tenant) -> Non
     )
     Handoff.objects.filter(pk=handoff.pk).update(verdict=later.pk)
     assert later.pk > old.pk
-    assert attributing.run() == 1
+    assert attribution.run() == 1
     assert told(tenant) == []
     assert TracedHandoff.objects.get(pk=handoff.pk).verdict == later.pk
 
@@ -101,16 +102,16 @@ def test_a_later_verdict_replaces_what_the_first_one_said(tenant: Tenant) -> Non
 def test_a_verdict_that_is_not_in_force_is_gone_over_once_too(tenant: Tenant, in_force: UUID | None) -> None:
     handoff = judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     Handoff.objects.filter(pk=handoff.pk).update(verdict=in_force)
-    assert attributing.run() == 1
-    assert attributing.run() == 0
+    assert attribution.run() == 1
+    assert attribution.run() == 0
 
 
 def test_each_is_gone_over_once(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    assert attributing.anything_due()
-    assert attributing.run() == 1
-    assert not attributing.anything_due()
-    assert attributing.run() == 0
+    assert attribution.anything_due()
+    assert attribution.run() == 1
+    assert not attribution.anything_due()
+    assert attribution.run() == 0
 
 
 def test_one_that_is_committed_late_is_found(tenant: Tenant) -> None:
@@ -119,25 +120,25 @@ def test_one_that_is_committed_late_is_found(tenant: Tenant) -> None:
     late = judged(tenant, step("analyst", "writer", WRONG), trace_id="b", context=RIGHT)
     content = Verdict.objects.get(pk=early.verdict)
     Verdict.objects.filter(pk=early.verdict).delete()
-    assert attributing.run() == 1
+    assert attribution.run() == 1
     assert TracedHandoff.objects.get().handoff == late.pk
     content.save(force_insert=True)
-    assert attributing.run() == 1
+    assert attribution.run() == 1
     assert TracedHandoff.objects.count() == 2
 
 
 def test_what_waits_to_be_judged_is_left_until_it_is(tenant: Tenant) -> None:
     submit(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    assert attributing.run() == 0
+    assert attribution.run() == 0
     judge.drain()
-    assert attributing.run() == 1
+    assert attribution.run() == 1
 
 
 def test_handoffs_without_a_trace_stand_alone(tenant: Tenant) -> None:
     for source in ("analyst", "writer"):
         judged(tenant, step(source, "editor", WRONG), context=RIGHT)
     Handoff.objects.update(trace_id="")
-    attributing.run()
+    attribution.run()
     assert all(caused for _, _, caused, _ in told(tenant))
     assert {row.took_seconds for row in TracedHandoff.objects.all()} == {None}
 
@@ -145,10 +146,10 @@ def test_handoffs_without_a_trace_stand_alone(tenant: Tenant) -> None:
 def test_of_a_long_trace_the_first_are_read_and_the_others_stand_alone(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributing, "MOST_HANDOFFS", 2)
+    monkeypatch.setattr(attribution, "MOST_HANDOFFS", 2)
     for source in ("analyst", "writer", "editor"):
         judged(tenant, step(source, "anybody", WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     assert {agent: caused for agent, _, caused, _ in told(tenant)} == {"analyst": True, "writer": False, "editor": True}
 
 
@@ -163,7 +164,7 @@ def test_the_time_since_the_source_was_handed_the_work(
     judged(tenant, step("planner", "writer", "Write it.", first), trace_id="t")
     judged(tenant, step("planner", "critic", "Read it.", first), trace_id="t")
     judged(tenant, step("writer", "editor", "Written.", second), trace_id="t")
-    attributing.run()
+    attribution.run()
     took = dict(TracedHandoff.objects.values_list("target_agent_id", "took_seconds"))
     assert took == {"writer": None, "critic": None, "editor": seconds}
 
@@ -173,7 +174,7 @@ def test_without_the_senders_times_those_of_receipt_count(tenant: Tenant) -> Non
     judged(tenant, step("writer", "editor", "Written."), trace_id="t")
     begun, _ = Handoff.objects.order_by("id")
     Handoff.objects.filter(pk=begun.pk).update(sender_timestamp=None, received_at=timezone.now() - timedelta(hours=1))
-    attributing.run()
+    attribution.run()
     assert TracedHandoff.objects.get(source_agent_id="writer").took_seconds == pytest.approx(3600, abs=60)
 
 
@@ -181,64 +182,64 @@ def test_tenants_do_not_share_a_trace(tenant: Tenant, other_tenant: Tenant) -> N
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
     theirs = step("writer", "editor", WRONG, tenant_id=other_tenant.slug)
     judged(other_tenant, theirs, trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     assert [caused for _, _, caused, _ in told(other_tenant)] == [True]
 
 
 def test_a_trace_that_breaks_it_keeps_no_other_waiting(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="bad", context=RIGHT)
     judged(tenant, step("analyst", "writer", WRONG), trace_id="good", context=RIGHT)
-    whole = attributing.attribute
+    whole = provenance.attribute
 
     def breaks(steps: Any) -> Any:
         if steps[0].key == str(Handoff.objects.get(trace_id="bad").pk):
             raise ValueError("no")
         return whole(steps)
 
-    monkeypatch.setattr(attributing, "attribute", breaks)
-    assert attributing.run() == 2
+    monkeypatch.setattr(attribution, "attribute", breaks)
+    assert attribution.run() == 2
     assert [caused for _, _, caused, _ in told(tenant)] == [True, True]
 
 
 def test_where_another_process_does_it_nothing_is_done(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    Watermark.objects.create(name=attributing.CLAIM, at=timezone.now() + timedelta(minutes=1))
-    assert attributing.run() == 0
-    Watermark.objects.filter(name=attributing.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
-    assert attributing.run() == 1
+    Watermark.objects.create(name=attribution.CLAIM, at=timezone.now() + timedelta(minutes=1))
+    assert attribution.run() == 0
+    Watermark.objects.filter(name=attribution.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
+    assert attribution.run() == 1
 
 
 def test_a_clock_that_was_ahead_hides_nothing(tenant: Tenant) -> None:
     later = timezone.now() + timedelta(days=900)
-    Watermark.objects.create(name=attributing.CLAIM, at=later)
-    Watermark.objects.create(name=attributing.MARK, at=later)
+    Watermark.objects.create(name=attribution.CLAIM, at=later)
+    Watermark.objects.create(name=attribution.MARK, at=later)
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    assert attributing.anything_due()
-    assert attributing.run() == 1
+    assert attribution.anything_due()
+    assert attribution.run() == 1
 
 
 def test_while_handoffs_wait_to_be_judged_it_does_a_part_and_pauses(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attributing, "MOST_VERDICTS", 1)
+    monkeypatch.setattr(attribution, "MOST_VERDICTS", 1)
     for trace in ("a", "b", "c"):
         judged(tenant, step("analyst", "writer", WRONG), trace_id=trace, context=RIGHT)
     submit(tenant, step("analyst", "writer", WRONG), trace_id="d", context=RIGHT)
-    assert attributing.run() == 1
-    until = Watermark.objects.get(name=attributing.CLAIM).at
+    assert attribution.run() == 1
+    until = Watermark.objects.get(name=attribution.CLAIM).at
     assert until > timezone.now() - timedelta(minutes=1)
-    Watermark.objects.filter(name=attributing.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
+    Watermark.objects.filter(name=attribution.CLAIM).update(at=timezone.now() - timedelta(seconds=1))
     judge.drain()
-    assert attributing.run() == 3
+    assert attribution.run() == 3
 
 
 def test_it_is_built_anew(tenant: Tenant) -> None:
     judged(tenant, step("analyst", "writer", WRONG), trace_id="t", context=RIGHT)
-    attributing.run()
+    attribution.run()
     right = told(tenant)
     Attribution.objects.update(caused=False)
     TracedHandoff.objects.update(caused=7)
-    assert attributing.rebuild() == 1
+    assert attribution.rebuild() == 1
     assert told(tenant) == right
     assert TracedHandoff.objects.get().caused == Attribution.objects.filter(caused=True).count()
 
@@ -247,8 +248,8 @@ def test_it_is_built_anew(tenant: Tenant) -> None:
 def test_two_at_once_store_each_row_once(tenant: Tenant) -> None:
     for number in range(5):
         judged(tenant, step("analyst", "writer", WRONG), trace_id=f"t{number}", context=RIGHT)
-    assert sum(at_once(attributing.run, attributing.run)) >= 5
-    attributing.run()
+    assert sum(at_once(attribution.run, attribution.run)) >= 5
+    attribution.run()
     assert TracedHandoff.objects.count() == 5
     assert Attribution.objects.filter(caused=True).count() == sum(
         TracedHandoff.objects.values_list("caused", flat=True)

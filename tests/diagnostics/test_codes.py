@@ -24,7 +24,7 @@ def test_a_code_is_counted_by_source_type_and_time(tenant: Tenant, other_tenant:
     judged(tenant, circular(handoff_type="memo"))
     judged(tenant, payload())
     judged(other_tenant, circular(tenant_id=other_tenant.slug))
-    found = codes.report(tenant, CIRCULAR, DAY)
+    found = codes.load_report(tenant, CIRCULAR, DAY)
     assert str(found.change.now) == "3/4 (75.0%)"
     assert found.sources == [("researcher", 2), ("writer", 1)]
     assert found.types == [("memo", 2), ("research_result", 1)]
@@ -37,15 +37,15 @@ def test_a_code_is_counted_by_source_type_and_time(tenant: Tenant, other_tenant:
 
 def test_a_code_that_nobody_has_is_told_as_such(tenant: Tenant, other_tenant: Tenant):
     judged(other_tenant, circular(tenant_id=other_tenant.slug))
-    found = codes.report(tenant, CIRCULAR, DAY)
+    found = codes.load_report(tenant, CIRCULAR, DAY)
     assert (found.number, found.first, found.sources, list(found.newest)) == (0, None, [], [])
-    assert not codes.known(tenant, CIRCULAR)
-    assert codes.known(other_tenant, CIRCULAR)
+    assert not codes.is_known(tenant, CIRCULAR)
+    assert codes.is_known(other_tenant, CIRCULAR)
 
 
 def test_the_codes_that_most_have_come_with_their_agents(tenant: Tenant):
     for source in ("writer", "writer", "researcher"):
         judged(tenant, by(source))
-    by_code = {one.code: one for one in codes.top(tenant, DAY)}
+    by_code = {one.code: one for one in codes.top_codes(tenant, DAY)}
     assert by_code[CIRCULAR].number == 3
     assert by_code[CIRCULAR].agents == [("writer", 2), ("researcher", 1)]

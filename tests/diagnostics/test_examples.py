@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.examples import examples
 from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.reasons import newest_unused
 from handoffaudit.handoffs.models import new_id
 from tests.diagnostics.support import today
 
@@ -38,7 +38,7 @@ def test_each_agent_is_shown_once_with_its_newest_report(tenant: Tenant, other_t
     reported(tenant, "b", path="file.content.next")
     reported(tenant, "c", "file_missing")
     reported(other_tenant, "d")
-    found = examples(tenant, today(), "json_parse_error")
+    found = newest_unused(tenant, today(), "json_parse_error")
     assert [one.report.agent for one in found] == ["b", "a"]
     assert (found[1].report.pk, found[1].message, found[1].place) == (
         newest.pk,
@@ -51,5 +51,5 @@ def test_each_agent_is_shown_once_with_its_newest_report(tenant: Tenant, other_t
 def test_an_answer_without_issues_has_nothing_to_say(tenant: Tenant):
     report = reported(tenant, "a")
     FileReport.objects.filter(pk=report.pk).update(content='{"source": "text_fallback"}')
-    [found] = examples(tenant, today(), "json_parse_error")
+    [found] = newest_unused(tenant, today(), "json_parse_error")
     assert (found.message, found.place) == ("", "")

@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.diagnostics import noise as module
-from handoffaudit.diagnostics.noise import Decided, noise, of_code, with_examples
+from handoffaudit.diagnostics.noise import CodeDecisions, add_examples, code_decisions, overturn_rates
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.review.decide import Decision
@@ -23,8 +23,8 @@ def circles(tenant: Tenant, *decisions: Decision, **changes: str) -> list[Handof
     return [decided(tenant, judged(tenant, circular(**changes)), one, f"note {n}") for n, one in enumerate(decisions)]
 
 
-def found(tenant: Tenant) -> dict[str, Decided]:
-    return {one.code: one for one in noise(tenant, DAY.since, DAY.until).codes}
+def found(tenant: Tenant) -> dict[str, CodeDecisions]:
+    return {one.code: one for one in overturn_rates(tenant, DAY.since, DAY.until).codes}
 
 
 APPROVE, DECLINE = Decision.APPROVE, Decision.DECLINE
@@ -66,16 +66,16 @@ def test_a_declined_handoff_that_a_later_attempt_replaced_still_counts(tenant: T
 def test_decisions_count_when_they_were_taken_and_in_their_tenant(tenant: Tenant, other_tenant: Tenant):
     circles(tenant, APPROVE)
     circles(other_tenant, DECLINE, tenant_id=other_tenant.slug)
-    assert noise(tenant, DAY.since, DAY.until).decisions.total == 1
-    assert noise(tenant, DAY.before_since, DAY.before_until).decisions.total == 0
+    assert overturn_rates(tenant, DAY.since, DAY.until).decisions.total == 1
+    assert overturn_rates(tenant, DAY.before_since, DAY.before_until).decisions.total == 0
     assert found(other_tenant)[CIRCULAR].confirmed == 1
 
 
 def test_of_too_many_decisions_the_newest_count_and_that_is_said(tenant: Tenant, monkeypatch: pytest.MonkeyPatch):
     circles(tenant, DECLINE, DECLINE, APPROVE, APPROVE)
-    assert noise(tenant, DAY.since, DAY.until).sampled is False
+    assert overturn_rates(tenant, DAY.since, DAY.until).sampled is False
     monkeypatch.setattr(module, "MOST_DECISIONS", 2)
-    told = noise(tenant, DAY.since, DAY.until)
+    told = overturn_rates(tenant, DAY.since, DAY.until)
     assert told.sampled
     assert told.decisions == Share(2, 2)
 
@@ -89,17 +89,17 @@ def test_types_and_examples_are_told(tenant: Tenant):
         "memo": "1/2 (50.0%)",
     }
     assert one.main_type == "report"
-    [told] = with_examples(tenant, [one], DAY.since, DAY.until)
+    [told] = add_examples(tenant, [one], DAY.since, DAY.until)
     assert len(told.examples) == 3
     assert (told.examples[0].handoff.pk, told.examples[0].note, told.examples[0].actor) == (last.pk, "note 1", "rui")
 
 
 def test_one_code_alone_is_counted_as_among_all(tenant: Tenant):
     circles(tenant, APPROVE, DECLINE)
-    one = of_code(tenant, CIRCULAR, DAY.since, DAY.until)
+    one = code_decisions(tenant, CIRCULAR, DAY.since, DAY.until)
     assert (one.overturned, one.confirmed, len(one.examples)) == (1, 1, 1)
-    assert of_code(tenant, "tokens.over_budget", DAY.since, DAY.until).decisions == 0
-    assert of_code(tenant, CIRCULAR, DAY.since - timedelta(days=9), DAY.since).decisions == 0
+    assert code_decisions(tenant, "tokens.over_budget", DAY.since, DAY.until).decisions == 0
+    assert code_decisions(tenant, CIRCULAR, DAY.since - timedelta(days=9), DAY.since).decisions == 0
 
 
 def test_a_decision_that_was_taken_back_counts_as_the_next_one(tenant: Tenant, reviewer: Person):

@@ -6,10 +6,10 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics import reasons as reasons_module
-from handoffaudit.diagnostics.file_counts import Pair
-from handoffaudit.diagnostics.reasons import matrix, reasons
-from handoffaudit.diagnostics.tallies import FileTally
-from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.diagnostics.file_stats import Pair
+from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.periods import window_of
+from handoffaudit.diagnostics.reasons import load_reasons, matrix
 from tests.diagnostics.support import NOW, counted
 
 
@@ -49,7 +49,7 @@ def test_it_is_told_whether_it_got_better_overall_by_agent_and_by_reason(tenant:
     counted(tenant, "planner", 50, ago=timedelta(days=8))
     counted(tenant, "planner", 50, "file_missing", ago=timedelta(days=8))
     counted(tenant, "planner", 20, "json_parse_error", ago=timedelta(days=8))
-    found = reasons(tenant, window_of({}, NOW))
+    found = load_reasons(tenant, window_of({}, NOW))
     assert (found.change.points, found.change.direction) == (48.3, "better")
     assert found.worst is not None
     assert (found.worst.agent, found.worst.change.points) == ("planner", 48.3)
@@ -62,4 +62,4 @@ def test_it_is_told_whether_it_got_better_overall_by_agent_and_by_reason(tenant:
 @pytest.mark.django_db
 def test_an_agent_whose_files_are_all_used_is_not_the_worst(tenant: Tenant):
     counted(tenant, "planner", 3)
-    assert reasons(tenant, window_of({}, NOW)).worst is None
+    assert load_reasons(tenant, window_of({}, NOW)).worst is None

@@ -3,9 +3,8 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import trace_list
-from handoffaudit.diagnostics.trace_list import TracePage, list_traces
-from handoffaudit.diagnostics.tracing import traced
+from handoffaudit.diagnostics import traces
+from handoffaudit.diagnostics.traces import TracePage, list_traces, load_trace
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Finding, Handoff
@@ -47,7 +46,7 @@ def test_a_line_tells_of_the_whole_trace(tenant: Tenant) -> None:
 def test_a_line_counts_the_findings_that_the_trace_s_page_counts(tenant: Tenant) -> None:
     for document in (payload(), circular(), payload(confidence=7)):
         judged(tenant, document, trace_id="a")
-    trace = traced(tenant, "a")
+    trace = load_trace(tenant, "a")
     assert trace is not None
     assert Finding.objects.filter(code=UNVERIFIED).exists()
     assert list_traces(tenant, ALL).items[0].findings == len(trace.attributed) > 0
@@ -88,7 +87,7 @@ def test_filters_take_traces_with_a_handoff_that_fits(tenant: Tenant) -> None:
 
 @pytest.mark.usefixtures("three")
 def test_a_page_walks_so_far_and_the_next_goes_on(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_list, "MOST_WALKED", 1)
+    monkeypatch.setattr(traces, "MOST_WALKED", 1)
     first = list_traces(tenant, ALL)
     assert ids(first) == ["a"]
     assert first.next
@@ -97,7 +96,7 @@ def test_a_page_walks_so_far_and_the_next_goes_on(tenant: Tenant, monkeypatch: p
 
 @pytest.mark.usefixtures("three")
 def test_a_long_trace_is_counted_up_to_a_bound(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_list, "MOST_COUNTED", 1)
+    monkeypatch.setattr(traces, "MOST_COUNTED", 1)
     line = list_traces(tenant, ALL).items[0]
     assert (line.handoffs, line.is_longer) == (1, True)
 

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import tracing
-from handoffaudit.diagnostics.tracing import traced
+from handoffaudit.diagnostics import traces
+from handoffaudit.diagnostics.traces import load_trace
 from tests.diagnostics.trace_support import handed, made_up
 from tests.handoffs.support import circular, judged, submit
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 def test_a_wrong_number_goes_back_to_who_made_it_up(tenant: Tenant) -> None:
     made_up(tenant)
-    trace = traced(tenant, "work/1")
+    trace = load_trace(tenant, "work/1")
     assert trace is not None
     assert [one.number for one in trace.handoffs] == [1, 2, 3, 4]
     assert trace.agents == ("planner", "solver", "critic", "writer", "reader")
@@ -33,38 +33,38 @@ def test_a_wrong_number_goes_back_to_who_made_it_up(tenant: Tenant) -> None:
 def test_steps_go_before_the_order_of_arrival(tenant: Tenant) -> None:
     for step in (3, 1, None, 2):
         handed(tenant, f"agent-{step}", "writer", "It is done.", step=step)
-    trace = traced(tenant, "work/1")
+    trace = load_trace(tenant, "work/1")
     assert trace is not None
     assert [one.handoff.source_agent_id for one in trace.handoffs] == ["agent-1", "agent-None", "agent-2", "agent-3"]
 
 
 def test_a_trace_of_another_tenant_is_none(tenant: Tenant, other_tenant: Tenant) -> None:
     made_up(tenant)
-    assert traced(other_tenant, "work/1") is None
-    assert traced(tenant, "work") is None
-    assert traced(tenant, "") is None
-    assert traced(tenant, "work/1\x00") is None
+    assert load_trace(other_tenant, "work/1") is None
+    assert load_trace(tenant, "work") is None
+    assert load_trace(tenant, "") is None
+    assert load_trace(tenant, "work/1\x00") is None
 
 
 def test_chains_that_come_back_are_marked(tenant: Tenant) -> None:
     judged(tenant, circular(handoff_id="back"), trace_id="t")
-    trace = traced(tenant, "t")
+    trace = load_trace(tenant, "t")
     assert trace is not None
     assert [(one.loops, one.over) for one in trace.handoffs] == [(True, False)]
 
 
 def test_what_cannot_be_read_or_is_not_judged_is_there_without_findings(tenant: Tenant) -> None:
     submit(tenant, circular(), trace_id="t")
-    trace = traced(tenant, "t")
+    trace = load_trace(tenant, "t")
     assert trace is not None
     assert [(one.handoff.state, one.issues) for one in trace.handoffs] == [("received", ())]
     assert trace.first is None
 
 
 def test_of_a_long_trace_the_first_part_is_read(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "MOST_HANDOFFS", 3)
+    monkeypatch.setattr(traces, "MOST_HANDOFFS", 3)
     made_up(tenant)
-    trace = traced(tenant, "work/1")
+    trace = load_trace(tenant, "work/1")
     assert trace is not None
     assert (len(trace.handoffs), trace.has_more) == (3, True)
 
@@ -74,11 +74,11 @@ def test_a_trace_is_read_with_as_many_queries_however_long_it_is(tenant: Tenant)
     with CaptureQueriesContext(
         connection,
     ) as few:
-        traced(tenant, "work/1")
+        load_trace(tenant, "work/1")
     made_up_again = [
         handed(tenant, "writer", "reader", f"Part {number}.", handoff_id=f"p-{number}") for number in range(6)
     ]
     assert len(made_up_again) == 6
     with CaptureQueriesContext(connection) as more:
-        traced(tenant, "work/1")
+        load_trace(tenant, "work/1")
     assert len(more) == len(few)

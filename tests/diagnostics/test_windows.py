@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from handoffaudit.diagnostics.windows import HOUR, window_of
+from handoffaudit.diagnostics.periods import HOUR, window_of
 from handoffaudit.handoffs.filters import FilterError
 from tests.diagnostics.support import NOW
 

@@ -8,7 +8,7 @@ from django.conf import settings as configured
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import alerting, workers
+from handoffaudit.diagnostics import alert_rules, workers
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs import notify
 from handoffaudit.handoffs.models import Alert, Handoff, State, Subscriber
@@ -26,7 +26,7 @@ def beaten(monkeypatch):
     def beaten(*queues: str) -> None:
         monkeypatch.setattr(notify, "_queues", list(queues))
         monkeypatch.setattr(workers, "_last_beat", -math.inf)
-        workers.beat()
+        workers.record_heartbeat()
 
     return beaten
 
@@ -45,65 +45,65 @@ def waited(minutes: int) -> None:
 
 
 def test_one_that_was_never_seen_is_missed_and_one_that_runs_is_not(beaten) -> None:
-    assert workers.silence() == {"worker": math.inf}
-    assert workers.told(math.inf) == "none seen yet"
+    assert workers.silent_workers() == {"worker": math.inf}
+    assert workers.describe_silence(math.inf) == "none seen yet"
     beaten(STRUCTURAL)
-    assert workers.silence() == {}
+    assert workers.silent_workers() == {}
 
 
 def test_one_that_is_gone_is_missed(beaten) -> None:
     beaten(STRUCTURAL)
     seen("worker", timedelta(minutes=3))
-    assert workers.told(workers.silence()["worker"]) == "none seen for 3 min"
+    assert workers.describe_silence(workers.silent_workers()["worker"]) == "none seen for 3 min"
     beaten(notify.CHECKS_QUEUE)
-    assert "worker" in workers.silence()
+    assert "worker" in workers.silent_workers()
 
 
 def test_a_sign_of_life_is_written_seldom(beaten, django_assert_num_queries) -> None:
     beaten(STRUCTURAL)
     with django_assert_num_queries(0):
-        workers.beat()
+        workers.record_heartbeat()
 
 
 def test_who_asks_the_model_is_missed_only_where_it_is_to_be_asked(beaten, asked_for: None) -> None:
     beaten(STRUCTURAL)
-    assert list(workers.silence()) == ["asker"]
+    assert list(workers.silent_workers()) == ["asker"]
     beaten(notify.CHECKS_QUEUE)
-    assert workers.silence() == {}
+    assert workers.silent_workers() == {}
 
 
 def test_sweeps_far_apart_are_waited_for(beaten, settings) -> None:
     beaten(STRUCTURAL)
     seen("worker", timedelta(minutes=3))
     settings.SWEEP_SECONDS = 120
-    assert workers.silence() == {}
+    assert workers.silent_workers() == {}
 
 
 def test_it_is_said_only_where_handoffs_wait_for_it(tenant: Tenant) -> None:
     submit(tenant, payload())
     handoff = Handoff.objects.get()
-    assert workers.missed(tenant, handoff.received_at) == ""
+    assert workers.missing_worker_message(tenant, handoff.received_at) == ""
     waited(2)
     long_ago = timezone.now() - timedelta(minutes=2)
-    assert workers.missed(tenant, long_ago) == "none seen yet"
+    assert workers.missing_worker_message(tenant, long_ago) == "none seen yet"
     take(1)
-    assert workers.missed(tenant, long_ago) == "none seen yet"
+    assert workers.missing_worker_message(tenant, long_ago) == "none seen yet"
     Watermark.objects.create(name="worker", at=datetime(2026, 1, 2, 3, 4, 30, tzinfo=UTC))
-    assert workers.missed(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
+    assert workers.missing_worker_message(tenant, long_ago) == "none seen since 2026-01-02 03:04 UTC"
     # As what waits for the model.
     Handoff.objects.update(claim_expires_at=None)
-    assert workers.missed(tenant, long_ago) == ""
+    assert workers.missing_worker_message(tenant, long_ago) == ""
     seen("worker", timedelta(0))
     Handoff.objects.update(state=State.RECEIVED, tries=0)
-    assert workers.missed(tenant, long_ago) == ""
+    assert workers.missing_worker_message(tenant, long_ago) == ""
 
 
 def test_who_answers_requests_opens_the_alert_where_no_worker_runs(tenant: Tenant) -> None:
     submit(tenant, payload())
     waited(20)
-    workers.stand_in()
+    workers.evaluate_without_workers()
     assert Alert.objects.get().kind == "queue_age"
-    assert not alerting.anything_due()
+    assert not alert_rules.anything_due()
 
 
 def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
@@ -115,7 +115,7 @@ def test_who_answers_tells_subscribers_of_it_where_no_worker_runs(
     )
     submit(tenant, payload())
     waited(20)
-    workers.stand_in()
+    workers.evaluate_without_workers()
     assert woken == ["wake"]
 
 
@@ -123,6 +123,6 @@ def test_and_leaves_it_to_them_where_one_runs(tenant: Tenant, asked_for: None, w
     submit(tenant, payload())
     waited(20)
     seen("asker", timedelta(0))
-    workers.stand_in()
+    workers.evaluate_without_workers()
     assert not Alert.objects.exists()
     assert woken == ["stop"]

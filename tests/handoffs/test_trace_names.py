@@ -3,9 +3,8 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs.facets import Facets
-from handoffaudit.diagnostics.logs.queries import Query
-from handoffaudit.diagnostics.tracing import traced
+from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
+from handoffaudit.diagnostics.traces import load_trace
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
@@ -22,7 +21,7 @@ def test_both_spellings_are_one_trace(tenant: Tenant) -> None:
     judged(tenant, payload(handoff_id="beside"), trace_id=UPPER.lower())
     assert set(Handoff.objects.values_list("trace_id", "state")) == {(UPPER.lower(), "accepted")}
     for spelling in (UPPER, UPPER.lower()):
-        found = traced(tenant, spelling)
+        found = load_trace(tenant, spelling)
         assert found is not None
         assert len(found.handoffs) == 2
         assert len(queries.list_handoffs(tenant, Filters(trace=spelling)).items) == 2
@@ -44,7 +43,7 @@ def test_other_ids_keep_their_case(tenant: Tenant) -> None:
 
 def test_log_lines_are_found_in_either_case() -> None:
     text = f'{{"trace_id": "{UPPER}", "event_type": "handoff_created", "timestamp": "2026-02-01T08:00:00Z"}}'.encode()
-    query, facets = Query(trace=UPPER.lower()), Facets(traces=frozenset({UPPER}))
+    query, facets = LogQuery(trace=UPPER.lower()), Facets(traces=frozenset({UPPER}))
     assert (query.may_match(facets), query.may_stand_in(text)) == (True, True)
     line = read_bytes(text)
     assert isinstance(line, TraceLine)

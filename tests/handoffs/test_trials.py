@@ -12,7 +12,7 @@ from handoffaudit.handoffs.models import Handoff, State, Trial
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.parsing import to_plain
+from handoffaudit.policy.strictness import to_plain
 from tests.handoffs.support import NOT_JSON, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.policy.declared_edges import (
-    DeclaredEdges,
-    parse_rows,
-    parse_text,
-    rows_of,
-    to_plain,
-    to_text,
-)
+from handoffaudit.policy.agents import DeclaredRoutes, parse_rows, parse_text, rows_of, to_plain, to_text
 from handoffaudit.policy.errors import InvalidPolicy
 from tests.scale import examples
 
@@ -28,15 +21,15 @@ def refused(text: str) -> list[tuple[str, str]]:
 def test_lines_are_rows_by_source_with_anybody_last() -> None:
     text = "writer → editor\n\n* -> archive\nplanner->writer , critic\n  planner -> *\n"
     assert parse_text(text) == (
-        DeclaredEdges("planner", ("critic", "writer", "*")),
-        DeclaredEdges("writer", ("editor",)),
-        DeclaredEdges("*", ("archive",)),
+        DeclaredRoutes("planner", ("critic", "writer", "*")),
+        DeclaredRoutes("writer", ("editor",)),
+        DeclaredRoutes("*", ("archive",)),
     )
 
 
 def test_a_name_with_a_comma_or_an_arrow_is_quoted() -> None:
     rows = parse_text('"a, b" -> "x -> y", "say \\"so\\"", plain name')
-    assert rows == (DeclaredEdges("a, b", ("plain name", 'say "so"', "x -> y")),)
+    assert rows == (DeclaredRoutes("a, b", ("plain name", 'say "so"', "x -> y")),)
     assert parse_text(to_text(rows)) == rows
 
 

@@ -1,7 +1,6 @@
 """The table as shipped, by the specification's words."""
 
-from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
-from handoffaudit.policy.parsing import parse_rows, to_plain
+from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows, to_plain
 from handoffaudit.validation.config import TypePolicy
 
 REST = {

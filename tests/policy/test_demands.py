@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import rules, schemas
-from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.values import MOST_BYTES, MOST_ERRORS
 from handoffaudit.validation.business_rules.models import BusinessRule, BusinessRuleSet
 from tests import scale
@@ -84,7 +84,7 @@ def test_of_a_great_many_errors_some_are_told_and_briefly() -> None:
 
 
 def test_all_together_have_a_limit_that_no_row_reaches_alone() -> None:
-    signals = examples()[0]
+    signals = example_sets()[0]
     padded = signals.rules[0].model_copy(update={"metadata": {"text": "m" * (MOST_BYTES // 4)}})
     sets = [signals.model_copy(update={"set_id": f"s{number}", "rules": [padded]}) for number in range(4)]
     assert len(rules.checked(sets[:3])) == 3

@@ -8,7 +8,7 @@ import pytest
 
 from handoffaudit.policy.kinds import KINDS
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.parsing import FIELDS, to_plain
+from handoffaudit.policy.strictness import FIELDS, to_plain
 from handoffaudit.validation.config import TypePolicy
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ from pytest_django import Settings
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.env import folder_or_none
 from handoffaudit.policy import load as loading
-from handoffaudit.policy.known_agents import known_agents
+from handoffaudit.policy.agents import known_agents
 from handoffaudit.policy.models import Kind
 
 

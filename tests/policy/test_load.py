@@ -9,8 +9,8 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import rules, schemas, strictness
 from handoffaudit.policy.load import draft, load
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.rule_sets import examples
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.rules import example_sets
+from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.validation.config import Strictness, TypePolicy
 
 
@@ -55,7 +55,7 @@ def test_what_is_loaded_cannot_be_changed(tenant: Tenant) -> None:
 def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, other_tenant: Tenant) -> None:
     assert load(tenant.pk).versions == {"strictness": 0, "rules": 0, "schemas": 0, "prompts": 0}
     assert load(tenant.pk).rules == ()
-    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
     row = TypeSchema("deal_data", claim_fields=("thesis", "layers.*.key_findings"))
     schemas.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     schemas.upsert_row(tenant=tenant, base_version=1, row=TypeSchema("other", claim_fields=()), actor="ada")
@@ -64,7 +64,7 @@ def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, ot
         0,
         {"strictness": 0, "rules": 1, "schemas": 2, "prompts": 0},
     )
-    assert config.rules == tuple(sorted(examples(), key=lambda one: one.set_id))
+    assert config.rules == tuple(sorted(example_sets(), key=lambda one: one.set_id))
     assert config.demands_for("deal_data").claim_fields == row.claim_fields
     assert config.demands_for("other").claim_fields == ()
     assert config.demands_for("never seen").claim_fields is None
@@ -73,14 +73,14 @@ def test_rules_schemas_and_claim_fields_are_in_what_is_loaded(tenant: Tenant, ot
 
 def test_all_kinds_take_one_small_query(tenant: Tenant, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     strictness.upsert_row(tenant=tenant, base_version=0, row=TypePolicy("x"), actor="ada")
-    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
     first = load(tenant.pk)
     with django_assert_num_queries(1):
         assert load(tenant.pk) is first
 
 
 def test_a_draft_takes_the_place_of_its_kind_and_of_nothing_else(tenant: Tenant) -> None:
-    rules.save(tenant=tenant, base_version=0, rows=examples(), actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=example_sets(), actor="ada")
     in_force = load(tenant.pk)
     without = draft(tenant.pk, Kind.RULES, {"sets": []})
     assert (without.rules, without.types, without.versions) == ((), in_force.types, in_force.versions)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.parsing import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
+from handoffaudit.policy.strictness import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
 from handoffaudit.policy.values import MOST_ERRORS
 from handoffaudit.validation.asking.question import Role
 from handoffaudit.validation.config import (

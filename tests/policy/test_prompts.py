@@ -12,7 +12,7 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.load import draft, load
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.prompt_rows import FIELDS, MOST_ROWS, PromptRow, parse_row, parse_rows, to_plain
+from handoffaudit.policy.prompts import FIELDS, MOST_ROWS, PromptRow, parse_row, parse_rows, to_plain
 from handoffaudit.policy.values import MOST_ERRORS
 from handoffaudit.validation.asking.prompting import LONGEST_PROMPT
 from handoffaudit.validation.asking.question import Answer, Question, Use

@@ -7,11 +7,10 @@ from django.db import connections
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import PolicyVersion
-from handoffaudit.policy.versions import Stale, Table
+from handoffaudit.policy.versions import Change, Stale, Table
 from handoffaudit.validation.config import Mode, Strictness, TypePolicy
 
 

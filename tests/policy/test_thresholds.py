@@ -3,9 +3,9 @@
 import pytest
 
 from handoffaudit.accounts.models import AuditEntry, Tenant
+from handoffaudit.policy.alert_rules import AS_SHIPPED, NoData, Watched, parse_row, parse_rows, to_plain
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.kinds import thresholds
-from handoffaudit.policy.thresholds import AS_SHIPPED, NoData, Watched, parse_row, parse_rows, to_plain
+from handoffaudit.policy.kinds import alert_policy
 
 
 def test_as_shipped_only_what_everybody_wants_is_watched() -> None:
@@ -56,9 +56,9 @@ def test_a_name_that_is_not_watched_is_refused() -> None:
 
 def test_a_change_is_a_version_and_an_audit_entry(tenant: Tenant) -> None:
     row = parse_row({"name": "queue_age", "warning": 60})
-    saved = thresholds.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
+    saved = alert_policy.upsert_row(tenant=tenant, base_version=0, row=row, actor="ada")
     assert (saved.version, [one.name for one in saved.rows]) == (1, list(Watched))
     entry = AuditEntry.objects.get()
     assert entry.action == "thresholds.save"
     assert entry.detail["changes"] == [{"row": "queue_age", "field": "warning", "old": 300, "new": 60}]
-    assert thresholds.revert(tenant=tenant, to_version=0, base_version=1, actor="ada").rows == AS_SHIPPED
+    assert alert_policy.revert(tenant=tenant, to_version=0, base_version=1, actor="ada").rows == AS_SHIPPED

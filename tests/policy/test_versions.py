@@ -7,13 +7,13 @@ import pytest
 
 from handoffaudit.accounts import audit
 from handoffaudit.accounts.models import AuditEntry, Tenant
-from handoffaudit.policy.declared_edges import DeclaredEdges
+from handoffaudit.policy.agents import DeclaredRoutes
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
 from handoffaudit.policy.kinds import KINDS, rules, schemas, strictness
 from handoffaudit.policy.models import Kind, PolicyVersion
-from handoffaudit.policy.prompt_rows import PromptRow
-from handoffaudit.policy.rule_sets import examples
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.prompts import PromptRow
+from handoffaudit.policy.rules import example_sets
+from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.versions import Stale, Versions
 from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -21,7 +21,7 @@ from handoffaudit.validation.config import TypePolicy
 
 
 def a_set(number: int) -> BusinessRuleSet:
-    return examples()[0].model_copy(update={"name": f"Signals {number}"})
+    return example_sets()[0].model_copy(update={"name": f"Signals {number}"})
 
 
 def a_schema(number: int) -> TypeSchema:
@@ -36,8 +36,8 @@ def a_prompt(number: int) -> PromptRow:
     return PromptRow(Use.GROUNDING, f"Look for {number} things.", handoff_type="deal_data")
 
 
-def an_edge(number: int) -> DeclaredEdges:
-    return DeclaredEdges("planner", (f"agent_{number}",))
+def an_edge(number: int) -> DeclaredRoutes:
+    return DeclaredRoutes("planner", (f"agent_{number}",))
 
 
 ROWS: dict[Kind, Callable[[int], Any]] = {
@@ -133,7 +133,7 @@ def test_content_of_another_shape_is_refused(versions: Versions[Any], content: d
 
 
 def test_a_changed_set_counts_on_and_the_others_stay(tenant: Tenant) -> None:
-    signals, cmt = examples()
+    signals, cmt = example_sets()
     table = rules.save(tenant=tenant, base_version=0, rows=[signals, cmt], actor="ada")
     assert [one.version for one in table.rows] == [1, 1]
     table = rules.upsert_row(tenant=tenant, base_version=1, row=a_set(2), actor="ada")
@@ -150,7 +150,7 @@ def test_another_number_alone_is_no_change_of_a_set(tenant: Tenant) -> None:
 
 
 def test_the_difference_of_rules_names_rule_and_field(tenant: Tenant) -> None:
-    old = examples()[0]
+    old = example_sets()[0]
     first, second, third = old.rules
     tighter = first.model_copy(update={"threshold": [0.5, 1.0]})
     added = third.model_copy(update={"rule_id": "reason_required", "field": "reason"})
@@ -165,13 +165,13 @@ def test_the_difference_of_rules_names_rule_and_field(tenant: Tenant) -> None:
 
 
 def test_the_log_keeps_long_and_large_values_as_short_text(tenant: Tenant) -> None:
-    rule = examples()[0].rules[0]
+    rule = example_sets()[0].rules[0]
     loud = [
         rule.model_copy(update={"rule_id": "large", "metadata": {"limit": 1e22, "count": 2**60}}),
         rule.model_copy(update={"rule_id": "long", "description": "d" * 400, "metadata": {"text": "m" * 9000}}),
         rule.model_copy(update={"rule_id": "nul", "metadata": {"text": "a\x00b"}}),
     ]
-    rows = [examples()[0].model_copy(update={"rules": loud})]
+    rows = [example_sets()[0].model_copy(update={"rules": loud})]
     rules.save(tenant=tenant, base_version=0, rows=rows, actor="ada")
     assert rules.current(tenant).rows[0].rules == loud
     (change,) = AuditEntry.objects.get().detail["changes"]

@@ -11,7 +11,7 @@ from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
-    from handoffaudit.diagnostics.logs.cutting import Block
+    from handoffaudit.diagnostics.logs.blocks import Block
 
 # Compressed while it is made: fast matters more than small.
 _LEVEL = 1
@@ -55,10 +55,10 @@ class Local:
         return int(settings.MAX_LOG_RATIO)
 
     def send(self, source: str, stream: Iterable[bytes], told: Told) -> Imported:
-        from handoffaudit.diagnostics.logs import searching, storing
+        from handoffaudit.diagnostics.logs import search, store
 
-        made = storing.take(self._tenant, source, SENDER, stream, read_here=True, told=lambda row: told(row.lines))
-        bad = searching.bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
+        made = store.store_log(self._tenant, source, SENDER, stream, read_here=True, told=lambda row: told(row.lines))
+        bad = search.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
         shown = [{"number": line.number, "why": line.why} for line in bad]
         return Imported(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
 
@@ -83,10 +83,10 @@ class ToServer(Server):
             raise Stop(str(error)) from error
 
     def send(self, source: str, stream: Iterable[bytes], told: Told) -> Imported:
-        from handoffaudit.diagnostics.logs.cutting import blocks
+        from handoffaudit.diagnostics.logs.blocks import cut_blocks
 
         done = Imported(source)
-        for first_line, part in _parts(blocks(stream)):
+        for first_line, part in _parts(cut_blocks(stream)):
             query = urlencode({"source": source, "first_line": first_line}, quote_via=quote)
             body = gzip.compress(part, _LEVEL)
             status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")

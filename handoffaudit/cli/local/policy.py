@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from handoffaudit.cli.stop import Stop
-from handoffaudit.policy.defaults import ROWS_AS_SHIPPED
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.parsing import parse_rows
+from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
 
 LARGEST = 16 * 1024 * 1024
@@ -61,16 +60,16 @@ def _with_rows(config: ValidationConfig, version: int, rows: Sequence[TypePolicy
 
 
 def _rules(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
-    from handoffaudit.policy.rule_sets import checked, parse
+    from handoffaudit.policy.rules import check_sets, parse_rule_sets
 
-    return replace(config, rules=checked(parse(given["sets"])))
+    return replace(config, rules=check_sets(parse_rule_sets(given["sets"])))
 
 
 def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
-    from handoffaudit.policy.type_schemas import checked_rows
-    from handoffaudit.policy.type_schemas import parse_rows as parse_schemas
+    from handoffaudit.policy.schemas import check_rows
+    from handoffaudit.policy.schemas import parse_rows as parse_schemas
 
-    rows = checked_rows(parse_schemas(given["rows"]))
+    rows = check_rows(parse_schemas(given["rows"]))
     return replace(
         config,
         schemas={row.handoff_type: row.schema for row in rows if row.schema},
@@ -79,10 +78,10 @@ def _schemas(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfi
 
 
 def _prompts(config: ValidationConfig, given: dict[str, Any]) -> ValidationConfig:
-    from handoffaudit.policy.prompt_rows import in_force
-    from handoffaudit.policy.prompt_rows import parse_rows as parse_prompts
+    from handoffaudit.policy.prompts import current_prompts
+    from handoffaudit.policy.prompts import parse_rows as parse_prompts
 
-    return replace(config, prompts=in_force(parse_prompts(given["rows"]), str(int(given.get("version", 0)))))
+    return replace(config, prompts=current_prompts(parse_prompts(given["rows"]), str(int(given.get("version", 0)))))
 
 
 def _all_of(config: ValidationConfig, strictness: Strictness) -> ValidationConfig:

@@ -158,13 +158,13 @@ class Database:
         self._sender = Actor(ActorKind.SYSTEM, name)
 
     def report(self, document: dict[str, Any]) -> dict[str, Any]:
-        from handoffaudit.diagnostics.files import queries, receiving
+        from handoffaudit.diagnostics import file_reports
 
-        received = receiving.receive(self._tenant, self._sender, json.dumps(document).encode())
+        received = file_reports.receive_report(self._tenant, self._sender, json.dumps(document).encode())
         if received.report is None:
             receipt = received.receipt
             raise Refused(" ".join(issue.message for issue in receipt.issues) or receipt.detail)
-        return queries.answer_of(received.report)
+        return file_reports.answer_of(received.report)
 
     def retry(self) -> int:
         return 0

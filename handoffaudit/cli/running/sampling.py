@@ -6,9 +6,9 @@ from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 def main() -> None:
     start_with_database()
     from handoffaudit.accounts import tenants
-    from handoffaudit.diagnostics.samples import filling
+    from handoffaudit.diagnostics import sample_tenants
 
-    filling.fill_beside(find_tenant(tenants.DEFAULT))
+    sample_tenants.fill_beside(find_tenant(tenants.DEFAULT))
 
 
 if __name__ == "__main__":

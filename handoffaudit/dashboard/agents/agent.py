@@ -15,8 +15,8 @@ from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.diagnostics.agent import MOST_FINDINGS, AgentReport, OfCode, is_known, near_names, report
-from handoffaudit.diagnostics.edges import Edge
+from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
+from handoffaudit.diagnostics.agents import AgentRoute
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs import stats
@@ -33,7 +33,7 @@ class Partner:
 
     name: str
     href: str
-    edge: Edge
+    edge: AgentRoute
     time: str
     handoffs: str
 
@@ -76,7 +76,7 @@ def answer(request: HttpRequest, who: Who, name: str) -> HttpResponse:
         return _missing(request, who, name)
     choice = chosen(request)
     links = Links(who.tenant, choice.window)
-    found = report(who.tenant, name, choice.window)
+    found = load_report(who.tenant, name, choice.window)
     context: dict[str, Any] = choice.context | {
         "name": cut(name, _LONGEST),
         "found": found,
@@ -114,7 +114,7 @@ def _missing(request: HttpRequest, who: Who, name: str) -> HttpResponse:
     return render_page(request, "dashboard/agents/missing.html", context, status=404)
 
 
-def _partners(who: Who, links: Links, edges: Sequence[Edge], *, own: int) -> list[Partner]:
+def _partners(who: Who, links: Links, edges: Sequence[AgentRoute], *, own: int) -> list[Partner]:
     """`own`: on which side of each edge the agent itself stands."""
     return [
         Partner(

@@ -7,7 +7,7 @@ from typing import Final
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.diagnostics.edges import busiest
+from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.handoffs.rates import Share
 
 MOST: Final = 8
@@ -27,7 +27,7 @@ class Busy:
 
 def busy(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[Busy]:
     """Those that handed on most; `period` as the page of an agent takes it."""
-    found = busiest(tenant, since.replace(minute=0, second=0, microsecond=0), until, MOST)
+    found = busiest_agents(tenant, since.replace(minute=0, second=0, microsecond=0), until, MOST)
     most = max((one.number for one in found), default=1)
     return [
         Busy(

@@ -19,10 +19,10 @@ from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.diagnostics.edges import pairs_seen
-from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.diagnostics.agents import list_pairs
+from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.policy import kinds
-from handoffaudit.policy.declared_edges import ANYBODY, DeclaredEdges, parse_text, to_text
+from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, parse_text, to_text
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Table
 
@@ -32,10 +32,10 @@ SEEN_IN = "30d"
 _HEIGHT = 18
 _HELP = "a line each: planner -> critic, writer; * is anybody; quote a name with a comma or an arrow in it"
 
-Rows = Table[DeclaredEdges]
+Rows = Table[DeclaredRoutes]
 
 
-class DeclaredPage(PolicyPage[DeclaredEdges]):
+class DeclaredPage(PolicyPage[DeclaredRoutes]):
     """Beside the pages of agents, whose addresses end in any name."""
 
     @property
@@ -47,7 +47,7 @@ PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has declared n
 
 
 @dataclass(kw_only=True)
-class Editor(Draft[DeclaredEdges]):
+class Editor(Draft[DeclaredRoutes]):
     """All rows as one text. `filled`: how many edges that were seen it was filled with."""
 
     text: str
@@ -71,10 +71,10 @@ class Editor(Draft[DeclaredEdges]):
             is_code=True,
         )
 
-    def rows(self, now: Rows) -> Iterable[DeclaredEdges]:
+    def rows(self, now: Rows) -> Iterable[DeclaredRoutes]:
         return kinds.agents.checked(parse_text(self.text))
 
-    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[DeclaredEdges]) -> list[str]:
+    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[DeclaredRoutes]) -> list[str]:
         return []
 
     def refuse(self, invalid: InvalidPolicy) -> None:
@@ -120,12 +120,12 @@ def _filled(tenant: Tenant, now: Rows) -> Editor:
     """What is declared and all that was seen."""
     window = window_of({"period": SEEN_IN}, timezone.now())
     declared = {(row.source, target) for row in now.rows for target in row.targets}
-    rest = [edge for edge in pairs_seen(tenant, window.since, window.until) if _can_be_written(edge)]
+    rest = [edge for edge in list_pairs(tenant, window.since, window.until) if _can_be_written(edge)]
     new = [edge for edge in rest if declared.isdisjoint({edge, (edge[0], ANYBODY), (ANYBODY, edge[1])})]
     targets: dict[str, set[str]] = {}
     for source, target in [*declared, *new]:
         targets.setdefault(source, set()).add(target)
-    rows = [DeclaredEdges(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
+    rows = [DeclaredRoutes(source, tuple(sorted(found))) for source, found in sorted(targets.items())]
     return Editor(
         base_version=now.version, text=to_text(rows), filled=len(new), note="All that was seen" if new else ""
     )

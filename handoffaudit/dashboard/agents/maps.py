@@ -8,8 +8,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.agents.addresses import address_of
 from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links
-from handoffaudit.diagnostics.agents import Agent
-from handoffaudit.diagnostics.edges import Edge, folded
+from handoffaudit.diagnostics.agents import Agent, AgentRoute, fold_routes
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
 from handoffaudit.drawing.drawing import Drawing
 
@@ -27,7 +26,7 @@ class Maps:
     left_out: int
 
 
-def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[Edge], links: Links) -> Maps:
+def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links) -> Maps:
     wide = _Part(tenant, agents, edges, links, most=14)
     # Those that it folds are among the ones that the wide form folds.
     narrow = _Part(tenant, agents, wide.edges, links, most=8)
@@ -41,14 +40,14 @@ def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[Edge], links: 
 
 class _Part:
     def __init__(
-        self, tenant: Tenant, agents: Sequence[Agent], edges: Sequence[Edge], links: Links, *, most: int
+        self, tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links, *, most: int
     ) -> None:
         # To fold a single one would save no room.
         kept = agents if len(agents) <= most + 1 else agents[:most]
         names = frozenset(agent.name for agent in kept)
         self.folded = len(agents) - len(kept)
         others = _unused(f"{self.folded:,} others", names)
-        self.edges = folded(edges, names, others)
+        self.edges = fold_routes(edges, names, others)
         self._links, self._names = links, names
         most_first = sorted(self.edges, key=lambda edge: -edge.number)[:MOST_DRAWN]
         self.drawn = [self._edge(edge) for edge in most_first]
@@ -57,7 +56,7 @@ class _Part:
             rest = sum(agent.number for agent in agents[len(kept) :])
             self.agents.append(MapAgent(others, rest, folded=True))
 
-    def _edge(self, edge: Edge) -> MapEdge:
+    def _edge(self, edge: AgentRoute) -> MapEdge:
         share, whole = edge.share, {edge.source, edge.target} <= self._names
         href = self._links.handoffs(source=edge.source, target=edge.target) if whole else ""
         part = share.part / share.total if share.total else None

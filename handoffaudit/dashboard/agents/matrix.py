@@ -13,8 +13,7 @@ from handoffaudit.dashboard.diagnostics.choosing import Links
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.templatetags.icons import icon
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone
-from handoffaudit.diagnostics.agents import Agents
-from handoffaudit.diagnostics.edges import Edge, folded_sides
+from handoffaudit.diagnostics.agents import AgentRoute, Agents, fold_route_sides
 
 MOST: Final = 20
 # No agent has that name: none is stored with a NUL.
@@ -51,8 +50,8 @@ def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     """At most 20 of each, the others as one; those with the most handoffs first."""
     listed = found.edges.listed
     sources, targets = _most(listed, 0), _most(listed, 1)
-    cells: dict[tuple[str, str], Edge] = {}
-    for edge in folded_sides(listed, frozenset(sources), frozenset(targets), OTHERS):
+    cells: dict[tuple[str, str], AgentRoute] = {}
+    for edge in fold_route_sides(listed, frozenset(sources), frozenset(targets), OTHERS):
         cells[edge.source, edge.target] = edge
     columns = [_head(slug, name, links.window.query) for name in targets]
     rows = []
@@ -63,7 +62,7 @@ def matrix(slug: str, found: Agents, links: Links) -> Matrix:
     return Matrix(columns, rows)
 
 
-def _most(listed: Sequence[Edge], side: int) -> list[str]:
+def _most(listed: Sequence[AgentRoute], side: int) -> list[str]:
     numbers: dict[str, int] = {}
     for edge in listed:
         name = (edge.source, edge.target)[side]
@@ -78,7 +77,7 @@ def _head(slug: str, name: str, query: Mapping[str, str]) -> Head:
     return Head(cut(name, 200), cut(name, _LONGEST), address_of(slug, name, query))
 
 
-def _cell(found: Agents, edge: Edge, links: Links) -> str:
+def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
     named = OTHERS not in (edge.source, edge.target)
     undeclared = named and found.is_declared(edge.source, edge.target) is False
     share = edge.share

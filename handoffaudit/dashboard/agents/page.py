@@ -19,8 +19,7 @@ from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone
-from handoffaudit.diagnostics.agents import Agent, Agents, agents
-from handoffaudit.diagnostics.edges import MOST_TRACED, Edge
+from handoffaudit.diagnostics.agents import MOST_TRACED, Agent, AgentRoute, Agents, load_agents
 from handoffaudit.handoffs.rates import OutcomeCounts
 
 TEMPLATE: Final = "dashboard/agents/page.html"
@@ -89,7 +88,7 @@ def agents_page(request: HttpRequest, who: Who) -> HttpResponse:
     if "agent" in request.GET:
         return agent_page.answer(request, who, request.GET["agent"])
     choice = chosen(request)
-    found = agents(who.tenant, choice.window.since, choice.window.until)
+    found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
     context = choice.context | {"found": found, "most_traced": MOST_TRACED}
     if found.agents:
@@ -143,7 +142,7 @@ class _Naming:
     def agent(self, agent: Agent) -> Named:
         return self.name(agent.name, agent.number)
 
-    def way(self, edge: Edge) -> Way:
+    def way(self, edge: AgentRoute) -> Way:
         href = self._links.handoffs(source=edge.source, target=edge.target)
         return Way(self.name(edge.source), self.name(edge.target), edge.number, href)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from handoffaudit.dashboard.policies.words import Line, place, shown, shown_or_none
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.versions import WHOLE_ROW, Change
 
 LONGEST_NAME = 60
 _MOST_TOLD = 12

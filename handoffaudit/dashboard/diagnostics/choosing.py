@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.tallies import OTHER
-from handoffaudit.diagnostics.windows import OFFERED, Window, window_of, written
+from handoffaudit.diagnostics.file_tally import OTHER
+from handoffaudit.diagnostics.periods import OFFERED_PERIODS, Window, format_utc, window_of
 from handoffaudit.handoffs.filters import FilterError
 
 
@@ -30,7 +30,12 @@ class Choice:
 
     @property
     def context(self) -> dict[str, Any]:
-        return {"window": self.window, "offered": OFFERED, "bad": self.bad, "query": urlencode(self.window.query)}
+        return {
+            "window": self.window,
+            "offered": OFFERED_PERIODS,
+            "bad": self.bad,
+            "query": urlencode(self.window.query),
+        }
 
 
 def chosen(request: HttpRequest) -> Choice:
@@ -70,7 +75,7 @@ class Links:
 
     def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
         """A list narrowed to a part of the window."""
-        return self._address(name, filters, urlencode({"since": written(since), "until": written(until)}))
+        return self._address(name, filters, urlencode({"since": format_utc(since), "until": format_utc(until)}))
 
     def _to(self, name: str, filters: Mapping[str, str]) -> str:
         return self._address(name, filters, self._bounds)

@@ -22,11 +22,11 @@ from handoffaudit.validation.explaining import explanation_of
 @require_safe
 def code_page(request: HttpRequest, who: Who, code: str) -> HttpResponse:
     """A code of the catalogue, a family of it, or one that a handoff of the tenant has."""
-    if "\x00" in code or not (code in CATALOGUE or code in FAMILIES or codes.known(who.tenant, code)):
+    if "\x00" in code or not (code in CATALOGUE or code in FAMILIES or codes.is_known(who.tenant, code)):
         raise Http404(f"No handoff has the code {code[:80]!r}.")
     choice = chosen(request)
     links = Links(who.tenant, choice.window)
-    found = codes.report(who.tenant, code, choice.window)
+    found = codes.load_report(who.tenant, code, choice.window)
     most = max((number for _, number in found.sources), default=1)
     explained = explanation_of(code)
     context = choice.context | {

@@ -17,14 +17,11 @@ from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.dashboard.templatetags.shares import told
-from handoffaudit.diagnostics.compliance.as_csv import as_csv
-from handoffaudit.diagnostics.compliance.as_json import as_json
-from handoffaudit.diagnostics.compliance.as_text import as_text
-from handoffaudit.diagnostics.compliance.reading import compliance, expected_pairs
-from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
-from handoffaudit.diagnostics.file_counts import Pair
-from handoffaudit.diagnostics.tallies import Change, FileTally
-from handoffaudit.diagnostics.windows import window_of
+from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
+from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
+from handoffaudit.diagnostics.file_stats import Pair
+from handoffaudit.diagnostics.file_tally import Change, FileTally
+from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.handoffs.filters import FilterError
@@ -71,11 +68,11 @@ def compliance_page(request: HttpRequest, who: Who) -> HttpResponse:
     choice = chosen(request)
     bad = choice.bad
     try:
-        expected = expected_pairs(request.GET.getlist("expect"))
+        expected = parse_expected_pairs(request.GET.getlist("expect"))
     except FilterError as found:
         expected, bad = [], found
     links = Links(who.tenant, choice.window)
-    report = compliance(who.tenant, choice.window, timezone.now(), expected)
+    report = build_report(who.tenant, choice.window, timezone.now(), expected)
     pairs = report.files.pairs
     asked = [*choice.window.query.items(), *(("expect", f"{phase}/{agent}") for phase, agent in expected)]
     context: dict[str, Any] = choice.context | {
@@ -102,7 +99,7 @@ def _pair(pair: Pair, links: Links) -> FileLine:
     return FileLine((pair.phase, pair.agent), pair.tally, link)
 
 
-def _part(report: Compliance, kind: str, links: Links) -> Part:
+def _part(report: ComplianceReport, kind: str, links: Links) -> Part:
     found = report.validation.by[kind]
     names = kind.split("_")
     lines = [
@@ -120,7 +117,7 @@ def _part(report: Compliance, kind: str, links: Links) -> Part:
     return Part(kind, KINDS[kind], lines, found.others, len(found.lines) - len(lines))
 
 
-def _chart(links: Links, report: Compliance, *, width: int, prefix: str) -> Drawing:
+def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -> Drawing:
     bars = [
         Bar(
             label=links.window.short(one.since),
@@ -135,7 +132,7 @@ def _chart(links: Links, report: Compliance, *, width: int, prefix: str) -> Draw
 
 
 def _file(
-    form: str, kind: str, written: Callable[[Compliance], str | bytes]
+    form: str, kind: str, written: Callable[[ComplianceReport], str | bytes]
 ) -> Callable[[HttpRequest, Who], HttpResponse]:
     """A view that answers the period of its address as a file."""
 
@@ -145,7 +142,7 @@ def _file(
         now = timezone.now()
         try:
             window = window_of(request.GET, now)
-            report = compliance(who.tenant, window, now, expected_pairs(request.GET.getlist("expect")))
+            report = build_report(who.tenant, window, now, parse_expected_pairs(request.GET.getlist("expect")))
         except FilterError as bad:
             return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
         name = f"compliance-{who.tenant.slug}-{window.since:%Y%m%dT%H}-{window.until:%Y%m%dT%H}.{form}"

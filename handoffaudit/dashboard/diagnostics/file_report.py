@@ -18,9 +18,9 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.dashboard.unreadable import excerpt, raw_text
-from handoffaudit.diagnostics.files import queries
+from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.models import FileReport
-from handoffaudit.diagnostics.retention import figures
+from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.retention import Data
@@ -58,15 +58,15 @@ class FileIssue:
 @require_safe
 def report_page(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     try:
-        report = queries.get(who.tenant, pk)
+        report = file_reports.get_report(who.tenant, pk)
     except FileReport.DoesNotExist as error:
-        if said := figures.told(who.tenant, Data.FILE_REPORTS):
+        if said := run.removal_message(who.tenant, Data.FILE_REPORTS):
             messages.info(request, f"There is no such report.{said}")
             return redirect("dashboard:file_reports", tenant=who.tenant.slug)
         raise Http404("There is no such report.") from error
     context = {
         "report": report,
-        "answer": queries.answer_of(report),
+        "answer": file_reports.answer_of(report),
         "expected": apart(report.expected_path, report.wrong_path),
         "found": apart(report.wrong_path, report.expected_path),
         **_of_document(_document(who, report)),

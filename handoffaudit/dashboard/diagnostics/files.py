@@ -19,14 +19,12 @@ from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.policies import history
 from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.words import Line, shown
-from handoffaudit.diagnostics import file_counts
-from handoffaudit.diagnostics.files import policy, queries
-from handoffaudit.diagnostics.files.queries import FileFilters
+from handoffaudit.diagnostics import file_reports, file_stats
+from handoffaudit.diagnostics.file_reports import FileFilters
 from handoffaudit.handoffs.filters import FilterError
-from handoffaudit.policy.difference import Change
 from handoffaudit.policy.handoff_files import FIELD, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
-from handoffaudit.policy.versions import Stale
+from handoffaudit.policy.versions import Change, Stale
 from handoffaudit.validation.formats.file_report import Fallback, Reason
 from handoffaudit.validation.loglines import Kind
 from handoffaudit.validation.times import utc_text
@@ -81,7 +79,7 @@ def reports(request: HttpRequest, who: Who) -> HttpResponse:
     }
     try:
         filters = FileFilters.from_query(request.GET)
-        page = queries.list_reports(who.tenant, filters, cursor=cursor)
+        page = file_reports.list_reports(who.tenant, filters, cursor=cursor)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
@@ -105,7 +103,7 @@ def reports(request: HttpRequest, who: Who) -> HttpResponse:
 def _log_lines(who: Who, filters: FileFilters) -> str:
     """Where health lines of logs that say the same are searched; empty where no log has any. What a line has no field
     to be searched by stands in its text."""
-    if not file_counts.in_logs(who.tenant):
+    if not file_stats.has_log_counts(who.tenant):
         return ""
     asked = {
         "kind": Kind.HEALTH.value,
@@ -147,11 +145,11 @@ def _chips(filters: FileFilters) -> Iterable[Chip]:
 def _policy(request: HttpRequest, who: Who) -> dict[str, Any]:
     history = [one for one in file_policy.history(who.tenant, limit=MOST_CHANGES + 1) if one.table.version]
     return {
-        "strict": policy.in_force(who.tenant).strict,
+        "strict": file_reports.current_policy(who.tenant).strict,
         "policy_version": history[0].table.version if history else 0,
         "policy_changes": history[:MOST_CHANGES],
         "policy_history": reverse(f"{PAGE.url}_history", args=[who.tenant.slug]),
-        "effect": policy.effect(who.tenant),
+        "effect": file_reports.measure_effect(who.tenant),
         "may_set": who.may(Role.ADMIN),
         "policy_open": "policy" in request.GET,
     }

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
 from handoffaudit.dashboard.readable import cut, readable
-from handoffaudit.diagnostics.logs.page import FoundLine
+from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.validation.loglines import Kind
 from handoffaudit.validation.text import counted

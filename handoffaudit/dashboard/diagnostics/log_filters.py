@@ -10,7 +10,7 @@ from django.http import QueryDict
 from handoffaudit.dashboard.chips import PERIODS, Chip
 from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
 from handoffaudit.dashboard.readable import readable
-from handoffaudit.diagnostics.logs.queries import Query
+from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.formats.file_report import Fallback, Reason
 from handoffaudit.validation.loglines import GATE_EVENTS, TRACE_EVENTS
@@ -49,7 +49,7 @@ MOST_CHARACTERS = 200
 class LogFilters:
     """`times` has since, until and the period that was asked for, as the list of handoffs has them."""
 
-    query: Query
+    query: LogQuery
     times: Filters
 
     @classmethod
@@ -62,7 +62,7 @@ class LogFilters:
         if texts["kind"] and texts["kind"] not in KIND_NAMES:
             raise FilterError("kind", texts["kind"], f"use one of {', '.join(KIND_NAMES)}.")
         times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
-        return cls(Query(**texts, since=times.since, until=times.until), times)
+        return cls(LogQuery(**texts, since=times.since, until=times.until), times)
 
     def to_query(self) -> str:
         pairs = {name: getattr(self.query, field) for name, field in FIELDS.items() if getattr(self.query, field)}
@@ -84,6 +84,6 @@ class LogFilters:
             yield Chip("Until", f"{times.until:%Y-%m-%d %H:%M}", without.to_query())
 
 
-def _without(query: Query, field: str) -> Query:
+def _without(query: LogQuery, field: str) -> LogQuery:
     nothing: dict[str, Any] = {field: ""}
     return replace(query, **nothing)

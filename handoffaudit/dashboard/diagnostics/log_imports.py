@@ -17,7 +17,7 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.import_rows import BadRow, ShownImport
 from handoffaudit.dashboard.diagnostics.receiving import NotReceived, most_bytes, receiving, sent_logs
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.diagnostics.logs import intake, queue, searching
+from handoffaudit.diagnostics.logs import search, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from handoffaudit.handoffs.filters import FilterError
 
@@ -38,10 +38,10 @@ def _page(request: HttpRequest, who: Who, refused: NotReceived | None = None) ->
     cursor = "" if refused else request.GET.get("cursor", "")
     address = reverse("dashboard:log_import", args=[who.tenant.slug])
     try:
-        rows, following = searching.imports(who.tenant, cursor, IMPORTS)
+        rows, following = search.list_imports(who.tenant, cursor, IMPORTS)
     except FilterError as bad:
         return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
-    unstored = queue.unstored_bytes(rows)
+    unstored = upload.count_unstored_bytes(rows)
     shown = [ShownImport(row, unstored.get(row.pk, 0)) for row in rows]
     context: dict[str, Any] = {
         "imports": shown,
@@ -79,7 +79,7 @@ def send(request: HttpRequest, who: Who) -> HttpResponse:
 @csrf_protect
 def _take(request: HttpRequest, who: Who) -> HttpResponse:
     stored = [
-        intake.receive(who.tenant, log.source, who.person.username, log.pieces, keep_broken=True)
+        upload.receive_log(who.tenant, log.source, who.person.username, log.pieces, keep_broken=True)
         for log in sent_logs(request)
     ]
     name, more = ("log_imported", [stored[0].pk]) if len(stored) == 1 else ("log_import", [])
@@ -94,7 +94,7 @@ def imported(request: HttpRequest, who: Who, log_import: UUID) -> HttpResponse:
     row = LogImport.objects.filter(tenant=who.tenant, pk=log_import).first()
     if row is None:
         raise Http404("There is no such import.")
-    one = ShownImport(row, queue.unstored_bytes([row]).get(row.pk, 0))
+    one = ShownImport(row, upload.count_unstored_bytes([row]).get(row.pk, 0))
     context: dict[str, Any] = {
         "one": one,
         "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
@@ -102,7 +102,7 @@ def imported(request: HttpRequest, who: Who, log_import: UUID) -> HttpResponse:
     }
     try:
         if row.bad and not one.under_way:
-            page = searching.bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
+            page = search.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
             context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
     except FilterError as bad:
         return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.readable import cut, readable
-from handoffaudit.diagnostics.logs.page import FoundLine
+from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.validation.formats.file_report import Fallback, Source
 from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
 from handoffaudit.validation.loglines.aspects import agents_of, level_of

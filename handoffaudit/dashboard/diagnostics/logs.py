@@ -22,7 +22,7 @@ from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES, row_of
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
-from handoffaudit.diagnostics.logs import arriving, searching
+from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.times import utc_text
 
@@ -50,7 +50,7 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
     looked_at = timezone.now()
     try:
         filters = LogFilters.from_query(request.GET)
-        page = searching.search(who.tenant, filters.query, cursor=cursor, limit=LINES)
+        page = search.search_lines(who.tenant, filters.query, cursor=cursor, limit=LINES)
     except FilterError as bad:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("lines",), status=400)
     query = filters.to_query()
@@ -60,7 +60,7 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
         # A plain form sends its empty fields along: the address that is kept and shared has none.
         return HttpResponseRedirect(clean)
     chips = [replace(chip, href=views.href(chip.without)) for chip in filters.chips()]
-    if not page.items and not chips and not cursor and not searching.imports(who.tenant, limit=1)[0]:
+    if not page.items and not chips and not cursor and not search.list_imports(who.tenant, limit=1)[0]:
         context |= {"first": True, "server": _server(request), **log_imports.form_context()}
         return render_page(request, TEMPLATE, context, partials=("lines",))
     context |= {
@@ -98,7 +98,7 @@ def new(request: HttpRequest, who: Who) -> HttpResponse:
     except FilterError as bad:
         return live.refused(bad)
     query = replace(filters.query, since=max((moment for moment in bounds if moment), default=None))
-    number = arriving.count_new(who.tenant, query, after, MOST_NEW)
+    number = search.count_new(who.tenant, query, after, MOST_NEW)
     href = joined(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
 

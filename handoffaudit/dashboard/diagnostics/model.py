@@ -12,10 +12,8 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import alerts
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.diagnostics.latencies import Latency
-from handoffaudit.diagnostics.model_calls import Stretch, Tally
-from handoffaudit.diagnostics.model_health import ModelHealth, model_health
-from handoffaudit.diagnostics.model_now import COUNTED_AT_MOST, Standing
+from handoffaudit.diagnostics.llm_health import CallTally, Latency, LLMHealth, TimeBucket, load_health
+from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
 from handoffaudit.diagnostics.periods import PERIODS, Period
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
@@ -31,7 +29,7 @@ class Line:
     """A row of the tables by use and by model."""
 
     name: str
-    tally: Tally
+    tally: CallTally
     latency: Latency | None
 
 
@@ -40,7 +38,7 @@ class Line:
 def health_page(request: HttpRequest, who: Who) -> HttpResponse:
     asked = request.GET.get("period", "") or DEFAULT
     bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
-    health = model_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
+    health = load_health(who.tenant, PERIODS.get(asked, PERIODS[DEFAULT]))
     context: dict[str, Any] = {
         "bad": bad,
         "alerts": alerts.told(who.tenant),
@@ -69,14 +67,14 @@ def _hours(hours: int) -> str:
     return counted(hours, "hour") if hours % 24 else counted(hours // 24, "day")
 
 
-def _chart(health: ModelHealth, *, width: int, prefix: str) -> Drawing:
+def _chart(health: LLMHealth, *, width: int, prefix: str) -> Drawing:
     bars = [_bar(stretch, health.period) for stretch in health.counted.over_time]
     return stacked_bars(
         bars, order=ORDER, width=width, height=210, title="Questions to the model over time", prefix=prefix
     )
 
 
-def _bar(stretch: Stretch, period: Period) -> Bar:
+def _bar(stretch: TimeBucket, period: Period) -> Bar:
     start, end = stretch.start, stretch.start + period.step
     return Bar(
         label=f"{start.day} {start:%b}" if period.name == "7d" else f"{start:%H:%M}",

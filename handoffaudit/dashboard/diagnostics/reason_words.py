@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, OTHER
+from handoffaudit.diagnostics.file_tally import FALLBACK_FAILED, FALLBACK_OK, OTHER
 from handoffaudit.validation.formats.file_report import Reason
 
 

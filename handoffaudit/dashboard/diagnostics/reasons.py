@@ -14,11 +14,11 @@ from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
 from handoffaudit.dashboard.diagnostics.reason_words import REASON_WORDS, Words
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.templatetags.shares import told
-from handoffaudit.diagnostics import codes, examples, file_counts
-from handoffaudit.diagnostics.examples import Example
-from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, reasons
-from handoffaudit.diagnostics.tallies import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
-from handoffaudit.diagnostics.windows import Window
+from handoffaudit.diagnostics import codes, file_stats
+from handoffaudit.diagnostics import reasons as diagnostics_reasons
+from handoffaudit.diagnostics.file_tally import FALLBACK_FAILED, FALLBACK_OK, OTHER, REASONS, Change, FileTally
+from handoffaudit.diagnostics.periods import Window
+from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
 
@@ -58,7 +58,7 @@ class Card:
     found: ReasonChange
     words: Words
     agents: Sequence[Agent]
-    examples: Sequence[Example]
+    examples: Sequence[UnusedFile]
     reports: str
     lines: str
 
@@ -77,7 +77,7 @@ class CodeLine:
 def reasons_page(request: HttpRequest, who: Who) -> HttpResponse:
     choice = chosen(request)
     links = Links(who.tenant, choice.window)
-    found = reasons(who.tenant, choice.window)
+    found = load_reasons(who.tenant, choice.window)
     context: dict[str, Any] = choice.context | {
         "found": found,
         "fallback_ok": links.reports(reason=FALLBACK_OK),
@@ -95,7 +95,7 @@ def reasons_page(request: HttpRequest, who: Who) -> HttpResponse:
             "narrow_chart": _chart(links, found, width=NARROW, prefix="narrow"),
         }
     else:
-        context["ever"] = file_counts.ever_any(who.tenant)
+        context["ever"] = file_stats.has_any(who.tenant)
     return render_page(request, "dashboard/diagnostics/reasons.html", context, status=choice.status)
 
 
@@ -131,7 +131,7 @@ def _card(who: Who, found: ReasonChange, window: Window, links: Links) -> Card:
         found,
         REASON_WORDS[reason],
         [Agent(name, number, links.reports(agent=name, reason=reason)) for name, number in found.agents],
-        examples.examples(who.tenant, window, reason) if reason != OTHER else [],
+        diagnostics_reasons.newest_unused(who.tenant, window, reason) if reason != OTHER else [],
         links.reports(reason=reason),
         links.lines(reason=reason),
     )
@@ -146,7 +146,7 @@ def _codes(who: Who, window: Window, links: Links) -> list[CodeLine]:
             links.handoffs(code=one.code),
             [Agent(name, number, links.handoffs(code=one.code, source=name)) for name, number in one.agents],
         )
-        for one in codes.top(who.tenant, window)
+        for one in codes.top_codes(who.tenant, window)
     ]
 
 

@@ -15,8 +15,8 @@ from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest
 from django.template.defaultfilters import filesizeformat
 
-from handoffaudit.diagnostics.logs import unpacking
-from handoffaudit.diagnostics.logs.unpacking import BadGzip, TooLarge, bounded
+from handoffaudit.diagnostics.logs import gzip_stream
+from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_stream
 from handoffaudit.validation.text import clean
 
 # Of 32 threads of the embedded way: who sends slowly must leave room for all others.
@@ -112,9 +112,9 @@ def _source(origin: str, name: str) -> str:
 
 
 def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
-    stream = iter(partial(file.read, unpacking.PIECE), b"")
+    stream = iter(partial(file.read, gzip_stream.PIECE), b"")
     try:
-        yield from bounded(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
+        yield from limit_stream(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
     except TooLarge as error:
         said = f"{clean(file.name or 'The log', MOST_NAME)} {error}."
         by_command = error.limit == settings.MAX_LOG_BYTES

@@ -12,7 +12,7 @@ from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.diagnostics.samples import filling, removing
+from handoffaudit.diagnostics import sample_tenants
 
 
 @page_for(Role.ADMIN)
@@ -20,7 +20,7 @@ from handoffaudit.diagnostics.samples import filling, removing
 def make(request: HttpRequest, who: Who) -> HttpResponse:
     """A tenant of its own with the sample in it, for this person; on to it."""
     try:
-        tenant = filling.make(person=who.person, origin=who.tenant)
+        tenant = sample_tenants.create_sample(person=who.person, origin=who.tenant)
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("dashboard:overview", tenant=who.tenant.slug)
@@ -32,7 +32,7 @@ def make(request: HttpRequest, who: Who) -> HttpResponse:
 def remove(request: HttpRequest, who: Who) -> HttpResponse:
     """The whole sample tenant; back to where the person came from."""
     try:
-        origin = removing.remove(tenant=who.tenant, person=who.person)
+        origin = sample_tenants.remove_sample(tenant=who.tenant, person=who.person)
     except Refused as refused:
         messages.error(request, refused.message)
         return redirect("dashboard:overview", tenant=who.tenant.slug)
@@ -48,7 +48,10 @@ def progress(request: HttpRequest, who: Who) -> HttpResponse:
         raise Http404("This is no sample data.")
     answer = render_page(request, "components/sample_banner.html", {})
     overview = reverse("dashboard:overview", args=[who.tenant.slug])
-    if filling.progress(who.tenant).done and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview:
+    if (
+        sample_tenants.load_progress(who.tenant).done
+        and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
+    ):
         # It told that the sample is on its way, or figures of a part of it.
         answer["HX-Refresh"] = "true"
     return answer

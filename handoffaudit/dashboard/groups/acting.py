@@ -11,7 +11,7 @@ from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.groups.group import answer, get_group
 from handoffaudit.dashboard.groups.words import muted_words
-from handoffaudit.diagnostics.groups import muting
+from handoffaudit.diagnostics.groups import mutes
 from handoffaudit.diagnostics.models import FindingGroup
 
 
@@ -19,13 +19,13 @@ from handoffaudit.diagnostics.models import FindingGroup
 @require_POST
 def mute(request: HttpRequest, who: Who, group: int) -> HttpResponse:
     """Back to the group, where it can be undone; a note that is missing is asked for on the page itself."""
-    until, note = request.POST.get("until", muting.FIFTH), request.POST.get("note", "")
+    until, note = request.POST.get("until", mutes.FIFTH), request.POST.get("note", "")
     try:
-        found = muting.mute(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
+        found = mutes.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
     except Refused as refused:
-        said = {"refused": refused, "note": note[: muting.LONGEST_NOTE], "until": until}
+        said = {"refused": refused, "note": note[: mutes.LONGEST_NOTE], "until": until}
         return answer(request, who, get_group(who, group), status=400, **said)
     messages.success(request, f"The group is muted {muted_words(found)}. To undo it, press Unmute.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
@@ -35,7 +35,7 @@ def mute(request: HttpRequest, who: Who, group: int) -> HttpResponse:
 @require_POST
 def unmute(request: HttpRequest, who: Who, group: int) -> HttpResponse:
     found = get_group(who, group)
-    muting.unmute(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    mutes.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "The group is not muted any more.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 
@@ -44,7 +44,7 @@ def unmute(request: HttpRequest, who: Who, group: int) -> HttpResponse:
 @require_POST
 def acknowledge(request: HttpRequest, who: Who, group: int) -> HttpResponse:
     found = get_group(who, group)
-    muting.acknowledge(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    mutes.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
     messages.success(request, "The group stands among the others again.")
     return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
 

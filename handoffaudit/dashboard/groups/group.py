@@ -11,8 +11,8 @@ from handoffaudit.dashboard.access import Who, page_for
 from handoffaudit.dashboard.diagnostics.mending import mend
 from handoffaudit.dashboard.groups.words import line, muted_words, untils
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.diagnostics.groups import reading
-from handoffaudit.diagnostics.groups.listing import as_listed
+from handoffaudit.diagnostics.groups import queries
+from handoffaudit.diagnostics.groups.queries import list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, stacked_bars
 from handoffaudit.drawing.drawing import Drawing
@@ -25,24 +25,24 @@ UNFOLDED: Final = 3
 def get_group(who: Who, group: int) -> FindingGroup:
     """A group of the tenant, or 404."""
     try:
-        return reading.get(who.tenant, group)
+        return queries.get_group(who.tenant, group)
     except FindingGroup.DoesNotExist:
         raise Http404("There is no such finding group.") from None
 
 
 def answer(request: HttpRequest, who: Who, group: FindingGroup, *, status: int = 200, **more: Any) -> HttpResponse:
     """The page of a group; `more` is what a form says that was not taken."""
-    newest = reading.newest(who.tenant, group.pk)
-    trend = reading.trend(group)
+    newest = queries.newest_handoffs(who.tenant, group.pk)
+    trend = queries.trend(group)
     context: dict[str, Any] = {
         "group": group,
-        "line": line(as_listed(who.tenant, group)),
+        "line": line(list_one(who.tenant, group)),
         "entry": entry_of(group.code),
         "mend": mend(who, group.code, newest[0].handoff_type if newest else ""),
-        "example": reading.example(group, newest),
+        "example": queries.find_example(group, newest),
         "newest": newest,
-        "decided": reading.decided(who.tenant, group.pk),
-        "looked_at": reading.MOST_LOOKED_AT,
+        "decided": queries.count_decisions(who.tenant, group.pk),
+        "looked_at": queries.MOST_LOOKED_AT,
         "untils": untils(group.number),
         "muted": muted_words(group) if group.muted_at else "",
         "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
@@ -67,8 +67,8 @@ def newest(request: HttpRequest, who: Who, group: int) -> HttpResponse:
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
-    handoffs = reading.newest(who.tenant, found.pk, UNFOLDED)
-    context = {"group": found, "handoffs": handoffs, "example": reading.example(found, handoffs)}
+    handoffs = queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
+    context = {"group": found, "handoffs": handoffs, "example": queries.find_example(found, handoffs)}
     return render_page(request, "dashboard/groups/newest.html", context)
 
 

@@ -15,8 +15,8 @@ from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined_query, tabs_of
-from handoffaudit.diagnostics.groups.figures import MOST_WAITING
-from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters, list_groups, regressed_number
+from handoffaudit.diagnostics.groups.queries import NARROWING, GroupFilters, count_regressed, list_groups
+from handoffaudit.diagnostics.groups.stats import MOST_WAITING
 from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.filters import FilterError
 
@@ -57,7 +57,7 @@ def groups(request: HttpRequest, who: Who) -> HttpResponse:
         "views": views,
         "lines": [line(one) for one in found.items],
         "statuses": [(name, label, views.href(filters.to_query(status=name))) for name, label in STATUS_NAMES.items()],
-        "regressed": regressed_number(who.tenant),
+        "regressed": count_regressed(who.tenant),
         "unnarrowed": views.href(GroupFilters(filters.status, filters.sort).to_query()),
         "newest": views.href(query) if cursor else "",
         "next": views.href(joined_query(query, f"cursor={found.next}")) if found.next else "",

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics.groups import reading
-from handoffaudit.diagnostics.groups.figures import WEEK
-from handoffaudit.diagnostics.groups.listing import Listed
-from handoffaudit.diagnostics.groups.muting import FIFTH, FOR_GOOD, UNTIL
+from handoffaudit.diagnostics.groups import queries
+from handoffaudit.diagnostics.groups.mutes import FIFTH, FOR_GOOD, UNTIL
+from handoffaudit.diagnostics.groups.queries import ListedGroup
+from handoffaudit.diagnostics.groups.stats import WEEK
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.sparkline import sparkline
@@ -64,7 +64,7 @@ class Until:
     number: int | None
 
 
-def line(listed: Listed) -> Line:
+def line(listed: ListedGroup) -> Line:
     spark = sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
     signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
     return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
@@ -73,7 +73,7 @@ def line(listed: Listed) -> Line:
 def group_name(tenant: Tenant, number: str) -> str:
     """What a group is of, in one line; the number of one that is not there."""
     try:
-        group = reading.get(tenant, int(number))
+        group = queries.get_group(tenant, int(number))
     except FindingGroup.DoesNotExist:
         return number
     at = f" at {group.path_shape}" if group.path_shape else ""

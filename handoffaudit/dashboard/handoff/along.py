@@ -20,7 +20,8 @@ from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.dashboard.saved.tabs import joined, joined_query
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.dashboard.tracing.addresses import address_of
-from handoffaudit.diagnostics.groups import belonging, reading
+from handoffaudit.diagnostics.groups import membership
+from handoffaudit.diagnostics.groups import queries as groups_queries
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import FilterError, Filters, is_number
@@ -116,11 +117,11 @@ def _in_group(asked: QueryDict, who: Who, handoff: Handoff) -> Along | None:
     if not is_number(number):
         return None
     try:
-        group = reading.get(who.tenant, int(number))
+        group = groups_queries.get_group(who.tenant, int(number))
     except FindingGroup.DoesNotExist:
         return None
     found = queries.find_neighbours_among(
-        who.tenant, belonging.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
+        who.tenant, membership.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
     )
     return Along(
         before=found.newer,

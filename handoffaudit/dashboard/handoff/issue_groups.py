@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from handoffaudit.dashboard.handoff.places import Found
-from handoffaudit.diagnostics.groups.belonging import group_among, groups_by_key
+from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff
 

@@ -16,7 +16,7 @@ from handoffaudit.dashboard.diagnostics.log_rows import AROUND, Link, row_of
 from handoffaudit.dashboard.handoff.parts import handoff_or_404
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.readable import readable
-from handoffaudit.diagnostics.logs import searching
+from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.times import utc_text
 
@@ -29,7 +29,7 @@ LINES = 50
 def handoff_logs(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
     """The lines themselves: for htmx a part of the handoff's page, else a page of its own."""
     handoff = handoff_or_404(who, pk)
-    page = searching.around(who.tenant, handoff.trace_id, _agents(handoff), _at(handoff), MINUTES, LINES)
+    page = search.lines_around(who.tenant, handoff.trace_id, _agents(handoff), _at(handoff), MINUTES, LINES)
     context: dict[str, Any] = {
         "handoff": handoff,
         "rows": [row_of(who.tenant, found) for found in page.items],
@@ -43,7 +43,7 @@ def handoff_logs(request: HttpRequest, who: Who, pk: UUID) -> HttpResponse:
 
 def logs_of(handoff: Handoff) -> dict[str, Any]:
     """What the handoff's page needs to ask for them; empty where the tenant has sent no logs."""
-    if not searching.imports(handoff.tenant, limit=1)[0]:
+    if not search.list_imports(handoff.tenant, limit=1)[0]:
         return {}
     return {"searches": list(_searches(handoff)), "minutes": MINUTES}
 

@@ -24,7 +24,7 @@ from handoffaudit.dashboard.handoff.issue_groups import grouped
 from handoffaudit.dashboard.handoff.places import Found, batch
 from handoffaudit.dashboard.handoff.shown_document import ShownDocument, shown_document
 from handoffaudit.dashboard.partials import target_of
-from handoffaudit.diagnostics.files import queries as file_reports
+from handoffaudit.diagnostics import file_reports
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs import leases, queries
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody
@@ -118,7 +118,7 @@ def _beside(
 
 def _file_report(who: Who, shown: Handoff) -> FileReport | None:
     """The report of a handoff file that the handoff arrived as."""
-    return file_reports.of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
+    return file_reports.report_of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
 
 
 def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:

@@ -17,9 +17,8 @@ from handoffaudit.dashboard.policies.drafts import Draft
 from handoffaudit.dashboard.policies.trials.words import tried
 from handoffaudit.dashboard.policies.words import Line
 from handoffaudit.handoffs.dry_runs import run
-from handoffaudit.policy.difference import Change
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.versions import Stale, Table, Versions
+from handoffaudit.policy.versions import Change, Stale, Table, Versions
 
 R = TypeVar("R")
 T = TypeVar("T")

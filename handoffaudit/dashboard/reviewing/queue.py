@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.naming import code_named
 from handoffaudit.dashboard.reviewing.place import Place
-from handoffaudit.diagnostics import groups
+from handoffaudit.diagnostics.groups import membership
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff, PassedOn, Proposal, ReviewHold
 from handoffaudit.handoffs.queries import Page
@@ -121,7 +121,7 @@ def _narrowed(who: Who, place: Place, filters: Filters) -> dict[str, Any]:
     return {
         "view": place.view or "all",
         "filters": filters,
-        "left_out": groups.muted_handoffs(who.tenant),
+        "left_out": membership.muted_handoffs(who.tenant),
         "within": of_group(who, place),
     }
 
@@ -133,25 +133,25 @@ def selection_of(who: Who, place: Place, seen_at: datetime) -> bulk.Selection:
         seen_at=seen_at,
         person=who.person,
         filters=searched(who, place, seen_at)[0],
-        left_out=groups.muted_handoffs(who.tenant),
+        left_out=membership.muted_handoffs(who.tenant),
         within=of_group(who, place),
     )
 
 
 def progress_of(who: Who, left_out: queue.Marks | None = None) -> queue.Progress:
     """How much waits, and how much the person decided today. `left_out`: as `Queue.left_out`."""
-    marks = groups.muted_handoffs(who.tenant) if left_out is None else left_out
+    marks = membership.muted_handoffs(who.tenant) if left_out is None else left_out
     return queue.load_progress(who.tenant, who.person, left_out=marks)
 
 
 def waiting(tenant: Tenant, most: int) -> queue.Waiting:
     """How much waits for review, for everybody who says so, counted up to `most`."""
-    return queue.count_waiting(tenant, left_out=groups.muted_handoffs(tenant), most=most)
+    return queue.count_waiting(tenant, left_out=membership.muted_handoffs(tenant), most=most)
 
 
 def of_group(who: Who, place: Place) -> "QuerySet[Any] | None":
     """The handoffs of the finding group that the queue is narrowed to."""
-    return groups.handoffs_of(who.tenant, int(place.group)) if place.group else None
+    return membership.handoffs_of(who.tenant, int(place.group)) if place.group else None
 
 
 def searched(who: Who, place: Place, now: datetime | None = None) -> tuple[Filters, str]:

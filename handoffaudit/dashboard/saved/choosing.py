@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST
 
-from handoffaudit.accounts import default_views, saved_views
+from handoffaudit.accounts import saved_views
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role, SavedView
 from handoffaudit.dashboard.access import Who, page_for
@@ -33,11 +33,11 @@ def choose(request: HttpRequest, who: Who) -> HttpResponse:
     member = membership_of(who)
     try:
         if chosen == AS_EVERYBODY and not everybody:
-            default_views.forget(member=member, page=page)
+            saved_views.forget_default(member=member, page=page)
         else:
             view = built_in(page, chosen)
             saved = None if view or chosen in (ALL, "") else _saved(who, page, chosen)
-            default_views.choose(
+            saved_views.choose_default(
                 member=member, page=page, view=saved, built_in=view.pk if view else "", everybody=everybody
             )
     except Refused as refused:
@@ -49,7 +49,7 @@ def choose(request: HttpRequest, who: Who) -> HttpResponse:
 
 
 def _saved(who: Who, page: str, chosen: str) -> SavedView:
-    views = saved_views.listing(tenant=who.tenant, person=who.person, page=page)
+    views = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
     found = next((view for view in views if str(view.pk) == chosen), None)
     if found is None:
         raise Refused("There is no such view, or it is somebody else's.")

@@ -10,7 +10,7 @@ from handoffaudit.dashboard.diagnostics.log_filters import FIELDS as LOG_FIELDS
 from handoffaudit.dashboard.diagnostics.log_filters import LogFilters
 from handoffaudit.dashboard.reviewing.place import Place
 from handoffaudit.dashboard.tracing import traces
-from handoffaudit.diagnostics.groups.listing import NARROWING, GroupFilters
+from handoffaudit.diagnostics.groups.queries import NARROWING, GroupFilters
 from handoffaudit.handoffs.filters import PARAMETERS, FilterError, Filters
 
 # Of the page as it is shown, and not of what it shows.

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from django.http import HttpRequest
 from django.urls import reverse
 
-from handoffaudit.accounts import default_views, saved_views
-from handoffaudit.accounts.default_views import Defaults
+from handoffaudit.accounts import saved_views
 from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
+from handoffaudit.accounts.saved_views import Defaults
 from handoffaudit.dashboard.access import Who
 from handoffaudit.dashboard.partials import is_htmx
 from handoffaudit.dashboard.saved.built_in import ALL, BUILT_IN, EVERYTHING_NAMES, TITLES, BuiltIn, built_in
@@ -140,7 +140,7 @@ def tabs_of(
     how many some of those built in have, by their keys."""
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     asked = request.GET.get("saved", "")
-    saved = saved_views.listing(tenant=who.tenant, person=who.person, page=page)
+    saved = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
     views: list[SavedView | BuiltIn] = [*BUILT_IN[page], *saved]
     in_force = _in_force([*saved, *BUILT_IN[page]], asked, query, part)
     defaults = defaults_of(request, who, page)
@@ -176,7 +176,7 @@ def defaults_of(request: HttpRequest, who: Who, page: str) -> Defaults:
     """What a page opens with: asked for once, by the page itself and by its tabs."""
     known: dict[str, Defaults] = vars(request).setdefault("_default_views", {})
     if page not in known:
-        known[page] = default_views.of(tenant=who.tenant, person=who.person, page=page)
+        known[page] = saved_views.load_defaults(tenant=who.tenant, person=who.person, page=page)
     return known[page]
 
 

@@ -19,14 +19,13 @@ from handoffaudit.dashboard.policies.drafts import number
 from handoffaudit.dashboard.policies.fields import Field, menu
 from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.words import Line, shown, shown_or_none
-from handoffaudit.diagnostics.measures import Measured, measure
+from handoffaudit.diagnostics.alert_rules import Measured, measure
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
-from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched, parse_row, to_plain
 from handoffaudit.policy.errors import InvalidPolicy
-from handoffaudit.policy.kinds import thresholds
-from handoffaudit.policy.thresholds import NoData, Threshold, Watched, parse_row, to_plain
-from handoffaudit.policy.versions import Stale
+from handoffaudit.policy.kinds import alert_policy
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
 from handoffaudit.validation.text import counted
 
 TITLES = {
@@ -89,8 +88,8 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     return found
 
 
-PAGE: PolicyPage[Threshold] = PolicyPage(
-    thresholds,
+PAGE: PolicyPage[AlertRule] = PolicyPage(
+    alert_policy,
     "Alerts",
     "Queue age and overdue holds are watched, with high levels; the others are off.",
     lines,
@@ -102,7 +101,7 @@ PAGE: PolicyPage[Threshold] = PolicyPage(
 class Card:
     """One threshold: what is measured now, in words, and its form; `errors` by field."""
 
-    row: Threshold
+    row: AlertRule
     now: str
     given: dict[str, Any]
     errors: dict[str, str] = field(default_factory=dict)
@@ -149,11 +148,11 @@ def save(request: HttpRequest, who: Who) -> HttpResponse:
     except ValueError as error:
         raise Http404("Nothing of that name is watched.") from error
     base = number(request.POST.get("base_version", ""))
-    in_force = thresholds.current(who.tenant).row(watched)
+    in_force = alert_policy.current(who.tenant).row(watched)
     given = (to_plain(in_force) if in_force else {"name": watched.value}) | _given(request, watched)
     try:
         row = parse_row({name: _number(name, value) for name, value in given.items()})
-        saved = thresholds.upsert_row(
+        saved = alert_policy.upsert_row(
             tenant=who.tenant, base_version=-1 if base is None else base, row=row, actor=who.person.username
         )
     except InvalidPolicy as invalid:
@@ -199,7 +198,7 @@ def _page(
     *,
     status: int = 200,
 ) -> HttpResponse:
-    table, now = thresholds.current(who.tenant), timezone.now()
+    table, now = alert_policy.current(who.tenant), timezone.now()
     cards = []
     for row in table.rows:
         card = Card(row, _now(row, measure(who.tenant, row, now)), _entered(row))
@@ -210,13 +209,13 @@ def _page(
     return render(request, "dashboard/settings/alerts.html", context, status=status)
 
 
-def _entered(row: Threshold) -> dict[str, Any]:
+def _entered(row: AlertRule) -> dict[str, Any]:
     """The row as its form shows it."""
     plain = to_plain(row)
     return plain | {name: f"{plain[name]:g}" for name in ("warning", "alert")}
 
 
-def _now(row: Threshold, measured: Measured) -> str:
+def _now(row: AlertRule, measured: Measured) -> str:
     if measured.value is None:
         return "too few handoffs to tell"
     if row.name is Watched.REJECTION_RATE:

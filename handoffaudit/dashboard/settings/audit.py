@@ -52,7 +52,7 @@ def audit_page(request: HttpRequest, who: Who) -> HttpResponse:
 @require_safe
 def entry_page(request: HttpRequest, who: Who, number: int) -> HttpResponse:
     """One entry, with all that was recorded."""
-    entry = audit.numbered(who.tenant, number) if len(str(number)) <= MOST_DIGITS else None
+    entry = audit.get_entry(who.tenant, number) if len(str(number)) <= MOST_DIGITS else None
     if entry is None:
         raise Http404("There is no such entry.")
     context = {"tab": "audit", "item": told(who.tenant, entry), "recorded": as_recorded(entry)}

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.policies.strictness.words import lines as plain_line
 from handoffaudit.dashboard.policies.words import Line
 from handoffaudit.dashboard.settings.alerts import PAGE as THRESHOLDS
 from handoffaudit.dashboard.settings.retention import PAGE as RETENTION
-from handoffaudit.policy.difference import Change
+from handoffaudit.policy.versions import Change
 
 ACTIONS: Final = {
     "tenant.create": "made the tenant",

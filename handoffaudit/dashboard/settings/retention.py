@@ -18,13 +18,12 @@ from handoffaudit.dashboard.policies import history
 from handoffaudit.dashboard.policies.drafts import number
 from handoffaudit.dashboard.policies.pages import PolicyPage
 from handoffaudit.dashboard.policies.words import Line
-from handoffaudit.diagnostics.retention import figures, running
-from handoffaudit.diagnostics.retention.figures import Count, Standing
-from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.diagnostics.retention import run
+from handoffaudit.diagnostics.retention.run import Count, Standing
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, parse_row
-from handoffaudit.policy.versions import Stale, Table
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
 from handoffaudit.validation.text import counted
 
 LONGEST_DAYS: Final = 40
@@ -210,8 +209,8 @@ def _previewed(request: HttpRequest, who: Who, data: Data, text: str, *, status:
 
 
 def _preview(tenant: Tenant, row: Retention) -> Preview:
-    at = timezone.now() + running.first_after()
-    goes = figures.going(tenant, row.name, row.days, at)
+    at = timezone.now() + run.first_after()
+    goes = run.count_going(tenant, row.name, row.days, at)
     before = None if row.days is None else at - timedelta(days=row.days)
     return Preview(row.days, _said(row.name, goes), before, bool(goes))
 
@@ -226,7 +225,7 @@ def _page(
     table = retention.current(who.tenant)
     changed = _changed(who.tenant)
     cards = []
-    for one in figures.standing(who.tenant, table):
+    for one in run.list_standings(who.tenant, table):
         name, days = one.rule.name, one.rule.days
         given, error, preview = (entered or {}).get(name, ("" if days is None else str(days), "", None))
         cards.append(Card(one, given, changed.get(name), error, preview))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.template import Context, Library
 
-from handoffaudit.diagnostics.groups import group_among, groups_by_key
+from handoffaudit.diagnostics.groups.membership import group_among, groups_by_key
 from handoffaudit.handoffs.models import Handoff
 
 register = Library()

@@ -3,8 +3,8 @@
 from django.template import Library
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.samples import filling
-from handoffaudit.diagnostics.samples.filling import Progress
+from handoffaudit.diagnostics import sample_tenants
+from handoffaudit.diagnostics.sample_tenants import Progress
 
 register = Library()
 
@@ -12,4 +12,4 @@ register = Library()
 @register.simple_tag
 def sample_progress(tenant: Tenant) -> Progress:
     """`{% sample_progress who.tenant as filled %}`: how far a sample tenant is filled."""
-    return filling.progress(tenant)
+    return sample_tenants.load_progress(tenant)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from handoffaudit.dashboard.readable import readable
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics.tracing import Trace, Traced
+from handoffaudit.diagnostics.traces import Trace, Traced
 from handoffaudit.validation.provenance import Origin
 
 ALL: Final = "all"

@@ -18,8 +18,7 @@ from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.dashboard.tracing import log_lines, origins
 from handoffaudit.dashboard.tracing.addresses import address_of
-from handoffaudit.diagnostics.trace_drawing import drawing_of
-from handoffaudit.diagnostics.tracing import Trace, Traced, traced
+from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
 from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.lanes import folds
 from handoffaudit.handoffs import queries
@@ -68,7 +67,7 @@ def trace(request: HttpRequest, who: Who, trace_id: str) -> HttpResponse:
         return _new(request, who, trace_id)
     if target_of(request) == "trace-logs":
         return log_lines.log_lines(request, who, trace_id)
-    shown = traced(who.tenant, trace_id)
+    shown = load_trace(who.tenant, trace_id)
     if shown is None:
         raise Http404("There is no handoff with this trace.")
     asked = origins.Asked.of(request.GET)
@@ -127,7 +126,7 @@ def _drawings(shown: Trace, slug: str, asked: origins.Asked, chosen: Origin | No
 
     def drawn(name: str, width: int) -> Drawing:
         href = f"?{asked.query(lanes='full')}#lanes"
-        return drawing_of(
+        return draw_trace(
             shown, slug=slug, origin=chosen, href=href, width=width, is_folded=not asked.is_full, prefix=f"lanes-{name}"
         )
 

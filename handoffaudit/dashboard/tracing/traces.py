@@ -17,7 +17,7 @@ from handoffaudit.dashboard.chips import PERIODS
 from handoffaudit.dashboard.partials import is_htmx, render_page
 from handoffaudit.dashboard.saved.opening import opens_with
 from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
-from handoffaudit.diagnostics.trace_list import list_traces
+from handoffaudit.diagnostics.traces import list_traces
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import State

@@ -38,7 +38,7 @@ _HASHED_AT_ONCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueRows:
     """Rows of a batch that are to go by a rule: what is older than `before`, kept for `days`."""
 
     tenant: Tenant
@@ -48,14 +48,14 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RetentionTarget:
     """One kind. `there`: its rows in a tenant. `old`: those of them that may go, older than that. `remove` takes the
     rows of a batch, within a transaction, and says how many things went; `weight` names the column that counts these,
     where a row holds several."""
 
     there: Callable[[Tenant], Rows]
     old: Callable[[Tenant, datetime], Rows]
-    remove: Callable[[Due], int]
+    remove: Callable[[DueRows], int]
     weight: str = ""
 
 
@@ -68,7 +68,7 @@ def _old_log_blocks(tenant: Tenant, before: datetime) -> "QuerySet[LogBlock]":
     return _log_blocks(tenant).filter(id__lt=first_id_at(before), parsed_at__lt=before)
 
 
-def _remove_log_texts(due: Due) -> int:
+def _remove_log_texts(due: DueRows) -> int:
     """The lines go; that there were such lines stays, or they would be counted again when their log is sent again."""
     blocks = _old_log_blocks(due.tenant, due.before).filter(pk__in=due.pks)
     now = timezone.now()
@@ -86,7 +86,7 @@ def _old_reports(tenant: Tenant, before: datetime) -> "QuerySet[FileReport]":
     return _reports(tenant).filter(id__lt=first_id_at(before))
 
 
-def _remove_reports(due: Due) -> int:
+def _remove_reports(due: DueRows) -> int:
     return _old_reports(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
 
@@ -98,7 +98,7 @@ def _old_events(tenant: Tenant, before: datetime) -> "QuerySet[HookEvent]":
     return _events(tenant).filter(id__lt=first_id_at(before))
 
 
-def _remove_events(due: Due) -> int:
+def _remove_events(due: DueRows) -> int:
     """With the validation states that they came to."""
     ValidationState.objects.filter(tenant=due.tenant, event__in=due.pks).delete()
     return _old_events(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
@@ -112,7 +112,7 @@ def _old_calls(tenant: Tenant, before: datetime) -> "QuerySet[ModelCall]":
     return _calls(tenant).filter(id__lt=first_id_at(before), at__lt=before)
 
 
-def _remove_calls(due: Due) -> int:
+def _remove_calls(due: DueRows) -> int:
     return _old_calls(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
 
@@ -125,7 +125,7 @@ def _old_deliveries(tenant: Tenant, before: datetime) -> "QuerySet[Delivery]":
     return _deliveries(tenant).filter(id__lt=first_id_at(before)).exclude(delivered_at=None, gave_up_at=None)
 
 
-def _remove_deliveries(due: Due) -> int:
+def _remove_deliveries(due: DueRows) -> int:
     return _old_deliveries(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
 
@@ -150,7 +150,7 @@ def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
     return HandoffBody.objects.filter(pk__lt=first_id_at(before), handoff__in=settled)
 
 
-def _remove_documents(due: Due) -> int:
+def _remove_documents(due: DueRows) -> int:
     """What is left of each says when, by which rule, and what its bytes were."""
     # Nobody may reopen one meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
@@ -165,11 +165,11 @@ def _remove_documents(due: Due) -> int:
     return len(left)
 
 
-KINDS: Final[dict[Data, Kept]] = {
-    Data.LOGS: Kept(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
-    Data.FILE_REPORTS: Kept(_reports, _old_reports, _remove_reports),
-    Data.HOOK_EVENTS: Kept(_events, _old_events, _remove_events),
-    Data.MODEL_CALLS: Kept(_calls, _old_calls, _remove_calls),
-    Data.DELIVERIES: Kept(_deliveries, _old_deliveries, _remove_deliveries),
-    Data.DOCUMENTS: Kept(_documents, _old_documents, _remove_documents),
+KINDS: Final[dict[Data, RetentionTarget]] = {
+    Data.LOGS: RetentionTarget(_log_blocks, _old_log_blocks, _remove_log_texts, weight="lines"),
+    Data.FILE_REPORTS: RetentionTarget(_reports, _old_reports, _remove_reports),
+    Data.HOOK_EVENTS: RetentionTarget(_events, _old_events, _remove_events),
+    Data.MODEL_CALLS: RetentionTarget(_calls, _old_calls, _remove_calls),
+    Data.DELIVERIES: RetentionTarget(_deliveries, _old_deliveries, _remove_deliveries),
+    Data.DOCUMENTS: RetentionTarget(_documents, _old_documents, _remove_documents),
 }

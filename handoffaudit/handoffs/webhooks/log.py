@@ -10,8 +10,8 @@ from django.db.models import Max, Q
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.filters import first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Delivery, Subscriber, new_id
@@ -112,7 +112,7 @@ def send_test(subscriber: Subscriber) -> Answer:
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
     """Sends one that is over, or waits for its next try, as soon as can be, with all its tries. Raises `Refused`, or
     `DoesNotExist` of either."""
-    lock(tenant)
+    lock_tenant(tenant)
     to = Subscriber.objects.get(tenant=tenant, pk=subscriber)
     found = Delivery.objects.select_for_update().get(tenant=tenant, subscriber=to, pk=pk)
     if not to.active:

@@ -13,8 +13,8 @@ from django.db.models import Max
 from django.utils import timezone
 
 from handoffaudit.accounts import audit
+from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.locking import lock
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.models import Delivery, Event, Gathering, State, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks.client import BadAddress, new_secret, resolve
@@ -59,7 +59,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
         raise Refused(f"{kind[:40]!r} is no kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
     columns = _check_values(SubscriberKind(kind), wanted)
     with transaction.atomic():
-        lock(tenant)
+        lock_tenant(tenant)
         if Subscriber.objects.filter(tenant=tenant).count() >= MOST:
             raise Refused(f"There are {MOST} subscribers already: delete one that nobody needs.")
         _begin_if_first()
@@ -175,7 +175,7 @@ def _begin_if_first() -> None:
 
 
 def _lock(tenant: Tenant, pk: int) -> Subscriber:
-    lock(tenant)
+    lock_tenant(tenant)
     return Subscriber.objects.select_for_update().get(tenant=tenant, pk=pk)
 
 

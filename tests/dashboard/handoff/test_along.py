@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs.models import Handoff, State
 from tests.dashboard.handoff_page import Page, address, opened, payload, store
@@ -75,7 +75,7 @@ def test_what_no_page_carries_is_not_carried_on(browser: Client, rejected: list[
 
 
 def test_a_finding_groups_handoffs(browser: Client, rejected: list[Handoff]) -> None:
-    attributing.run()
+    attribution.run()
     group = FindingGroup.objects.get(code="chain.circular")
     query = f"?in=group&group={group.pk}"
     assert address(rejected[2], query) in Page(browser.get(f"/t/acme/groups/{group.pk}/").text).links()
@@ -86,7 +86,7 @@ def test_a_finding_groups_handoffs(browser: Client, rejected: list[Handoff]) -> 
 
 
 def test_another_tenants_group_is_none(browser: Client, rejected: list[Handoff], other_tenant: Tenant) -> None:
-    attributing.run()
+    attribution.run()
     FindingGroup.objects.update(tenant=other_tenant)
     pk = FindingGroup.objects.values_list("pk", flat=True)[0]
     assert along(opened(browser, rejected[1], f"?in=group&group={pk}")) == {}

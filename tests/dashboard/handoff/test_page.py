@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, State
@@ -292,7 +292,7 @@ def test_an_issue_leads_to_its_code_and_to_others_like_it(browser: Client, tenan
     assert "/t/acme/diagnostics/codes/chain.circular/" in opened(browser, handoff).links()
     assert "like it" not in opened(browser, handoff).text("issue-1")
     store(tenant, payload(handoff_id="h-2", target_agent_id="planner"))
-    attributing.run()
+    attribution.run()
     page = opened(browser, handoff)
     assert "2 handoffs like it" in page.text("issue-1")
     group = FindingGroup.objects.get(code="chain.circular")

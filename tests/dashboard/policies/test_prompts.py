@@ -14,7 +14,7 @@ from handoffaudit.dashboard.policies.prompts.words import TITLES, added, shipped
 from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
 from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts
-from handoffaudit.policy.prompt_rows import PromptRow
+from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.validation.asking.prompting import LONGEST_PROMPT
 from handoffaudit.validation.asking.question import Use
 

@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import rules
-from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.rules import example_sets
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 
 PAGE = "/t/acme/rules/"
@@ -76,7 +76,7 @@ def test_an_example_is_added_with_one_click_and_then_not_offered_again(as_admin:
     assert "Signal" in page
     assert 'value="signal_validation_v1"' not in page.partition("Examples to begin with")[2]
     assert 'value="cmt_validation_v1"' in page
-    assert rules.current(tenant).rows == (examples()[0],)
+    assert rules.current(tenant).rows == (example_sets()[0],)
     again = as_admin.post(f"{PAGE}example/", data)
     assert again.status_code == 409
     assert "admin saved version 1 meanwhile" in again.text
@@ -301,10 +301,10 @@ def test_rules_and_sets_are_renamed_and_deleted(as_admin: Client, tenant: Tenant
 def test_all_sets_are_pasted_as_json(as_admin: Client, tenant: Tenant, deals: BusinessRuleSet) -> None:
     shown = as_admin.get(PAGE, {"json": "1"}).text
     assert "&quot;set_id&quot;: &quot;deals&quot;" in shown
-    plain = rules.to_plain(examples())
+    plain = rules.to_plain(example_sets())
     data = {"editor": "json", "base_version": 1, "note": "from the repository"}
     assert as_admin.post(f"{PAGE}save/", data | {"text": json.dumps(plain)}).status_code == 302
-    assert rules.current(tenant).rows == tuple(sorted(examples(), key=lambda one: one.set_id))
+    assert rules.current(tenant).rows == tuple(sorted(example_sets(), key=lambda one: one.set_id))
     as_admin.post(f"{PAGE}save/", data | {"text": json.dumps(plain["sets"][:1]), "base_version": 2})
     assert len(rules.current(tenant).rows) == 1
 

@@ -9,7 +9,7 @@ from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import schemas
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.values import MOST_BYTES
 
 PAGE = "/t/acme/schemas/"

@@ -6,7 +6,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import strictness
-from handoffaudit.policy.parsing import to_plain
+from handoffaudit.policy.strictness import to_plain
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import OPTIONAL_LAYERS, TypePolicy
 

@@ -17,8 +17,8 @@ from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff, Trial
 from handoffaudit.policy.kinds import rules, schemas, strictness
 from handoffaudit.policy.models import Kind
-from handoffaudit.policy.parsing import to_plain
-from handoffaudit.policy.rule_sets import examples
+from handoffaudit.policy.rules import example_sets
+from handoffaudit.policy.strictness import to_plain
 
 HTMX = {"HX-Request": "true"}
 RULE: dict[str, Any] = {
@@ -59,7 +59,7 @@ def start(client: Client, kind: str, data: dict[str, Any]) -> Trial:
 
 
 def with_signals(tenant: Tenant) -> None:
-    rules.save(tenant=tenant, base_version=0, rows=examples()[:1], actor="ada")
+    rules.save(tenant=tenant, base_version=0, rows=example_sets()[:1], actor="ada")
 
 
 @pytest.mark.parametrize("kind", ["strictness", "rules", "schemas", "prompts"])

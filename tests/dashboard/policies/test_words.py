@@ -6,16 +6,16 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.policy.kinds import prompts, rules, schemas
-from handoffaudit.policy.prompt_rows import PromptRow
-from handoffaudit.policy.rule_sets import examples
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.prompts import PromptRow
+from handoffaudit.policy.rules import example_sets
+from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.validation.asking.question import Use
 
 
 def test_saved_rules_schemas_and_prompts_are_told_line_by_line(admin: Person, tenant: Tenant) -> None:
     client = Client()
     client.force_login(admin)
-    (signals, _) = examples()
+    (signals, _) = example_sets()
     rules.save(tenant=tenant, base_version=0, rows=[signals], actor="ada", note="to begin with")
     first = signals.rules[0].model_copy(update={"threshold": [0.5, 1.0]})
     tighter = signals.model_copy(update={"rules": [first, *signals.rules[1:]]})

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.dashboard.reviewing.page import FIRST_ONES
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
 from handoffaudit.handoffs.review import assignments
 from handoffaudit.handoffs.transitions import Actor
@@ -300,7 +300,7 @@ def test_what_is_wrong_leads_to_its_code_and_to_the_handoffs_like_it(
     sign_in: SignIn, reviewer: Person, submit: Submit, circular: Handoff
 ) -> None:
     submit(call_chain=["writer", "planner"])
-    attributing.run()
+    attribution.run()
     page = sign_in(reviewer).get(f"/t/acme/review/{circular.pk}/").text
     (why,) = re.findall(r'<li class="why">(.*?)</li>', page, re.DOTALL)[:1]
     assert 'href="/t/acme/diagnostics/codes/chain.circular/"' in why

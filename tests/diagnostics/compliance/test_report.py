@@ -9,13 +9,20 @@ import orjson
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.compliance import reading
-from handoffaudit.diagnostics.compliance.as_csv import COLUMNS, as_csv, safe
-from handoffaudit.diagnostics.compliance.as_json import as_json
-from handoffaudit.diagnostics.compliance.as_text import WIDTH, as_text, plain, shortened, width
-from handoffaudit.diagnostics.compliance.reading import compliance, expected_pairs
-from handoffaudit.diagnostics.compliance.report import KINDS, Compliance
-from handoffaudit.diagnostics.windows import HOUR, Window, window_of
+from handoffaudit.diagnostics.compliance import report as compliance_report
+from handoffaudit.diagnostics.compliance.export import (
+    COLUMNS,
+    WIDTH,
+    as_csv,
+    as_json,
+    as_text,
+    count_columns,
+    escape_formula,
+    shorten,
+    strip_controls,
+)
+from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
+from handoffaudit.diagnostics.periods import HOUR, Window, window_of
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.filters import FilterError
 from tests.diagnostics.support import NOW, counted
@@ -33,8 +40,8 @@ def handoffs(tenant: Tenant, number: int = 1, code: str = "", source: str = "pla
     counts.apply(counts.Deltas({(place, state, code): many * number for state, many in STATES.items()}))
 
 
-def reported(tenant: Tenant, *expected: tuple[str, str], window: Window = WEEK) -> Compliance:
-    return compliance(tenant, window, NOW, expected)
+def reported(tenant: Tenant, *expected: tuple[str, str], window: Window = WEEK) -> ComplianceReport:
+    return build_report(tenant, window, NOW, expected)
 
 
 @pytest.fixture
@@ -77,8 +84,8 @@ def test_handoffs_are_counted_as_on_the_overview(filled: Tenant):
 
 
 def test_what_is_not_listed_is_summed(filled: Tenant, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(reading, "MOST_LINES", 1)
-    monkeypatch.setattr("handoffaudit.diagnostics.file_counts.MOST_PAIRS", 1)
+    monkeypatch.setattr(compliance_report, "MOST_LINES", 1)
+    monkeypatch.setattr("handoffaudit.diagnostics.file_stats.MOST_PAIRS", 1)
     report = reported(filled)
     assert [(line.names, line.judged.total) for line in report.validation.by["type"].lines] == [(("report",), 36)]
     assert report.validation.by["type"].others.total == 12
@@ -116,12 +123,12 @@ def test_csv_has_a_row_for_each_line_and_no_formula(filled: Tenant):
 
 @pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "  =", "\u00a0=", "\uff1d"])
 def test_no_text_is_taken_for_a_formula(begin: str):
-    assert safe(f"{begin}1+1") == f"'{begin}1+1"
+    assert escape_formula(f"{begin}1+1") == f"'{begin}1+1"
 
 
 @pytest.mark.parametrize("cell", ["plan-b", "a=b", "", -1, 2.5])
 def test_other_cells_stay_as_they_are(cell: str | float):
-    assert safe(cell) == cell
+    assert escape_formula(cell) == cell
 
 
 def test_the_text_is_as_it_was(filled: Tenant):
@@ -130,7 +137,7 @@ def test_the_text_is_as_it_was(filled: Tenant):
 
 def test_the_text_fits_a_terminal_and_moves_no_cursor(filled: Tenant):
     lines = as_text(reported(filled)).splitlines()
-    assert max(map(width, lines)) <= WIDTH
+    assert max(map(count_columns, lines)) <= WIDTH
     assert all(character.isprintable() for line in lines for character in line)
 
 
@@ -142,17 +149,17 @@ def test_an_empty_report_has_all_forms(tenant: Tenant):
 
 
 def test_names_are_cut_in_the_middle_by_the_columns_they_take():
-    assert shortened("implementation", 9) == "impl…tion"
-    assert width(shortened("実装者" * 5, 9)) <= 9
-    assert plain("a\x1b[2Jb\u202ec") == "a?[2Jb?c"
+    assert shorten("implementation", 9) == "impl…tion"
+    assert count_columns(shorten("実装者" * 5, 9)) <= 9
+    assert strip_controls("a\x1b[2Jb\u202ec") == "a?[2Jb?c"
 
 
 def test_expected_pairs_are_read_from_an_address():
-    assert expected_pairs(["plan/planner", " fix / a/b "]) == [("plan", "planner"), ("fix", "a/b")]
+    assert parse_expected_pairs(["plan/planner", " fix / a/b "]) == [("plan", "planner"), ("fix", "a/b")]
 
 
 @pytest.mark.parametrize("values", [["plan"], ["/planner"], ["plan/"], ["a/\x00"], ["a/b"] * 201])
 def test_pairs_that_cannot_be_read_are_told(values: list[str]):
     with pytest.raises(FilterError) as caught:
-        expected_pairs(values)
+        parse_expected_pairs(values)
     assert caught.value.field == "expect"

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.files.receiving import Received, receive
+from handoffaudit.diagnostics.file_reports import ReceivedReport, receive_report
 from tests.handoffs.support import SENDER
 
 GOOD = {"status": "complete", "artifacts": ["plan.md"], "next": None, "summary": "The plan is written."}
@@ -20,6 +20,6 @@ def report(content: Any = None, **changes: Any) -> dict[str, Any]:
     return {**whole, "file": file, **changes}
 
 
-def received(tenant: Tenant, document: Any, handoff_id: str = "") -> Received:
+def received(tenant: Tenant, document: Any, handoff_id: str = "") -> ReceivedReport:
     sent = document if isinstance(document, bytes) else orjson.dumps(document)
-    return receive(tenant, SENDER, sent, handoff_id)
+    return receive_report(tenant, SENDER, sent, handoff_id)

@@ -9,8 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import counting
-from handoffaudit.diagnostics.files import queries
+from handoffaudit.diagnostics import counts, file_reports
 from handoffaudit.diagnostics.models import FileReport, HealthCount
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs import queries as handoffs
@@ -26,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def answer(tenant: Tenant, document: dict[str, Any]) -> dict[str, Any]:
     found = received(tenant, document).report
     assert found is not None
-    return queries.answer_of(found)
+    return file_reports.answer_of(found)
 
 
 def demand_strictness(tenant: Tenant, *, strict: bool) -> None:
@@ -150,7 +149,7 @@ def test_nothing_is_kept_where_counting_fails(tenant: Tenant, monkeypatch: pytes
     def fails(*_: object) -> None:
         raise RuntimeError
 
-    monkeypatch.setattr(counting, "count_health", fails)
+    monkeypatch.setattr(counts, "count_health", fails)
     with pytest.raises(RuntimeError):
         received(tenant, report(GOOD))
     assert not Handoff.objects.exists()
@@ -180,7 +179,7 @@ def test_texts_of_any_kind_are_kept(tenant: Tenant) -> None:
     assert found.receipt.status == 422
     found = received(tenant, report("{", phase='a b="c"', expected_path="x/" * 2000, iteration=10**15))
     assert found.report is not None
-    line = read_line(queries.answer_of(found.report)["line"])
+    line = read_line(file_reports.answer_of(found.report)["line"])
     assert isinstance(line, HealthLine)
     assert (line.phase, line.iteration) == ('a b="c"', str(10**15))
     assert len(found.report.expected_path) == 1000

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups.places import place_of
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups.membership import group_key
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff
 from handoffaudit.handoffs.models import Handoff, Verdict
 from tests.handoffs.support import circular, judged
@@ -18,7 +18,7 @@ Counts = dict[tuple[int, str, str, str, str], int]
 def found(tenant: Tenant, number: int = 1, **changes: Any) -> list[Handoff]:
     """So many rejected handoffs with one error, in their groups."""
     handoffs = [judged(tenant, circular(**changes)) for _ in range(number)]
-    attributing.run()
+    attribution.run()
     return handoffs
 
 
@@ -42,7 +42,7 @@ def true() -> Counter[tuple[int, str, str, str, str]]:
         agents = (handoff.source_agent_id, handoff.target_agent_id)
         counts.update(
             {
-                (handoff.tenant_id, *place_of(issue["code"], issue["field_path"] or "", *agents))
+                (handoff.tenant_id, *group_key(issue["code"], issue["field_path"] or "", *agents))
                 for issue in issues
                 if issue["severity"] != "info" and issue["code"] != "semantic.unavailable"
             }

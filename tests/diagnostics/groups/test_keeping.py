@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups import keeping
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups import store
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
 from handoffaudit.handoffs.models import Handoff, Verdict, new_id
 from tests.diagnostics.groups.support import assert_groups_are_right, found, group, kept
@@ -48,7 +48,7 @@ def test_another_entry_of_the_list_is_the_same_group(tenant: Tenant) -> None:
         first, ("schema.type", "error", "data.items[0].price"), ("schema.type", "error", "data.items[7].price")
     )
     judged_again(second, ("schema.type", "error", "data.items[3].price"))
-    attributing.run()
+    attribution.run()
     one = group(tenant, "schema.type")
     assert (one.path_shape, one.number) == ("data.items[*].price", 2)
     assert_groups_are_right()
@@ -69,19 +69,19 @@ def test_other_agents_and_other_tenants_have_groups_of_their_own(
 def test_that_nobody_could_be_asked_is_no_finding(tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
     judged_again(handoff, (NOT_ASKED, "warning", ""), ("tokens.near_budget", "info", ""))
-    attributing.run()
+    attribution.run()
     assert not FindingGroup.objects.exists()
 
 
 def test_what_is_judged_again_leaves_its_groups_and_joins_others(tenant: Tenant) -> None:
     first, second = found(tenant, 2)
     judged_again(second, ("schema.type", "error", "data.total"))
-    attributing.run()
+    attribution.run()
     circle = group(tenant)
     assert (circle.number, circle.first_seen, circle.last_seen) == (1, first.received_at, first.received_at)
     assert group(tenant, "schema.type").number == 1
     judged_again(first)
-    attributing.run()
+    attribution.run()
     assert group(tenant).number == 0
     assert_groups_are_right()
 
@@ -90,7 +90,7 @@ def test_what_is_judged_again_the_same_way_changes_nothing(tenant: Tenant) -> No
     (handoff,) = found(tenant)
     member = GroupedHandoff.objects.get()
     judged_again(handoff, ("chain.circular", "error", "target_agent_id"))
-    attributing.run()
+    attribution.run()
     assert GroupedHandoff.objects.get().pk == member.pk
     assert_groups_are_right()
 
@@ -98,11 +98,11 @@ def test_what_is_judged_again_the_same_way_changes_nothing(tenant: Tenant) -> No
 def test_a_warning_decides_only_where_there_is_no_error(tenant: Tenant) -> None:
     handoff = judged(tenant, payload())
     judged_again(handoff, ("schema.type", "warning", "data.a"), ("schema.enum", "error", "data.b"))
-    attributing.run()
+    attribution.run()
     decisive = dict(GroupedHandoff.objects.values_list("group__code", "decisive"))
     assert decisive == {"schema.type": False, "schema.enum": True}
     judged_again(handoff, ("schema.type", "warning", "data.a"))
-    attributing.run()
+    attribution.run()
     assert dict(GroupedHandoff.objects.values_list("group__code", "decisive")) == {"schema.type": True}
 
 
@@ -110,11 +110,11 @@ def test_days_follow_the_handoffs(tenant: Tenant) -> None:
     first, second = found(tenant, 2)
     earlier = first.received_at - timedelta(days=2)
     judged_again(first)
-    attributing.run()
+    attribution.run()
     Handoff.objects.filter(pk=first.pk).update(received_at=earlier)
     first.refresh_from_db()
     judged_again(first, ("chain.circular", "error", "target_agent_id"))
-    attributing.run()
+    attribution.run()
     days = dict(FindingGroupDay.objects.filter(number__gt=0).values_list("day", "number"))
     assert days == {earlier.date(): 1, second.received_at.date(): 1}
     assert group(tenant).first_seen == earlier
@@ -127,17 +127,17 @@ def test_what_was_gone_over_before_there_were_groups_joins_them_by_itself(tenant
     GroupedHandoff.objects.all().delete()
     FindingGroup.objects.all().delete()
     TracedHandoff.objects.update(grouped=False)
-    assert attributing.anything_due()
-    assert attributing.run() == 4
+    assert attribution.anything_due()
+    assert attribution.run() == 4
     assert kept() == right
-    assert not attributing.anything_due()
+    assert not attribution.anything_due()
     assert_groups_are_right()
 
 
 def test_an_upgrade_in_the_middle_counts_nothing_twice(tenant: Tenant) -> None:
     handoffs = found(tenant, 3)
     TracedHandoff.objects.filter(pk__in=[handoffs[0].pk, handoffs[1].pk]).update(grouped=False)
-    attributing.run()
+    attribution.run()
     assert_groups_are_right()
 
 
@@ -146,11 +146,11 @@ def test_one_that_breaks_in_the_middle_leaves_nothing_half_done(
 ) -> None:
     found(tenant)
     with monkeypatch.context() as broken:
-        broken.setattr(keeping, "_resize", lambda *given, **more: 1 / 0)
+        broken.setattr(store, "_resize", lambda *given, **more: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             found(tenant)
     assert group(tenant).number == TracedHandoff.objects.count() == GroupedHandoff.objects.count() == 1
-    attributing.run()
+    attribution.run()
     assert group(tenant).number == 2
     assert_groups_are_right()
 
@@ -158,7 +158,7 @@ def test_one_that_breaks_in_the_middle_leaves_nothing_half_done(
 def test_built_anew_they_are_right_and_keep_what_people_said(tenant: Tenant) -> None:
     found(tenant, 2)
     judged(tenant, held())
-    attributing.run()
+    attribution.run()
     FindingGroup.objects.filter(code="chain.circular").update(
         number=9, muted_at=timezone.now(), muted_by="rui", muted_until=12
     )
@@ -166,7 +166,7 @@ def test_built_anew_they_are_right_and_keep_what_people_said(tenant: Tenant) -> 
     gone = FindingGroup.objects.create(
         tenant=tenant, code="old.one", key="k", number=4, first_seen=timezone.now(), last_seen=timezone.now()
     )
-    attributing.rebuild()
+    attribution.rebuild()
     assert_groups_are_right()
     one = group(tenant)
     assert (one.number, one.muted_by, one.muted_until) == (2, "rui", 12)
@@ -177,10 +177,10 @@ def test_built_anew_they_are_right_and_keep_what_people_said(tenant: Tenant) -> 
 def test_two_at_once_count_each_handoff_once(tenant: Tenant) -> None:
     for number in range(4):
         judged(tenant, payload(target_agent_id="planner"), trace_id=f"t{number}")
-    at_once(attributing.run, attributing.run)
-    attributing.run()
+    at_once(attribution.run, attribution.run)
+    attribution.run()
     assert_groups_are_right()
     TracedHandoff.objects.update(grouped=False)
-    at_once(attributing.run, attributing.run)
-    attributing.run()
+    at_once(attribution.run, attribution.run)
+    attribution.run()
     assert_groups_are_right()

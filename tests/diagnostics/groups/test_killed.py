@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import FindingGroup, GroupedHandoff, TracedHandoff, Watermark
 from tests.diagnostics.groups.support import assert_groups_are_right, found, group
 from tests.handoffs.support import circular, judged
@@ -49,7 +49,7 @@ def test_a_kill_in_the_middle_counts_nothing_twice_and_loses_nothing(tenant: Ten
         assert half_done.stdout.readline().strip() == "in the middle"
         half_done.send_signal(signal.SIGKILL)
     # Its claim ends by itself, two minutes later.
-    Watermark.objects.filter(name=attributing.CLAIM).delete()
-    assert attributing.run() >= 1
+    Watermark.objects.filter(name=attribution.CLAIM).delete()
+    assert attribution.run() >= 1
     assert group(tenant).number == (2 if upgrade else 3)
     assert_groups_are_right()

@@ -7,9 +7,10 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.groups import figures, handoffs_of
-from handoffaudit.diagnostics.groups.figures import days_of, is_growing
-from handoffaudit.diagnostics.groups.listing import SORTS, GroupFilters, GroupPage, list_groups, regressed_number
+from handoffaudit.diagnostics.groups import stats
+from handoffaudit.diagnostics.groups.membership import handoffs_of
+from handoffaudit.diagnostics.groups.queries import SORTS, GroupFilters, GroupPage, count_regressed, list_groups
+from handoffaudit.diagnostics.groups.stats import days_of, is_growing
 from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff
@@ -69,7 +70,7 @@ def test_what_is_muted_or_empty_is_not_open(tenant: Tenant, other_tenant: Tenant
     assert listed(tenant, status="muted") == ["quiet"]
     assert listed(tenant, status="regressed") == ["back"]
     assert sorted(listed(tenant, status="all")) == ["back", "open", "quiet"]
-    assert regressed_number(tenant) == 1
+    assert count_regressed(tenant) == 1
 
 
 def test_it_is_narrowed_to_a_code_and_to_an_agent_on_either_side(tenant: Tenant) -> None:
@@ -183,10 +184,10 @@ def test_what_waits_is_counted_as_the_queue_has_it(tenant: Tenant, monkeypatch: 
     Handoff.objects.filter(pk=second.pk).update(escalated=True)
     Handoff.objects.filter(pk=third.pk).update(state="held")
     assert waits() == (3, False)
-    monkeypatch.setattr(figures, "MOST_WAITING", 1)
+    monkeypatch.setattr(stats, "MOST_WAITING", 1)
     assert waits() == (1, True)
     Handoff.objects.filter(pk__in=[second.pk, third.pk, fourth.pk]).update(state="accepted")
-    monkeypatch.setattr(figures, "MOST_WAITING", 10)
+    monkeypatch.setattr(stats, "MOST_WAITING", 10)
     assert waits() == (0, False)
 
 
@@ -194,7 +195,7 @@ def test_of_groups_with_few_handoffs_all_that_wait_are_counted_however_many_wait
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found(tenant, 4)
-    monkeypatch.setattr(figures, "MOST_WAITING", 2)
+    monkeypatch.setattr(stats, "MOST_WAITING", 2)
     (one,) = list_groups(tenant, GroupFilters()).items
     assert (one.waiting, one.more_wait) == (4, False)
     (one,) = list_groups(tenant, GroupFilters(sort="waiting")).items

@@ -7,8 +7,8 @@ import pytest
 from django.core import mail
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics import alone, attributing
-from handoffaudit.diagnostics.groups import keeping, muting
+from handoffaudit.diagnostics import attribution, singleton_lock
+from handoffaudit.diagnostics.groups import mutes, store
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions, worker
@@ -85,7 +85,7 @@ def test_unmuted_or_seen_by_a_person_it_is_no_news(tenant: Tenant, subscribe: Su
     subscribe(events=["group"])
     found(tenant)
     one = mute(tenant, "double")
-    muting.unmute(tenant=tenant, group=one.pk, actor="rui")
+    mutes.unmute_group(tenant=tenant, group=one.pk, actor="rui")
     found(tenant, 3)
     assert tell() == []
 
@@ -94,18 +94,18 @@ def test_what_is_undone_is_not_told(tenant: Tenant, subscribe: Subscribe, monkey
     subscribe(events=["group"])
     found(tenant)
     mute(tenant, "double")
-    right = keeping.telling.came_back
+    right = store.telling.came_back
 
     def breaks(*given: object) -> None:
         right(*given)  # type: ignore[arg-type]
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(keeping.telling, "came_back", breaks)
+        broken.setattr(store.telling, "came_back", breaks)
         with pytest.raises(RuntimeError):
             found(tenant)
     assert not Delivery.objects.exists()
-    attributing.run()
+    attribution.run()
     assert Delivery.objects.count() == 1
 
 
@@ -126,16 +126,18 @@ def test_counted_by_two_at_once_it_is_told_once(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the claim that keeps a second one out, as where it ran out."""
-    monkeypatch.setattr(alone, "take", lambda name: alone.timezone.now() + alone.CLAIMED_FOR)
-    monkeypatch.setattr(alone, "renewed", lambda name, claim: claim)
+    monkeypatch.setattr(
+        singleton_lock, "acquire", lambda name: singleton_lock.timezone.now() + singleton_lock.CLAIMED_FOR
+    )
+    monkeypatch.setattr(singleton_lock, "renew", lambda name, claim: claim)
     subscribe(events=["group"])
     found(tenant, 2)
     for times in range(1, 4):
         mute(tenant, "double")
         for _ in range(group(tenant).number):
             judged(tenant, circular())
-        at_once(attributing.run, attributing.run)
-        attributing.run()
+        at_once(attribution.run, attribution.run)
+        attribution.run()
         assert group(tenant).number == TracedHandoff.objects.count()
         tell()
         assert [orjson.loads(one.body)["group"]["change"] for one in receiver.requests] == ["regressed"] * times

@@ -4,8 +4,8 @@ from collections import Counter
 from typing import Any
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import reading, storing
-from handoffaudit.diagnostics.logs.packing import text_of
+from handoffaudit.diagnostics.logs import index, store
+from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.models import HealthCount, LogBlock, LogCount, LogImport
 
 GATE = "[2026-02-15T{:02}:{:02}:{:02}Z] [INFO] [gate] line {}"
@@ -26,9 +26,9 @@ def health_line(n: int, reason: str = "file_missing", agent: str = "planner") ->
 def send(tenant: Tenant, data: bytes, source: str = "app.log", *, here: bool = True, piece: int = 65_536) -> LogImport:
     """Imports it, and has it read."""
     stream = [data[at : at + piece] for at in range(0, len(data), piece)]
-    made = storing.take(tenant, source, "a test", stream, read_here=here)
+    made = store.store_log(tenant, source, "a test", stream, read_here=here)
     if not here:
-        reading.drain()
+        index.drain()
     made.refresh_from_db()
     return made
 

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs.arriving import count_new
-from handoffaudit.diagnostics.logs.queries import Query
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.search import count_new
 from tests.dashboard.log_lines import gate, health, moment, take
 
 
@@ -15,20 +15,20 @@ from tests.dashboard.log_lines import gate, health, moment, take
 def test_new_lines_that_fit_are_counted_up_to_the_most(tenant: Tenant, most: int) -> None:
     after = timezone.now()
     take(tenant, *(gate(moment(number), details="one of these") for number in range(1, 6)), health(moment()))
-    assert count_new(tenant, Query(), after, most) == min(6, most)
-    assert count_new(tenant, Query(text="ONE OF"), after, most) == min(5, most)
-    assert count_new(tenant, Query(kind="health"), after, most) == 1
-    assert count_new(tenant, Query(since=moment(2) - timedelta(seconds=1)), after, 100) == 2
+    assert count_new(tenant, LogQuery(), after, most) == min(6, most)
+    assert count_new(tenant, LogQuery(text="ONE OF"), after, most) == min(5, most)
+    assert count_new(tenant, LogQuery(kind="health"), after, most) == 1
+    assert count_new(tenant, LogQuery(since=moment(2) - timedelta(seconds=1)), after, 100) == 2
 
 
 def test_where_nothing_came_it_is_one_question(tenant: Tenant, django_assert_num_queries) -> None:
     take(tenant, gate(moment()))
     with django_assert_num_queries(1):
-        assert count_new(tenant, Query(), timezone.now(), 100) == 0
+        assert count_new(tenant, LogQuery(), timezone.now(), 100) == 0
 
 
 def test_what_is_not_read_yet_and_what_is_anothers_is_no_news(tenant: Tenant, other_tenant: Tenant) -> None:
     after = timezone.now()
     take(other_tenant, gate(moment()))
     take(tenant, gate(moment()), read=False)
-    assert count_new(tenant, Query(), after, 100) == 0
+    assert count_new(tenant, LogQuery(), after, 100) == 0

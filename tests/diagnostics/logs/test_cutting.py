@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.diagnostics.logs.cutting import APART, LONGEST_BLOCK, MOST_LINES, Cutter, blocks, ends_block
+from handoffaudit.diagnostics.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Cutter, cut_blocks, ends_block
 from handoffaudit.validation.loglines import LONGEST_LINE
 from tests.scale import examples
 
@@ -18,7 +18,7 @@ def log(number: int, seed: int = 1) -> bytes:
 
 
 def texts(data: bytes, piece: int = 100_000) -> list[bytes]:
-    return [block.text for block in blocks(data[at : at + piece] for at in range(0, len(data), piece))]
+    return [block.text for block in cut_blocks(data[at : at + piece] for at in range(0, len(data), piece))]
 
 
 def test_blocks_are_all_of_the_stream_whatever_its_pieces() -> None:
@@ -31,7 +31,7 @@ def test_blocks_are_all_of_the_stream_whatever_its_pieces() -> None:
 
 
 def test_lines_are_numbered() -> None:
-    found = list(blocks([log(20_000)]))
+    found = list(cut_blocks([log(20_000)]))
     assert [block.first_line for block in found] == [
         1 + sum(block.lines for block in found[:at]) for at in range(len(found))
     ]
@@ -54,7 +54,7 @@ def test_a_file_that_lost_its_head_has_the_same_blocks_but_for_its_first() -> No
 def test_a_stream_that_ends_where_a_block_does_has_no_open_end() -> None:
     data = log(20_000)
     first = texts(data)[0]
-    assert [block.ended for block in blocks([first])] == [True]
+    assert [block.ended for block in cut_blocks([first])] == [True]
     assert ends_block(first.splitlines()[-1])
 
 
@@ -67,7 +67,7 @@ def test_lines_that_never_end_a_block_make_blocks_of_bounded_size() -> None:
 
 def test_blocks_of_short_lines_are_bounded_in_lines_whatever_the_pieces() -> None:
     data = b"x\n" * 100_000
-    found = list(blocks([data]))
+    found = list(cut_blocks([data]))
     assert max(block.lines for block in found) == MOST_LINES
     assert b"".join(block.text for block in found) == data
     assert texts(data, 1_001) == [block.text for block in found]
@@ -91,14 +91,14 @@ def test_of_a_line_that_is_too_long_the_beginning_is_kept() -> None:
         yield from islice(iter(lambda: b"x" * 1_000_000, None), 50)
         yield b"\nlast\n"
 
-    found = b"".join(block.text for block in blocks(stream()))
+    found = b"".join(block.text for block in cut_blocks(stream()))
     assert found == b"first\n" + b"x" * LONGEST_LINE + b"\nlast\n"
 
 
 @settings(max_examples=examples(50))
 @given(st.lists(st.binary(max_size=30), max_size=20))
 def test_any_bytes_in_any_pieces(pieces: list[bytes]) -> None:
-    found = list(blocks(pieces))
+    found = list(cut_blocks(pieces))
     assert b"".join(block.text for block in found) == b"".join(pieces)
     assert sum(block.lines for block in found) == len(b"".join(pieces).removesuffix(b"\n").split(b"\n")) * bool(found)
 
@@ -113,4 +113,4 @@ def test_a_stream_that_is_cut_in_parts_has_the_same_blocks(part: int) -> None:
         found += cutter.feed([carry, data[at : at + part]])
         carry, first_line, since = cutter.carry, cutter.first_line, cutter.since
     found += cutter.close()
-    assert found == list(blocks([data]))
+    assert found == list(cut_blocks([data]))

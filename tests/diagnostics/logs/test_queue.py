@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import intake, queue, reading, storing
+from handoffaudit.diagnostics.logs import index, store, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogPart
 from tests.diagnostics.logs.support import counted, gate_lines, stored, told
 
@@ -17,8 +17,8 @@ LOG = gate_lines(1, 20_000)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "INLINE_BYTES", 100_000)
-    monkeypatch.setattr(intake, "PART_BYTES", 200_000)
+    monkeypatch.setattr(upload, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(upload, "PART_BYTES", 200_000)
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
@@ -26,12 +26,12 @@ def pieces(data: bytes) -> Iterator[bytes]:
 
 
 def receive(tenant: Tenant, data: bytes, source: str = "app.log") -> LogImport:
-    return intake.receive(tenant, source, "a test", pieces(data), keep_broken=True)
+    return upload.receive_log(tenant, source, "a test", pieces(data), keep_broken=True)
 
 
 def finished(made: LogImport) -> LogImport:
-    assert queue.drain()
-    assert reading.drain()
+    assert upload.drain()
+    assert index.drain()
     made.refresh_from_db()
     return made
 
@@ -44,7 +44,7 @@ def blocks() -> list[tuple[object, ...]]:
 
 def test_a_small_log_is_stored_at_once(tenant: Tenant) -> None:
     made = receive(tenant, gate_lines(1, 50))
-    assert (made.lines, queue.unstored_bytes([made])) == (50, {})
+    assert (made.lines, upload.count_unstored_bytes([made])) == (50, {})
     assert not LogPart.objects.exists()
 
 
@@ -52,18 +52,18 @@ def test_a_large_log_is_stored_by_a_worker_as_if_it_had_been_stored_at_once(
     tenant: Tenant, other_tenant: Tenant
 ) -> None:
     made = receive(tenant, LOG)
-    assert (made.size, made.lines, queue.unstored_bytes([made])) == (len(LOG), 0, {made.pk: len(LOG)})
+    assert (made.size, made.lines, upload.count_unstored_bytes([made])) == (len(LOG), 0, {made.pk: len(LOG)})
     assert made.received_at
     assert not LogBlock.objects.exists()
-    assert queue.anything_waits()
+    assert upload.anything_waits()
     assert told(finished(made)) == {"lines": 20_000, "known": 0, "read": 20_000, "bad": 0}
     assert made.finished_at
-    assert not queue.anything_waits()
+    assert not upload.anything_waits()
     assert not LogPart.objects.exists()
     assert stored(tenant) == LOG
     by_parts = blocks()
     LogBlock.objects.all().delete()
-    storing.take(other_tenant, "app.log", "a test", pieces(LOG))
+    store.store_log(other_tenant, "app.log", "a test", pieces(LOG))
     assert blocks() == by_parts
 
 
@@ -87,7 +87,7 @@ def test_what_a_killed_worker_left_is_continued_and_counted_once(
 ) -> None:
     """The worker dies before the commit of a part; its lease is still there."""
     made = receive(tenant, LOG)
-    add = storing.Taking.add
+    add = store.LogWriter.add
     done = []
 
     def dying(*arguments: object) -> None:
@@ -100,12 +100,12 @@ def test_what_a_killed_worker_left_is_continued_and_counted_once(
         done.append(1)
         add(*arguments[:-1], die if len(done) > dies_at else note)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(storing.Taking, "add", dying)
+    monkeypatch.setattr(store.LogWriter, "add", dying)
     with pytest.raises(SystemExit):
-        queue.drain()
+        upload.drain()
     monkeypatch.undo()
     assert LogPart.objects.filter(stored_at=None, claim__isnull=False).count() == 1
-    assert queue.claim(made.pk) is None
+    assert upload.lease_part(made.pk) is None
     LogPart.objects.update(claim_expires_at=timezone.now() - timedelta(seconds=1))
     assert told(finished(made)) == {"lines": 20_000, "known": 0, "read": 20_000, "bad": 0}
     assert stored(tenant) == LOG
@@ -119,12 +119,12 @@ def test_a_part_that_can_not_be_stored_is_given_up_and_said(tenant: Tenant, sett
     finished(made)
     assert "could not be stored in 3 tries" in made.error
     assert made.finished_at
-    assert not queue.anything_waits()
+    assert not upload.anything_waits()
 
 
 def test_of_one_log_one_import_is_stored_at_a_time_the_oldest_first(tenant: Tenant) -> None:
     first, second, other = receive(tenant, LOG), receive(tenant, LOG), receive(tenant, LOG, "other.log")
-    claimed = [queue.claim(one.pk) for one in (first, second, other)]
+    claimed = [upload.lease_part(one.pk) for one in (first, second, other)]
     assert [part.imported if part else None for part in claimed] == [first, other, None]
 
 
@@ -135,7 +135,7 @@ def test_a_log_that_breaks_off_is_kept_or_left_out(tenant: Tenant, keep: bool) -
         raise OSError("it is cut")
 
     with pytest.raises(OSError, match="it is cut"):
-        intake.receive(tenant, "app.log", "a test", broken(), keep_broken=keep)
+        upload.receive_log(tenant, "app.log", "a test", broken(), keep_broken=keep)
     if not keep:
         assert not LogImport.objects.exists()
         return
@@ -146,9 +146,9 @@ def test_a_log_that_breaks_off_is_kept_or_left_out(tenant: Tenant, keep: bool) -
 def test_what_a_server_left_when_it_ended_is_stored_later(tenant: Tenant) -> None:
     made = receive(tenant, LOG)
     LogImport.objects.update(received_at=None)
-    assert queue.drain()
+    assert upload.drain()
     assert not LogBlock.objects.exists()
-    LogImport.objects.update(started_at=timezone.now() - 2 * queue.ABANDONED)
-    assert queue.anything_waits()
+    LogImport.objects.update(started_at=timezone.now() - 2 * upload.ABANDONED)
+    assert upload.anything_waits()
     assert finished(made).lines == 20_000
     assert "the server ended" in made.error

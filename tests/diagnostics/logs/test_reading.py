@@ -7,14 +7,14 @@ import pytest
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import reading, storing
+from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from tests.diagnostics.logs.support import counted, gate_lines
 
 
 @pytest.fixture
 def waiting(tenant: Tenant) -> LogImport:
-    return storing.take(tenant, "app.log", "a test", [gate_lines(1, 10_000)])
+    return store.store_log(tenant, "app.log", "a test", [gate_lines(1, 10_000)])
 
 
 def run_out() -> None:
@@ -22,28 +22,28 @@ def run_out() -> None:
 
 
 def test_what_is_stored_waits_and_is_read_once(waiting: LogImport, tenant: Tenant) -> None:
-    assert reading.anything_waits()
-    assert reading.drain()
-    assert not reading.anything_waits()
-    assert reading.drain()
+    assert index.anything_waits()
+    assert index.drain()
+    assert not index.anything_waits()
+    assert index.drain()
     assert counted(tenant) == {"gate": 10_000}
 
 
 def test_two_workers_take_different_blocks(waiting: LogImport) -> None:
-    first, second = reading.claim(2, uuid.uuid4()), reading.claim(2, uuid.uuid4())
+    first, second = index.lease_blocks(2, uuid.uuid4()), index.lease_blocks(2, uuid.uuid4())
     assert len({block.pk for block in (*first, *second)}) == len(first) + len(second) > 2
 
 
 def test_what_a_killed_worker_had_is_read_by_another(waiting: LogImport, tenant: Tenant) -> None:
-    taken = reading.claim(100, uuid.uuid4())
+    taken = index.lease_blocks(100, uuid.uuid4())
     assert taken
-    assert not reading.anything_waits()
+    assert not index.anything_waits()
     run_out()
-    assert reading.anything_waits()
-    late = [reading.read(block, gate_lines(1, 1)) for block in taken]
-    assert reading.drain()
+    assert index.anything_waits()
+    late = [index.read_block(block, gate_lines(1, 1)) for block in taken]
+    assert index.drain()
     assert counted(tenant) == {"gate": 10_000}
-    reading.store(late)
+    index.store_summaries(late)
     assert counted(tenant) == {"gate": 10_000}
 
 
@@ -52,9 +52,9 @@ def test_a_block_that_can_not_be_read_is_parked_and_said(waiting: LogImport, ten
     block = LogBlock.objects.earliest("first_line")
     LogText.objects.filter(block=block).update(packed=b"damaged")
     for _ in range(4):
-        reading.drain()
+        index.drain()
         run_out()
-    assert not reading.anything_waits()
+    assert not index.anything_waits()
     waiting.refresh_from_db()
     assert waiting.finished_at
     assert waiting.error == f"Lines 1 to {block.lines:,} could not be read in 2 tries and are not counted."
@@ -62,7 +62,7 @@ def test_a_block_that_can_not_be_read_is_parked_and_said(waiting: LogImport, ten
 
 
 def test_it_stops_in_time_and_says_so(waiting: LogImport, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "CLAIMED_AT_ONCE", 1)
-    assert not reading.drain(-1.0)
+    monkeypatch.setattr(index, "CLAIMED_AT_ONCE", 1)
+    assert not index.drain(-1.0)
     assert LogBlock.objects.filter(parsed_at=None).exists()
     assert LogBlock.objects.exclude(parsed_at=None).count() == 1

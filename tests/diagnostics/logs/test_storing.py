@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import storing
+from handoffaudit.diagnostics.logs import store
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.diagnostics.logs.support import counted, gate_lines, health, health_line, send, stored, told
 
@@ -96,7 +96,7 @@ def test_a_last_line_without_an_end_counts_once_it_is_whole(
 
 
 def test_it_grows_before_anybody_has_read_it(tenant: Tenant) -> None:
-    storing.take(tenant, "app.log", "a test", [gate_lines(1, 5) + b"[2026-02"])
+    store.store_log(tenant, "app.log", "a test", [gate_lines(1, 5) + b"[2026-02"])
     first = LogImport.objects.get()
     made = send(tenant, gate_lines(1, 9), here=False)
     assert counted(tenant) == {"gate": 9}
@@ -144,7 +144,7 @@ def test_what_came_before_the_stream_broke_stays(tenant: Tenant) -> None:
         raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="gone"):
-        storing.take(tenant, "app.log", "a test", broken(), read_here=True)
+        store.store_log(tenant, "app.log", "a test", broken(), read_here=True)
     there = counted(tenant)["gate"]
     assert 0 < there < 200_000
     made = send(tenant, data)

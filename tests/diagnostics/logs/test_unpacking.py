@@ -5,24 +5,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from handoffaudit.diagnostics.logs import unpacking
-from handoffaudit.diagnostics.logs.unpacking import BadGzip, unpacked
+from handoffaudit.diagnostics.logs import gzip_stream
+from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, decompress_stream
 
 TEXT = b"".join(b"line %d\n" % number for number in range(50_000))
 
 
-def in_pieces(packed: bytes, length: int = unpacking.PIECE) -> Iterator[bytes]:
+def in_pieces(packed: bytes, length: int = gzip_stream.PIECE) -> Iterator[bytes]:
     return (packed[at : at + length] for at in range(0, len(packed), length))
 
 
-@pytest.mark.parametrize("length", [1, 7, unpacking.PIECE])
+@pytest.mark.parametrize("length", [1, 7, gzip_stream.PIECE])
 def test_members_on_end_are_one_text_wherever_they_are_cut(length: int) -> None:
     packed = gzip.compress(TEXT) + b"\0" * 9 + gzip.compress(b"") + gzip.compress(b"end") + b"\0"
-    assert b"".join(unpacked(in_pieces(packed, length))) == TEXT + b"end"
+    assert b"".join(decompress_stream(in_pieces(packed, length))) == TEXT + b"end"
 
 
 def test_what_is_huge_comes_in_small_pieces() -> None:
-    sizes = [len(piece) for piece in unpacked(in_pieces(gzip.compress(bytes(20_000_000))))]
+    sizes = [len(piece) for piece in decompress_stream(in_pieces(gzip.compress(bytes(20_000_000))))]
     assert (sum(sizes), max(sizes)) == (20_000_000, 1024 * 1024)
 
 
@@ -38,12 +38,12 @@ def test_what_is_huge_comes_in_small_pieces() -> None:
 def test_damage_is_said_after_what_could_be_read(packed: bytes, why: str) -> None:
     got: list[bytes] = []
     with pytest.raises(BadGzip, match=why):
-        got.extend(unpacked(in_pieces(packed)))
+        got.extend(decompress_stream(in_pieces(packed)))
     assert TEXT.startswith(b"".join(got))
 
 
 def test_members_of_nothing_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking, "MOST_MEMBERS", 100)
-    assert not list(unpacked(in_pieces(gzip.compress(b"") * 100)))
+    monkeypatch.setattr(gzip_stream, "MOST_MEMBERS", 100)
+    assert not list(decompress_stream(in_pieces(gzip.compress(b"") * 100)))
     with pytest.raises(BadGzip, match="100 members"):
-        list(unpacked(in_pieces(gzip.compress(b"") * 101)))
+        list(decompress_stream(in_pieces(gzip.compress(b"") * 101)))

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.diagnostics.models import LogBlock, LogText, RetentionRun, Watermark
-from handoffaudit.diagnostics.retention import running
+from handoffaudit.diagnostics.retention import run
 from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, Verdict
 from handoffaudit.policy.kinds import retention
@@ -29,8 +29,8 @@ def keep(tenant: Tenant, **days: int | None) -> None:
 def run_all() -> None:
     """As often as it takes."""
     for _ in range(1000):
-        Watermark.objects.filter(name=running.MARK).delete()
-        if running.run(60):
+        Watermark.objects.filter(name=run.MARK).delete()
+        if run.remove_due(60):
             return
     raise AssertionError("it does not end")
 

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.diagnostics import attributing
+from handoffaudit.diagnostics import attribution
 from handoffaudit.diagnostics.models import RetentionRun
 from handoffaudit.handoffs import compare, counts, export, queries
 from handoffaudit.handoffs.dry_runs import run
@@ -161,5 +161,5 @@ def test_causes_and_own_events_are_worked_out_without_it(tenant: Tenant) -> None
         age(judged(tenant, payload(), trace_id="t", handoff_id=f"t{number}"))
     remove(tenant)
     later = judged(tenant, payload(), trace_id="t", handoff_id="t9")
-    assert attributing.rebuild() >= 1
+    assert attribution.rebuild() >= 1
     assert later.verdict

@@ -3,8 +3,8 @@
 import pytest
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.diagnostics.logs import searching
-from handoffaudit.diagnostics.logs.queries import Query
+from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogText
 from handoffaudit.policy.retention import Data
 from tests.diagnostics.logs.support import counted, gate_lines, health, health_line, send, told
@@ -27,8 +27,8 @@ def test_lines_go_and_counts_stay(tenant: Tenant) -> None:
     assert not LogText.objects.exists()
     assert (counted(tenant), health(tenant), told(made)) == (before, {"file_missing": 1}, was)
     assert newest_run(tenant, Data.LOGS).number == 102
-    assert searching.search(tenant, Query()).items == []
-    assert searching.bad_lines(made).items == []
+    assert search.search_lines(tenant, LogQuery()).items == []
+    assert search.list_bad_lines(made).items == []
 
 
 def test_lines_of_late_stay(tenant: Tenant) -> None:
@@ -36,7 +36,7 @@ def test_lines_of_late_stay(tenant: Tenant) -> None:
     aged_blocks(tenant, 29)
     keep(tenant, logs=30)
     run_all()
-    assert len(searching.search(tenant, Query()).items) == 10
+    assert len(search.search_lines(tenant, LogQuery()).items) == 10
 
 
 def test_the_same_log_sent_again_counts_nothing(tenant: Tenant) -> None:
@@ -60,7 +60,7 @@ def test_a_log_that_grew_counts_what_is_new_and_keeps_only_that(tenant: Tenant, 
         for _ in range(2):
             send(tenant, gate_lines(0, last), here=here)
             assert counted(tenant) == {"gate": last + 1}
-    lines = searching.search(tenant, Query(), limit=20_000)
+    lines = search.search_lines(tenant, LogQuery(), limit=20_000)
     assert {line.number for line in lines.items} <= set(range(first + 2, first + 5_002))
     assert lines.items[0].number == first + 5_001
 
@@ -85,4 +85,4 @@ def test_an_end_that_grew_of_late_keeps_its_lines(tenant: Tenant) -> None:
     send(tenant, gate_lines(0, 19))
     keep(tenant, logs=30)
     run_all()
-    assert len(searching.search(tenant, Query()).items) == 20
+    assert len(search.search_lines(tenant, LogQuery()).items) == 20

@@ -32,7 +32,7 @@ from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.prompt_rows import PromptRow, parse_row
+from handoffaudit.policy.prompts import PromptRow, parse_row
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.formats import delegation

@@ -24,7 +24,7 @@ from handoffaudit.dashboard.policies.prompts.words import (
 from handoffaudit.dashboard.policies.views import Deleting, Editing
 from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.policy import kinds
-from handoffaudit.policy.prompt_rows import PromptRow
+from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.validation.asking.question import Use
 
 TEMPLATE = "dashboard/prompts/page.html"

@@ -7,7 +7,7 @@ from typing import Any
 
 from handoffaudit.dashboard.policies.words import Line, place, shown_or_none
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.asking.prompting import LONGEST_PROMPT, VERSION, shipped
 from handoffaudit.validation.asking.prompts import prompt
 from handoffaudit.validation.asking.question import Use

@@ -24,7 +24,7 @@ from handoffaudit.dashboard.policies.rules.inputs import (
 from handoffaudit.dashboard.policies.rules.sets import JsonEditor, RulesDraft, SetEditor, Sets
 from handoffaudit.dashboard.policies.rules.words import HELP, NAMES, OPERATORS, SEVERITIES, TYPES
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.rule_sets import to_plain
+from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
 
 MENUS = {"rule_type": menu(TYPES), "operator": menu(OPERATORS), "severity": menu(SEVERITIES)}
@@ -76,7 +76,7 @@ class RuleEditor(RulesDraft):
         return [groups[0], *conditions, *groups[1:]]
 
     def plain(self, now: Sets) -> list[dict[str, Any]]:
-        sets = [to_plain(one) for one in now.rows]
+        sets = [rule_set_to_plain(one) for one in now.rows]
         mine = next((one for one in sets if one["set_id"] == self.set_id), None)
         if mine is None:
             remedy = "Add the set again, or cancel."

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.policies.rules.table import cards, examples_left
 from handoffaudit.dashboard.policies.rules.words import LONGEST_NAME, lines
 from handoffaudit.dashboard.policies.views import Editing
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.policy import kinds, rule_sets
+from handoffaudit.policy import kinds, rules
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale
 from handoffaudit.validation.business_rules import BusinessRuleSet
@@ -58,7 +58,7 @@ def delete(request: HttpRequest, who: Who) -> HttpResponse:
 def example(request: HttpRequest, who: Who) -> HttpResponse:
     """Adds one of the sets that are shipped as examples."""
     asked = request.POST.get("example", "")
-    found = next((one for one in rule_sets.examples() if one.set_id == asked), None)
+    found = next((one for one in rules.example_sets() if one.set_id == asked), None)
     base = number(request.POST.get("base_version", ""))
     return _changed(
         request,

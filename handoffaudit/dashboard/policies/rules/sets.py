@@ -14,7 +14,7 @@ from handoffaudit.dashboard.policies.rules.words import lines
 from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.rule_sets import to_plain
+from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.business_rules import BusinessRuleSet
 
@@ -100,7 +100,7 @@ class SetEditor(RulesDraft):
         ]
 
     def plain(self, now: Sets) -> list[dict[str, Any]]:
-        sets = [to_plain(one) for one in now.rows]
+        sets = [rule_set_to_plain(one) for one in now.rows]
         if self.is_new:
             if any(one["set_id"] == self.new_id for one in sets):
                 error = PolicyError(self.new_id, "set_id", None, "There is such a set.", "Give it another id.")

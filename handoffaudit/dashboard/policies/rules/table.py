@@ -6,7 +6,7 @@ from handoffaudit.dashboard.policies.rules.editor import Editor, RuleEditor
 from handoffaudit.dashboard.policies.rules.sets import SetEditor, Sets
 from handoffaudit.dashboard.policies.rules.words import LONGEST_NAME, condition, demand, subject, types
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.policy import rule_sets
+from handoffaudit.policy import rules
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
 
 MOST_RULES = 200
@@ -62,7 +62,7 @@ def cards(now: Sets, editor: Editor | None, whole: str) -> list[Card]:
 
 def examples_left(now: Sets) -> list[BusinessRuleSet]:
     """The shipped examples that are not there yet."""
-    return [one for one in rule_sets.examples() if now.row(one.set_id) is None]
+    return [one for one in rules.example_sets() if now.row(one.set_id) is None]
 
 
 def _card(one: BusinessRuleSet, editor: Editor | None, shown: int) -> Card:

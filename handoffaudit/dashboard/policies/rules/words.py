@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from handoffaudit.dashboard.policies.words import Line, place, shown, shown_or_none
 from handoffaudit.dashboard.readable import cut
-from handoffaudit.policy.difference import WHOLE_ROW, Change
+from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
 from handoffaudit.validation.business_rules.comparison import threshold_text
 from handoffaudit.validation.business_rules.conditions import when_text

@@ -15,7 +15,7 @@ from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.policy.type_schemas import TypeSchema, parse_row, to_plain
+from handoffaudit.policy.schemas import TypeSchema, parse_row, to_plain
 from handoffaudit.policy.versions import Table
 
 Rows = Table[TypeSchema]

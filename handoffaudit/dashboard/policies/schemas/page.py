@@ -15,7 +15,7 @@ from handoffaudit.dashboard.policies.schemas.words import LONGEST_NAME, NAMES, a
 from handoffaudit.dashboard.policies.views import Deleting, Editing
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy import kinds
-from handoffaudit.policy.type_schemas import TypeSchema
+from handoffaudit.policy.schemas import TypeSchema
 
 TEMPLATE = "dashboard/schemas/page.html"
 PAGE = PolicyPage(kinds.schemas, "Schemas", "A new tenant has no schema.", lines)

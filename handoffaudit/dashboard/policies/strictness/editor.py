@@ -13,7 +13,7 @@ from handoffaudit.dashboard.policies.strictness.words import FOLDED, GROUPS, HEL
 from handoffaudit.handoffs import stats
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.kinds import strictness
-from handoffaudit.policy.parsing import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
+from handoffaudit.policy.strictness import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
 

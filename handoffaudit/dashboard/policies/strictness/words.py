@@ -5,8 +5,8 @@ from typing import Any
 
 from handoffaudit.dashboard.policies import words
 from handoffaudit.dashboard.policies.words import Line
-from handoffaudit.policy.difference import WHOLE_ROW, Change
-from handoffaudit.policy.parsing import AMOUNTS, CHOICES, FIELDS
+from handoffaudit.policy.strictness import AMOUNTS, CHOICES, FIELDS
+from handoffaudit.policy.versions import WHOLE_ROW, Change
 from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS
 
 NAMES = {

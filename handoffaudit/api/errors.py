@@ -1,0 +1,321 @@
+"""Every error of the API as a problem document (RFC 9457), with each refused value described in one form."""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+import structlog
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+
+from handoffaudit import problem_types
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.database_faults import Fault, fault_of, page
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review.errors import ReviewError, Stale, WrongInput
+from handoffaudit.policy.errors import InvalidPolicy
+from handoffaudit.policy.versions import Stale as StalePolicy
+from handoffaudit.problem_types import type_of
+from handoffaudit.validation.text import shown
+
+MOST: Final = 100
+
+_LONGEST: Final = 200
+
+# What pydantic refuses, by its name for it: what is wrong, and what would be right. `{value}` is what was sent.
+_MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
+    "missing": ("It is missing.", "Add it."),
+    "extra_forbidden": ("There is no such field.", "Leave it out, or mend its name."),
+    "string_type": ("{value} is no text.", "Send a text."),
+    "string_unicode": ("It holds signs that can't be stored.", "Send valid UTF-8."),
+    "string_too_long": ("It is too long.", "Send at most {max_length} characters."),
+    "string_too_short": ("It is too short.", "Send {min_length} characters or more."),
+    "greater_than_equal": ("{value} is too small.", "Send {ge} or more."),
+    "less_than_equal": ("{value} is too large.", "Send {le} or less."),
+    "greater_than": ("{value} is too small.", "Send more than {gt}."),
+    "less_than": ("{value} is too large.", "Send less than {lt}."),
+    "enum": ("{value} is not one of the choices.", "Send {expected}."),
+    "literal_error": ("{value} is not one of the choices.", "Send {expected}."),
+    "list_type": ("{value} is no list.", "Send a list."),
+    "too_long": ("It has too many entries.", "Send at most {max_length}."),
+}
+
+# The same of whole families of names.
+_KINDS: Final[Mapping[str, str]] = {
+    "int": "whole number",
+    "float": "number",
+    "bool": "true or false",
+    "dict": "object",
+    "model": "object",
+    "uuid": "id",
+    "datetime": "date and time, such as 2026-02-15T00:15:00Z",
+    "date": "date, such as 2026-02-15",
+}
+
+
+def describe_value(field: str, value: Any, message: str, remedy: str, **more: Any) -> dict[str, Any]:
+    """One value, cut to size."""
+    return {**more, "field": field, "value": _cut(value), "message": message, "remedy": remedy}
+
+
+def error_members(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of a problem document: `errors`, and beside them the only one's own members."""
+    if len(errors) != 1:
+        return {"errors": errors}
+    return {name: errors[0][name] for name in ("field", "value", "remedy")} | {"errors": errors}
+
+
+def join_messages(errors: Iterable[Mapping[str, Any]]) -> str:
+    """All of them in words, for `detail`."""
+    return "; ".join(f"{one['field']}: {one['message']} {one['remedy']}".rstrip() for one in errors)
+
+
+def field_members(request: HttpRequest, field: str, message: str, remedy: str) -> dict[str, Any]:
+    """Members for a refusal of one field of the body."""
+    return error_members([describe_value(field, _inside(_body(request), (field,)), message, remedy)])
+
+
+def change_members(request: HttpRequest, error: Refused) -> dict[str, Any]:
+    """The same for a change that is not made; none where no field is at fault."""
+    if not error.field:
+        return {}
+    return field_members(request, error.field, f"{error.wrong}.", sentence(error.remedy))
+
+
+def sentence(text: str) -> str:
+    """What stands after a colon elsewhere, by itself."""
+    return text[:1].upper() + text[1:]
+
+
+def request_errors(request: HttpRequest, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the reader of a request (ninja, pydantic) found, the first `MOST` of it."""
+    body = _body(request) if any(one["loc"][0] == "body" for one in found) else None
+    return [_request_error(request, body, one) for one in found[:MOST]]
+
+
+def _request_error(request: HttpRequest, body: Any, one: Mapping[str, Any]) -> dict[str, Any]:
+    source, *place = one["loc"]
+    # Of a body, without the name that the view has for the whole.
+    inside = place[1:] if source == "body" else place
+    field = ".".join(str(part) for part in inside) or str(source)
+    if source == "body":
+        value = _inside(body, inside)
+    else:
+        given = request.GET if source == "query" else getattr(request.resolver_match, "kwargs", {})
+        value = given.get(field)
+    message, remedy = _words(str(one["type"]), value, one)
+    return describe_value(field, value, message, remedy)
+
+
+def _words(kind: str, value: Any, one: Mapping[str, Any]) -> tuple[str, str]:
+    message, remedy = _MESSAGES.get(kind, ("", ""))
+    if not message:
+        wanted = _KINDS.get(kind.partition("_")[0])
+        if wanted is None:
+            return f"{one['msg']}.", "Send what the reference of the API asks for."
+        article = "" if wanted.startswith("true") else "an " if wanted[0] in "aeio" else "a "
+        message, remedy = f"{{value}} is not {article}{wanted.partition(',')[0]}.", f"Send {article}{wanted}."
+    facts = {name: str(fact).replace("'", "") for name, fact in one.get("ctx", {}).items()}
+    return message.format(**facts, value=shown(value)), remedy.format(**facts)
+
+
+def _body(request: HttpRequest) -> Any:
+    try:
+        return orjson.loads(request.body)
+    except ValueError:
+        return None
+
+
+def _inside(value: Any, place: Sequence[str | int]) -> Any:
+    for part in place:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        return shown(value)
+    return value if not isinstance(value, str) or len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+
+
+log = structlog.get_logger(__name__)
+
+NOTE = "The note can't be taken"
+
+CONTENT_TYPE = "application/problem+json"
+
+API_PREFIX = "/api/"
+
+
+class Problem(Exception):
+    """A refused request. `members` are added to the document, `headers` to the response."""
+
+    def __init__(
+        self, status: int, title: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.headers = headers or {}
+        self.members = members
+
+
+def problem_response(status: int, title: str, detail: str, **members: Any) -> HttpResponse:
+    document = {"type": type_of(title), "title": title, "status": status, "detail": detail, **members}
+    return HttpResponse(orjson.dumps(document, default=str), status=status, content_type=CONTENT_TYPE)
+
+
+def install_handlers(api: NinjaAPI) -> None:
+    """Registers one handler for each kind of error."""
+    for kind, handler in _HANDLERS.items():
+        api.add_exception_handler(kind, handler)
+
+
+def _ours(request: HttpRequest, error: Problem) -> HttpResponse:
+    response = problem_response(error.status, error.title, error.detail, **error.members)
+    for name, value in error.headers.items():
+        response[name] = value
+    return response
+
+
+def _unauthenticated(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    response = problem_response(
+        401,
+        "Key needed",
+        "Send a key that is in force: Authorization: Bearer ha_…. An administrator makes one under Settings, Keys.",
+    )
+    response["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    errors = request_errors(request, error.errors)
+    return problem_response(422, "The request can't be read", join_messages(errors), **error_members(errors))
+
+
+def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
+    return problem_response(error.status_code, HTTPStatus(error.status_code).phrase, str(error))
+
+
+def _not_found(request: HttpRequest, error: Exception) -> HttpResponse:
+    return problem_response(404, "Not found", str(error) or "There is nothing at this address.")
+
+
+def _bad_filter(request: HttpRequest, error: FilterError) -> HttpResponse:
+    message = f"{error.field} is {error.value!r}."
+    found = describe_value(error.field, error.value, message, sentence(error.remedy))
+    return problem_response(400, "A filter can't be read", str(error), **error_members([found]))
+
+
+def _review(request: HttpRequest, error: ReviewError) -> HttpResponse:
+    if isinstance(error, WrongInput):
+        title = NOTE if error.field == "note" else "No reviewer"
+        members = field_members(request, error.field, error.wrong, error.remedy)
+        return problem_response(422, title, error.message, **members)
+    members = {"state": error.handoff.state, "version": error.handoff.version} if isinstance(error, Stale) else {}
+    return problem_response(
+        409, "It changed" if isinstance(error, Stale) else "It can't be decided", error.message, **members
+    )
+
+
+def _invalid_policy(request: HttpRequest, error: InvalidPolicy) -> HttpResponse:
+    errors = [describe_value(one.field, one.value, one.message, one.remedy, row=one.row) for one in error.errors]
+    return problem_response(422, "The table can't be saved", str(error), **error_members(errors))
+
+
+def _stale_policy(request: HttpRequest, error: StalePolicy) -> HttpResponse:
+    return problem_response(409, "It changed", str(error), version=error.current.version)
+
+
+_HANDLERS: dict[Any, Any] = {
+    Problem: _ours,
+    AuthenticationError: _unauthenticated,
+    ValidationError: _invalid,
+    HttpError: _http,
+    Http404: _not_found,
+    Handoff.DoesNotExist: _not_found,
+    FilterError: _bad_filter,
+    ReviewError: _review,
+    InvalidPolicy: _invalid_policy,
+    StalePolicy: _stale_policy,
+}
+
+# These have an answer of Django's own, which is translated.
+_DJANGOS = (Http404, PermissionDenied, SuspiciousOperation)
+
+
+class ProblemMiddleware:
+    """What Django itself answers under `/api/` (no such address, wrong method, our own bug) as problem documents."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if (
+            response.status_code < 400
+            or not request.path_info.startswith(API_PREFIX)
+            or response.get("Content-Type") == CONTENT_TYPE
+        ):
+            return response
+        return _translate(request, response)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        fault = fault_of(exception)
+        if fault:
+            return answer_unavailable(request, fault)
+        if isinstance(exception, _DJANGOS) or not request.path_info.startswith(API_PREFIX):
+            return None
+        return answer_broken(request, exception)
+
+
+def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
+    """Answer 503 where the database does not work: a problem document, or a page for people."""
+    log.error("the database can't be used", cause=fault.cause.value, path=request.path_info)
+    if request.path_info.startswith(API_PREFIX):
+        said = f"The database {fault.symptom}. Try again in {fault.retry_after} seconds."
+        response = problem_response(503, "The database can't be used", said, cause=fault.cause.value)
+        response["Retry-After"] = str(fault.retry_after)
+    else:
+        response = page(fault)
+    # Django would log the same again, for each request.
+    response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
+    return response
+
+
+def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Our own bug: an id to find it by in the logs, and nothing of it in the answer."""
+    request_id = str(uuid.uuid4())
+    log.error("the API failed", request_id=request_id, path=request.path_info, exc_info=exception)
+    return problem_response(
+        500,
+        "Our mistake",
+        f"The request failed through no fault of yours. Tell the operator the request id {request_id}.",
+        request_id=request_id,
+    )
+
+
+def _translate(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    details = {
+        400: problem_types.explain_unknown_host(request) or HTTPStatus.BAD_REQUEST.phrase,
+        404: f"There is nothing at {request.path_info}. All addresses: /api/v1/docs.",
+        405: f"{request.method} is not answered here; allowed: {response.get('Allow', '')}.",
+        413: f"The body is too large; {settings.MAX_BODY_BYTES:,} bytes are the most.",
+    }
+    status = response.status_code
+    answer = problem_response(status, HTTPStatus(status).phrase, details.get(status, HTTPStatus(status).phrase))
+    if "Allow" in response:
+        answer["Allow"] = response["Allow"]
+    return answer

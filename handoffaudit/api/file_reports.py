@@ -1,0 +1,231 @@
+"""Diagnostics by API: reports of handoff files, and what counts as failed."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import examples, policies, serializers
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.errors import problem_response
+from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ReportId, check_names, read_body
+from handoffaudit.api.schemas import ProblemOut, RejectedOut
+from handoffaudit.api.submit import NAMED
+from handoffaudit.diagnostics import file_reports
+from handoffaudit.diagnostics.file_reports import FileFilters
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.retention import run
+from handoffaudit.policy.handoff_files import FIELD
+from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.retention import Data
+from handoffaudit.policy.versions import Table
+from handoffaudit.validation.formats.schemas import schema
+
+router = Router()
+
+EXAMPLE: dict[str, Any] = {
+    "run_id": "run-17",
+    "agent": "planner",
+    "phase": "plan",
+    "runtime": "claude",
+    "iteration": 1,
+    "expected_path": "run-17/planner/handoff.json",
+    "file": {"exists": False},
+    "elsewhere": ["run-17/handoff.json"],
+    "response_text": "Done.\n---HANDOFF---\nSTATUS: complete\nARTIFACTS: plan.md\nNEXT: plan_review\nSUMMARY: Planned.",
+    "timestamp": "2026-02-15T00:15:00Z",
+}
+
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": schema("handoff-file-report"), "example": EXAMPLE}},
+    }
+}
+
+
+class IssueOfFileOut(Schema):
+    code: str = Field(description="What kind of finding it is.", examples=["files.handoff_file_missing"])
+    path: str = Field(description="The place in the report.", examples=["file.exists"])
+    message: str = Field(description="What is wrong, in a sentence.")
+    hint: str = Field(description="What would make it pass.")
+    line: int | None = Field(None, description="In the file, where it stops being JSON.")
+    column: int | None = Field(None, description="In that line.")
+
+
+class ListedOut(Schema):
+    id: str = Field(description="The report's id.")
+    handoff: str = Field(description="The id of the handoff that the report was stored as.")
+    timestamp: str = Field(description="When it was looked for.")
+    agent: str = Field(description="Who was to write the file.")
+    phase: str = Field(description="In which phase.")
+    runtime: str | None = Field(description="What the agent runs in.")
+    run_id: str = Field(description="The run.")
+    iteration: str | None = Field(description="Which round of the phase.")
+    expected_path: str = Field(description="Where the file was expected.")
+    wrong_path: str | None = Field(description="Where a file of that name was found; the nearest of several.")
+    source: str = Field(description="handoff_json or text_fallback", examples=["text_fallback"])
+    reason: str | None = Field(
+        description="file_missing, json_parse_error or schema_invalid", examples=["file_missing"]
+    )
+    fallback: str | None = Field(description="text_fallback_ok or text_fallback_fail; null where there was no text")
+    reasons: list[str] = Field(description="Both where the fallback ran.")
+    failed: bool = Field(description="The phase should block.")
+    links: dict[str, str] = Field(
+        description="Its own address, its handoff's, its page, and `codes`: where `{code}` is told."
+    )
+
+
+class ReportOut(ListedOut):
+    handoff_id: str = Field(description="The sender's id of its handoff.")
+    policy: dict[str, Any] = Field(
+        description="What counted as failed, and by which version.", examples=[{FIELD: False, "version": 0}]
+    )
+    why: str = Field(description="In a sentence, what was found.")
+    issues: list[IssueOfFileOut] = Field(description="What is wrong with the file or the report.")
+    line: str = Field(
+        description="The log line.",
+        examples=["agent=planner phase=plan source=text_fallback reason=file_missing timestamp=2026-02-15T00:15:00Z"],
+    )
+
+
+class ReportsOut(Schema):
+    items: list[ListedOut] = Field(description="The newest first.")
+    next: str | None = Field(description=NEXT)
+
+
+class ReportsQuery(Schema):
+    agent: str = Field("", description="The agent that writes the file.")
+    phase: str = Field("", description=PHASE)
+    runtime: str = Field("", description="What the agent runs in, as it was reported.")
+    run: str = Field("", description="The run_id.")
+    reason: str = Field("", description=f"One of {', '.join(file_reports.REASONS)}.", examples=["file_missing"])
+    source: str = Field("", description="handoff_json or text_fallback")
+    fallback: str = Field("", description="text_fallback_ok or text_fallback_fail")
+    failed: str = Field("", description="yes or no")
+    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    until: str = Field("", description=UNTIL)
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+
+
+class FilePolicyOut(policies.PolicyOut):
+    strict_handoff_files: bool = Field(description="Anything but the file counts as a failed phase.")
+
+
+class FilePolicyIn(policies.PolicyIn):
+    strict_handoff_files: bool = Field(description="true: anything but the file counts as a failed phase.")
+
+
+@router.post(
+    "/handoff-files",
+    auth=KeyWith(Scope.INGEST, stores=True),
+    operation_id="report_handoff_file",
+    summary="Report what was found where a handoff file was expected",
+    response={201: ReportOut, 200: ReportOut, 409: ProblemOut, 413: ProblemOut, 422: RejectedOut | ProblemOut},
+    openapi_extra=BODY,
+)
+def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpResponse:
+    """Stored as a handoff, too. With a `timestamp` or a `handoff_id` the same report sent again is answered 200 with
+    the first answer, and counted once; without, each report is its own."""
+    who = caller(request)
+    sent = read_body(request, settings.MAX_BODY_BYTES)
+    received = file_reports.receive_report(who.tenant, who.actor, sent, handoff_id or "")
+    receipt, slug = received.receipt, who.tenant.slug
+    if received.report is not None:
+        shown = file_reports.answer_of(received.report) | {"links": _links(received.report, slug)}
+        return serializers.json_response(shown, 201 if received.is_new else 200, Location=shown["links"]["self"])
+    kept = serializers.receipt_of(receipt) | {"links": serializers.links(receipt.id, slug)} if receipt.id else {}
+    if receipt.status == 422:
+        said = " ".join(issue.message for issue in receipt.issues)
+        return problem_response(422, "Not a report of a handoff file", f"{said} It is kept as rejected.", **kept)
+    if receipt.status == 200:
+        said = f"A handoff {receipt.handoff_id!r} is stored that is no such report. Use a new handoff_id."
+        return problem_response(409, "The id is taken", said, **kept)
+    return problem_response(receipt.status, receipt.title, receipt.detail, **kept)
+
+
+@router.get(
+    "/handoff-files",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_handoff_files",
+    summary="List reports of handoff files, newest first",
+    response={200: ReportsOut, 400: ProblemOut},
+)
+def list_reports(request: HttpRequest, query: Query[ReportsQuery]) -> HttpResponse:
+    who = caller(request)
+    check_names(request, ReportsQuery)
+    page = file_reports.list_reports(
+        who.tenant, FileFilters.from_query(request.GET), cursor=query.cursor, limit=query.limit
+    )
+    return serializers.json_response(
+        {
+            "items": [file_reports.report_json(one) | {"links": _links(one, who.tenant.slug)} for one in page.items],
+            "next": page.next,
+        }
+    )
+
+
+@router.get(
+    "/handoff-files/policy",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_handoff_files_policy",
+    summary="Whether only the file counts",
+    response={200: FilePolicyOut},
+)
+def get_policy(request: HttpRequest) -> HttpResponse:
+    return _policy(file_policy.current(caller(request).tenant))
+
+
+@router.put(
+    "/handoff-files/policy",
+    auth=KeyWith(Scope.ADMIN),
+    operation_id="put_handoff_files_policy",
+    summary="Say whether only the file counts, as a new version",
+    response={200: FilePolicyOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra=examples.policy_example("Text blocks do not count any more.", strict_handoff_files=True),
+)
+def put_policy(request: HttpRequest, change: FilePolicyIn) -> HttpResponse:
+    who = caller(request)
+    saved = file_policy.save(
+        tenant=who.tenant,
+        base_version=change.base_version,
+        rows=file_policy.parse([{FIELD: change.strict_handoff_files}]),
+        actor=who.named,
+        note=change.note,
+    )
+    return _policy(saved)
+
+
+def _policy(table: Table[Any]) -> HttpResponse:
+    shown = {"version": table.version, **file_policy.plain(table.rows[0]), "changed_by": table.changed_by}
+    return serializers.json_response(shown | {"changed_at": serializers.moment(table.changed_at), "note": table.note})
+
+
+@router.get(
+    "/handoff-files/{report_id}",
+    auth=KeyWith(Scope.READ),
+    operation_id="get_handoff_file",
+    summary="One report of a handoff file",
+    response={200: ReportOut, 404: ProblemOut},
+)
+def get_report(request: HttpRequest, report_id: ReportId) -> HttpResponse:
+    who = caller(request)
+    try:
+        report = file_reports.get_report(who.tenant, report_id)
+    except FileReport.DoesNotExist:
+        said = run.removal_message(who.tenant, Data.FILE_REPORTS)
+        raise Http404(f"There is no report {report_id}.{said}") from None
+    return serializers.json_response(file_reports.answer_of(report) | {"links": _links(report, who.tenant.slug)})
+
+
+def _links(report: FileReport, slug: str) -> dict[str, str]:
+    return {
+        "self": f"/api/v1/handoff-files/{report.pk}",
+        "handoff": f"/api/v1/handoffs/{report.handoff}",
+        "page": f"{settings.PUBLIC_URL}/t/{slug}/diagnostics/files/{report.pk}/",
+        "codes": serializers.codes_link(),
+    }

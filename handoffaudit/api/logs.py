@@ -1,0 +1,269 @@
+"""Diagnostics by API: logs sent in, and their lines found again."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Query as QueryOf
+from ninja import Router, Schema
+from ninja.params.functions import Query as Parameter
+from pydantic import Field
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import serializers
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import LIMIT, NEXT, PHASE, UNTIL, ImportId, check_length, check_names, read_pieces
+from handoffaudit.api.schemas import ProblemOut
+from handoffaudit.diagnostics.logs import gzip_stream, search, store, upload
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_stream
+from handoffaudit.diagnostics.logs.search import FoundLine
+from handoffaudit.diagnostics.models import LogImport
+from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
+
+router = Router()
+
+READ = KeyWith(Scope.READ)
+
+EXAMPLE = (
+    "agent=planner phase=plan source=text_fallback reason=schema_invalid timestamp=2026-02-15T00:15:00Z\n"
+    "[2026-02-15T00:15:01Z] [VALIDATION] [plan_gate] the plan names no owner\n"
+)
+
+_TEXT: dict[str, Any] = {"schema": {"type": "string"}, "example": EXAMPLE}
+
+BODY = {"requestBody": {"required": True, "content": {"text/plain": _TEXT, "application/x-ndjson": _TEXT}}}
+
+SOURCE: Any = Parameter(
+    ...,
+    min_length=1,
+    max_length=store.LONGEST_SOURCE,
+    description="The name of the log, the same each time it is sent: lines of that name are counted once.",
+)
+
+FIRST_LINE: Any = Parameter(
+    1, ge=1, le=10**12, description="Which line of the log the body begins with, where it comes in parts."
+)
+
+
+class TakenOut(Schema):
+    id: str = Field(description="The import's id.")
+    source: str = Field(description="The log's name.")
+    size: int = Field(description="In bytes, as they came, unpacked.")
+    lines: int = Field(description="How many lines came.")
+    known: int = Field(description="Lines that were sent before under this name; they are not counted again.")
+    stored: int = Field(description="How many of these bytes are stored as lines so far; `lines` counts those.")
+    links: dict[str, str] = Field(description="Where to ask how far it is read.")
+
+
+class ImportOut(TakenOut):
+    sent_by: str = Field(description="The key or person.")
+    started_at: str = Field(description="When sending began.")
+    received_at: str | None = Field(description="When all of it had come.")
+    finished_at: str | None = Field(description="All its lines are read; null while some wait.")
+    read: int = Field(description="New lines in one of the forms.")
+    bad: int = Field(description="New lines in none of them.")
+    kinds: dict[str, int] = Field(description="New lines by form.", examples=[{"health": 12, "gate": 40}])
+    error: str | None = Field(description="Why reading it failed; else null.")
+
+
+class BadOut(Schema):
+    number: int = Field(description="Which line of the log it is, from 1 on.")
+    why: str = Field(description="What is wrong with it.")
+    text: str = Field(description="The line.")
+
+
+class OneImportOut(ImportOut):
+    bad_lines: list[BadOut] = Field(description="The lines that are in none of the forms.")
+    next: str | None = Field(description="The cursor of the bad lines after these.")
+
+
+class ImportsOut(Schema):
+    items: list[ImportOut] = Field(description="The newest first.")
+    next: str | None = Field(description=NEXT)
+
+
+class LineOut(Schema):
+    source: str = Field(description="The log's name.")
+    number: int = Field(description="Which line of it, from 1.")
+    at: str | None = Field(description="The line's own time; null where it has none.")
+    kind: str = Field(description=f"{', '.join(Kind)}", examples=["gate"])
+    fields: dict[str, Any] = Field(description="What the line says.")
+    text: str = Field(description="The line as it came.")
+    why: str | None = Field(description="Of a bad line, what is wrong with it.")
+
+
+class LinesOut(Schema):
+    items: list[LineOut] = Field(description="The newest first.")
+    next: str | None = Field(description="A page may be short or empty and have a next one: so far it was searched.")
+    reached: str | None = Field(description="How far back it was searched, where that is not to the end.")
+
+
+class LinesQuery(Schema):
+    text: str = Field("", max_length=200, description="Stands anywhere in the line, in any case.")
+    agent: str = Field("", max_length=200, description="Also a gate's component.")
+    phase: str = Field("", max_length=200, description=PHASE)
+    kind: str = Field("", description=f"{', '.join(Kind)}; health has older, too.")
+    event: str = Field("", max_length=200, description="An event type, or a reason.", examples=["file_missing"])
+    level: str = Field("", max_length=200, description="error, warning, info, debug")
+    trace: str = Field("", max_length=200, description="A trace_id, or the run of a health line.")
+    source: str = Field("", max_length=200, description="The name of the log.")
+    since: str = Field("", description="A date, a date and time, or 24h, 7d, 30d.", examples=["7d"])
+    until: str = Field("", description=UNTIL)
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+
+
+class PageQuery(Schema):
+    cursor: str = Field("", description="The `next` of the page before.")
+    limit: int = Field(50, ge=1, le=200, description=LIMIT)
+
+
+@router.post(
+    "/logs",
+    auth=KeyWith(Scope.INGEST, stores=True),
+    operation_id="send_log",
+    summary="Send a log in",
+    response={202: TakenOut, 400: ProblemOut, 413: ProblemOut, 415: ProblemOut},
+    openapi_extra=BODY,
+)
+def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:
+    """Lines of any of the forms, as text; gzip is unpacked, with `Content-Encoding` or without. Durable before it is
+    answered, read soon after. The lines of a large body (9 MiB or 250,000 lines) are counted later, too: ask the link
+    until `stored` is `size`. A line that was sent before under this name is not counted again: a log that grew can
+    be sent whole, and a request can be repeated."""
+    who = caller(request)
+    check_length(request, settings.MAX_BATCH_BYTES)
+    if not source.strip() or not source.isprintable():
+        raise FilterError("source", source[:40], "name the log in printable characters, the same each time it is sent.")
+    encoding = request.META.get("HTTP_CONTENT_ENCODING", "").strip().lower()
+    if encoding not in ("", "identity", "gzip"):
+        raise Problem(415, "An encoding that is not known", f"Content-Encoding is {encoding[:40]!r}: use gzip or none.")
+    pieces = limit_stream(
+        read_pieces(request, settings.MAX_BATCH_BYTES, gzip_stream.PIECE),
+        settings.MAX_BATCH_BYTES,
+        settings.MAX_LOG_RATIO,
+        "HANDOFFAUDIT_MAX_BATCH_BYTES",
+        is_packed=True if encoding == "gzip" else None,
+    )
+    try:
+        made = upload.receive_log(
+            who.tenant, source.strip(), who.actor.name, pieces, first_line=first_line, keep_broken=False
+        )
+    except TooLarge as error:
+        detail = f"The body {error}: send the log in smaller parts."
+        raise Problem(413, "Body too large", detail, limit=error.limit) from error
+    except BadGzip as error:
+        raise Problem(400, "Damaged gzip", f"The body can't be unpacked ({error}): send it whole.") from error
+    shown = _import_json(made, upload.count_unstored_bytes([made]))
+    return serializers.json_response(shown, 202, Location=shown["links"]["self"])
+
+
+@router.get(
+    "/logs",
+    auth=READ,
+    operation_id="search_logs",
+    summary="Search lines of logs, newest first",
+    response={200: LinesOut, 400: ProblemOut},
+)
+def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpResponse:
+    """A search looks at so much and no more: where it says `next`, it goes on from `reached`."""
+    check_names(request, LinesQuery)
+    if query.kind and query.kind not in list(Kind):
+        raise FilterError("kind", query.kind[:40], f"use one of {', '.join(Kind)}.")
+    times = Filters.from_query({"since": query.since, "until": query.until})
+    names = ("text", "agent", "phase", "kind", "event", "level", "trace", "source")
+    asked = LogQuery(**{name: getattr(query, name) for name in names}, since=times.since, until=times.until)
+    page = search.search_lines(caller(request).tenant, asked, cursor=query.cursor, limit=query.limit)
+    items = [_line(found) for found in page.items]
+    return serializers.json_response({"items": items, "next": page.next, "reached": serializers.moment(page.reached)})
+
+
+@router.get(
+    "/logs/imports",
+    auth=READ,
+    operation_id="list_log_imports",
+    summary="Logs that were sent in, newest first",
+    response={200: ImportsOut, 400: ProblemOut},
+)
+def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpResponse:
+    check_names(request, PageQuery)
+    found, following = search.list_imports(caller(request).tenant, cursor=query.cursor, limit=query.limit)
+    unstored = upload.count_unstored_bytes(found)
+    return serializers.json_response({"items": [_import(one, unstored) for one in found], "next": following})
+
+
+@router.get(
+    "/logs/imports/{import_id}",
+    auth=READ,
+    operation_id="get_log_import",
+    summary="One log that was sent in, with its bad lines",
+    response={200: OneImportOut, 400: ProblemOut, 404: ProblemOut},
+)
+def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:
+    """How far it is read, and which of its new lines are in no known form, with why."""
+    found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
+    if found is None:
+        raise Http404(f"There is no import {import_id}.")
+    page = search.list_bad_lines(found, cursor=query.cursor, limit=query.limit)
+    bad = [{"number": one.number, "why": one.why, "text": one.text} for one in page.items]
+    return serializers.json_response(
+        _import(found, upload.count_unstored_bytes([found])) | {"bad_lines": bad, "next": page.next}
+    )
+
+
+def _import_json(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
+    return {
+        "id": str(made.pk),
+        "source": made.source,
+        "size": made.size,
+        "lines": made.lines,
+        "known": made.known,
+        "stored": made.size - unstored.get(made.pk, 0),
+        "links": {"self": f"/api/v1/logs/imports/{made.pk}"},
+    }
+
+
+def _import(made: LogImport, unstored: Mapping[UUID, int]) -> dict[str, Any]:
+    return _import_json(made, unstored) | {
+        "sent_by": made.sent_by,
+        "started_at": serializers.moment(made.started_at),
+        "received_at": serializers.moment(made.received_at),
+        "finished_at": serializers.moment(made.finished_at),
+        "read": made.read,
+        "bad": made.bad,
+        "kinds": made.kinds,
+        "error": made.error or None,
+    }
+
+
+def _line(found: FoundLine) -> dict[str, Any]:
+    return {
+        "source": found.source,
+        "number": found.number,
+        "at": serializers.moment(found.at),
+        "kind": found.kind.value,
+        "fields": {name: value for name, value in _fields(found.line).items() if value not in ("", None)},
+        "text": found.text,
+        "why": found.why or None,
+    }
+
+
+_NAMES: dict[type[Line], tuple[str, ...]] = {
+    HealthLine: ("agent", "phase", "source", "reason", "fallback", "runtime", "iteration", "run_id"),
+    GateLine: ("event_type", "component", "details"),
+    TraceLine: (
+        *("trace_id", "span_id", "parent_span_id", "event_type", "level", "workflow", "phase", "duration_ms"),
+        "details",
+    ),
+    BadLine: (),
+}
+
+
+def _fields(line: Line) -> dict[str, Any]:
+    named = {name: getattr(line, name) for name in _NAMES[type(line)]}
+    return line.extra | named if isinstance(line, TraceLine) else named

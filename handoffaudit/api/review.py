@@ -1,0 +1,215 @@
+"""Review by API: the queue of handoffs that wait for a person, and the decision on one."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, Final, TypedDict
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Schema
+from pydantic import ConfigDict, Field
+
+from handoffaudit.accounts.models import Person, Scope, Tenant
+from handoffaudit.api import serializers
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.handoffs import router
+from handoffaudit.api.requests import HandoffsQuery, Reference, check_names
+from handoffaudit.api.schemas import HandoffOut, PassedOnOut, ProblemOut, ProposalOut, SummaryOut
+from handoffaudit.diagnostics.groups import membership
+from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review import assignments, decide, queue, undo
+from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NoReviewer
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+
+# The one of reading, and not one of its own: an address with two methods must stand in one.
+__all__ = ["router"]
+
+EXAMPLES: dict[str, Any] = {
+    "approve": {
+        "summary": "Approve what was looked at",
+        "value": {"decision": "approve", "note": "Checked with the desk.", "seen_version": 2},
+    },
+    "decline": {"summary": "Decline", "value": {"decision": "decline", "note": "The total is invented."}},
+    "reopen": {
+        "summary": "Decide again",
+        "value": {"decision": "reopen", "note": "The desk found another order.", "seen_version": 3},
+    },
+    "resend": {
+        "summary": "Ask for a resend of what could not be read",
+        "value": {"decision": "resend", "note": "It ends in the middle of a text.", "seen_version": 2},
+    },
+    "handled": {"summary": "Mark as handled what could not be read", "value": {"decision": "handled"}},
+    "pass_on": {
+        "summary": "Pass on to a reviewer",
+        "value": {"decision": "pass_on", "note": "You know this customer.", "to": "ada"},
+    },
+}
+
+
+class Step(StrEnum):
+    """What can be asked for."""
+
+    APPROVE = "approve"
+    DECLINE = "decline"
+    RESEND = "resend"
+    HANDLED = "handled"
+    REOPEN = "reopen"
+    PASS_ON = "pass_on"  # noqa: S105 -- no password
+
+
+class ReviewIn(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    decision: Step = Field(
+        description="approve and decline: a held or rejected one. resend: declines one that could not be read and asks "
+        "its sender to send it again. handled: takes one that could not be read out of the queue without judging it. "
+        "reopen: an approved or declined one waits again. pass_on: out of the queue without judging.",
+        examples=["approve"],
+    )
+    note: str = Field(
+        "",
+        description="Why. Needed to approve what was rejected, to reopen and to pass on.",
+        examples=["Checked with the desk."],
+    )
+    seen_version: int | None = Field(
+        None, description="The `version` that was looked at: a decision on an older one is answered 409.", examples=[3]
+    )
+    to: str | None = Field(
+        None,
+        description="With pass_on: the name of a reviewer or an administrator; nobody in particular without.",
+        examples=["ada"],
+        max_length=150,
+    )
+
+
+@router.post(
+    "/handoffs/{reference}/review",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="review_handoff",
+    summary="Decide a handoff: approve, decline, ask for a resend, mark as handled, reopen or pass on",
+    response={200: HandoffOut, 404: ProblemOut, 409: ProblemOut, 422: ProblemOut},
+    openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
+)
+def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpResponse:
+    """Where the type needs four eyes, the first decision is a proposal: the state stays, and `awaits_second` is true.
+    The same decision by another key or person takes effect."""
+    who = caller(request)
+    handoff = _decide(who.tenant, reference, asked, who.actor)
+    return serializers.json_response(serializers.handoff_of(handoff, who.tenant.slug) | serializers.review_of(handoff))
+
+
+def _decide(tenant: Tenant, reference: str, asked: ReviewIn, actor: Actor) -> Handoff:
+    common: _Common = {
+        "tenant": tenant,
+        "reference": reference,
+        "note": asked.note,
+        "actor": actor,
+        "seen_version": asked.seen_version,
+    }
+    if asked.decision is Step.REOPEN:
+        return undo.reopen(**common)
+    if asked.decision is Step.PASS_ON:
+        return assignments.reassign(**common, to=_reviewer(tenant, asked.to))
+    return decide.decide_handoff(**common, decision=Decision(asked.decision))
+
+
+class _Common(TypedDict):
+    tenant: Tenant
+    reference: str
+    note: str
+    actor: Actor
+    seen_version: int | None
+
+
+def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
+    """The member of that name, in any case, as sign-in takes it. Raises `NoReviewer`."""
+    if not name:
+        return None
+    found = next(
+        (one for one in assignments.list_reviewers(tenant) if one.get_username().lower() == name.lower()), None
+    )
+    if found is None:
+        raise NoReviewer(name)
+    return found
+
+
+queue_router = Router(tags=["Review"])
+
+# These are a person's, and a key is none.
+VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "proposed"))
+
+
+class QueueQuery(HandoffsQuery):
+    view: str = Field(
+        "all",
+        description="all: what waits for anybody. passed_on: what somebody passed on. second: what is proposed and "
+        "waits for a second person. muted: what is nothing but muted findings, and is left out of all.",
+        examples=["second"],
+    )
+    state: str = Field("", description="held, rejected or both.", examples=["held"])
+
+
+class HeldByOut(Schema):
+    name: str = Field(description="Who.", examples=["ada"])
+    until: str = Field(description="When it is free again, if nothing is done", examples=["2026-02-15T00:25:00Z"])
+
+
+class WaitingOut(SummaryOut):
+    awaits_second: bool = Field(description="A decision is proposed, and a second person makes it.")
+    proposal: ProposalOut | None = Field(description="What is proposed, and by whom.")
+    passed_on: PassedOnOut | None = Field(description="Out of the queue without being judged.")
+    held_by: HeldByOut | None = Field(description="Who has it open")
+
+
+class QueueOut(Schema):
+    items: list[WaitingOut] = Field(description="In the order in which they are to be decided.")
+    next: str | None = Field(description="The cursor of the next page; null on the last one")
+
+
+@queue_router.get(
+    "/review",
+    auth=KeyWith(Scope.READ),
+    operation_id="list_review_queue",
+    summary="What waits for a person: escalated, then held, oldest first; then rejected, newest first",
+    response={200: QueueOut, 400: ProblemOut},
+)
+def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
+    """`POST /handoffs/{reference}/review` decides one. What can't be approved does not wait."""
+    check_names(request, QueueQuery)
+    tenant = caller(request).tenant
+    if query.view not in VIEWS:
+        raise FilterError("view", query.view[:40], f"use one of {', '.join(VIEWS)}.")
+    filters = Filters.from_query(request.GET)
+    for state in filters.state:
+        if state not in REVIEWABLE:
+            raise FilterError("state", state, f"only these wait for review: {', '.join(REVIEWABLE)}.")
+    page = queue.list_queue(
+        tenant,
+        None,
+        view=query.view,
+        cursor=query.cursor,
+        limit=query.limit,
+        filters=filters,
+        left_out=membership.muted_handoffs(tenant),
+    )
+    return serializers.json_response({"items": _queue_items(tenant, page.items), "next": page.next})
+
+
+def _queue_items(tenant: Tenant, handoffs: Sequence[Handoff]) -> list[dict[str, Any]]:
+    proposals, passed, held = (
+        review_proposals.list_proposals(handoffs),
+        assignments.list_reassignments(handoffs),
+        assignments.list_holders(handoffs),
+    )
+    return [
+        serializers.handoff_of(one, tenant.slug)
+        | serializers.review_as(proposals.get(one.pk), passed.get(one.pk))
+        | {
+            "held_by": {"name": hold.person.get_username(), "until": serializers.moment(hold.until)}
+            if (hold := held.get(one.pk))
+            else None
+        }
+        for one in handoffs
+    ]

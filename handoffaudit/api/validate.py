@@ -1,0 +1,154 @@
+"""`POST /validate` and `/repair`: the verdict on a document that is not stored, and what would mend it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from handoffaudit.accounts.models import Scope
+from handoffaudit.api import examples, serializers
+from handoffaudit.api.auth import KeyWith, caller
+from handoffaudit.api.errors import Problem
+from handoffaudit.api.requests import Reference, read_body
+from handoffaudit.api.schemas import PreviewOut, ProblemOut, RepairOut
+from handoffaudit.api.submit import FORMAT, NAMED
+from handoffaudit.handoffs import preview as handoffs_preview
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.ingest.prepare import Refusal, read_submission
+from handoffaudit.handoffs.repair import cases, run
+from handoffaudit.validation.asking.question import Answer, Question
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.repair import HeldFiles, session_context
+from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.verdict import verdict_to_dict
+
+router = Router(tags=["Judging"])
+
+INGEST = KeyWith(Scope.INGEST)
+
+AT_ONCE = 2
+
+WAIT_SECONDS = 5
+
+# who waits keeps a thread of the web server from everybody else
+MOST_WAITING = 4
+
+_turns = threading.BoundedSemaphore(AT_ONCE)
+
+_places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
+
+
+@router.post(
+    "/validate",
+    auth=INGEST,
+    operation_id="validate_handoff",
+    summary="Judge a document without storing it",
+    response={200: PreviewOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
+    openapi_extra=examples.JUDGE,
+)
+def validate(
+    request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED
+) -> HttpResponse:
+    """The verdict that the same submission would get now, under the tenant's policy and beside the handoffs of its
+    trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
+    sent = _read_submission(request, declared_format, handoff_id)
+    with _turn():
+        preview = _verdict_json(handoffs_preview.preview(caller(request).tenant, sent))
+    return serializers.json_response(verdict_to_dict(preview.verdict) | {"links": {"codes": serializers.codes_link()}})
+
+
+@router.post(
+    "/repair",
+    auth=INGEST,
+    operation_id="repair_document",
+    summary="A repaired candidate for a document, what was changed, and its verdict; nothing is stored",
+    response={200: RepairOut, 403: ProblemOut, 413: ProblemOut, 503: ProblemOut},
+    openapi_extra=examples.JUDGE,
+)
+def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
+    """`status` is `repaired` with the candidate in `document`; `not_needed`; `not_possible`, where no rule says what to
+    change; or `escalated` after three tries that did not come to a document without errors. Each try is listed with
+    what it changed and what was still wrong. A session that was taken out to meet the token budget is answered as
+    `session_context`: store it at its `path`, which the candidate refers to."""
+    sent = _read_submission(request, declared_format, handoff_id)
+    with _turn():
+        case = _verdict_json(cases.case_of_sent(caller(request).tenant, sent))
+        model = _WithoutTurn(case.model) if case.model else None
+        held = HeldFiles()
+        result = run.make_candidates(replace(case, model=model), files=held)
+    return serializers.json_response(
+        serializers.repair_of(result) | {"session_context": session_context(result, held.files)}
+    )
+
+
+@router.post(
+    "/handoffs/{reference}/repair",
+    auth=KeyWith(Scope.REVIEW),
+    operation_id="repair_handoff",
+    summary="Repair a rejected handoff; the candidates are stored as new attempts",
+    response={200: RepairOut, 404: ProblemOut, 409: ProblemOut},
+)
+def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
+    who = caller(request)
+    try:
+        result = run.repair_stored(handoff=queries.get(who.tenant, reference), actor=who.actor)
+    except run.NotRepairable as error:
+        raise Problem(409, "Nothing to repair", str(error)) from error
+    return serializers.json_response(serializers.repair_of(result))
+
+
+@contextmanager
+def _turn() -> Iterator[None]:
+    """Judging here takes the processor from submissions, so only a few do it at once; others are told to come back."""
+    if not _places.acquire(blocking=False):
+        raise _busy()
+    try:
+        if not _turns.acquire(timeout=WAIT_SECONDS):
+            raise _busy()
+        try:
+            yield
+        finally:
+            _turns.release()
+    finally:
+        _places.release()
+
+
+def _busy() -> Problem:
+    return Problem(
+        503,
+        "Busy judging",
+        f"{AT_ONCE} documents are being judged on request already. Try again in a second, or submit it: "
+        "what is stored is judged by the workers.",
+        headers={"Retry-After": "1"},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutTurn:
+    """A model that is asked while others judge: it may take a minute, and nothing of the processor."""
+
+    model: LanguageModel
+
+    def ask(self, question: Question) -> Answer:
+        _turns.release()
+        try:
+            return self.model.ask(question)
+        finally:
+            # for what is left to judge: nobody keeps a turn for long
+            _turns.acquire()
+
+
+def _read_submission(request: HttpRequest, declared_format: str | None, handoff_id: str | None) -> Submission:
+    sent = read_body(request, settings.MAX_BODY_BYTES, may_be_empty=True)
+    return read_submission(sent, declared_format, handoff_id)
+
+
+def _verdict_json(result: Any) -> Any:
+    if isinstance(result, Refusal):
+        raise Problem(result.status, result.title, result.detail)
+    return result

@@ -1,0 +1,220 @@
+"""One agent: what it caused and what it only passed on, from whom it got that, and with whom it works."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db.models import F, Q, Sum
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import file_stats
+from handoffaudit.diagnostics.agents import Agent, AgentRoute, TraceStats, agents_of, load_routes
+from handoffaudit.diagnostics.file_stats import Pair
+from handoffaudit.diagnostics.file_tally import FileTally
+from handoffaudit.diagnostics.models import Attribution, HealthCount
+from handoffaudit.diagnostics.periods import HOUR, Window
+from handoffaudit.handoffs.db import TimeStep, sum_rows
+from handoffaudit.handoffs.models import DailyCount, Handoff, HourlyCount
+from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.policy import kinds
+from handoffaudit.policy.agents import known_agents
+from handoffaudit.validation.text import nearest
+
+# The newest findings of an agent that are read.
+MOST_FINDINGS: Final = 5_000
+
+# Handoffs that findings were passed on from, the most frequent ones.
+_MOST_ORIGINS: Final = 2_000
+
+_NEWEST: Final = 10
+
+_MOST_NEAR: Final = 5
+
+_MOST_LOOKUPS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """How many the agent `caused`, and how many it `passed_on`."""
+
+    caused: int = 0
+    passed_on: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.caused + self.passed_on
+
+
+@dataclass(frozen=True, slots=True)
+class OfCode:
+    code: str
+    findings: Findings
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket:
+    since: datetime
+    until: datetime
+    findings: Findings
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """`origins`: the agents whose findings it passed on, and how many. `files` by phase. `hours`: how many handoffs it
+    handed on in each hour of the day, UTC. `sampled`: findings are the newest ones only."""
+
+    agent: Agent
+    hands_to: tuple[AgentRoute, ...]
+    gets_from: tuple[AgentRoute, ...]
+    findings: Findings
+    codes: tuple[OfCode, ...]
+    origins: tuple[tuple[str, int], ...]
+    over_time: tuple[TimeBucket, ...]
+    files: tuple[Pair, ...]
+    hours: tuple[int, ...]
+    newest: tuple[Handoff, ...]
+    sampled: bool
+
+    @property
+    def files_overall(self) -> FileTally:
+        return sum((pair.tally for pair in self.files), FileTally())
+
+
+def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
+    """Of handoffs received in the window."""
+    seen = load_routes(tenant, window.since, window.until, name)
+    found = _load_findings(tenant, name, window)
+    findings = _sum(found)
+    agent = next((one for one in agents_of(seen.listed) if one.name == name), None)
+    return AgentReport(
+        agent=agent or Agent(name, 0, 0, OutcomeCounts(), TraceStats()),
+        hands_to=tuple(edge for edge in seen.listed if edge.source == name),
+        gets_from=tuple(edge for edge in seen.listed if edge.target == name),
+        findings=findings,
+        codes=tuple(_by_code(found)),
+        origins=tuple(_origins(tenant, found)),
+        over_time=tuple(_over_time(window, found)),
+        files=tuple(pair for pair in file_stats.pairs(tenant, window.since, window.until) if pair.agent == name),
+        hours=_hours(tenant, name, window),
+        newest=tuple(_newest(tenant, name)),
+        sampled=findings.total == MOST_FINDINGS or seen.sampled,
+    )
+
+
+def is_known(tenant: Tenant, name: str) -> bool:
+    """Whether the agent was ever seen, is declared, or is in the registry."""
+    if not name or "\x00" in name:
+        return False
+    seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _ways(name)]
+    if any(rows.exists() for rows in (*seen, HealthCount.objects.filter(tenant=tenant, agent=name))):
+        return True
+    declared = {one for row in kinds.agents.current(tenant).rows for one in (row.source, *row.targets)}
+    return name in declared or name in (known_agents() or ())
+
+
+def near_names(name: str, known: Iterable[str]) -> list[str]:
+    """The names of agents that look like it."""
+    return nearest(name, known, _MOST_NEAR)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """So many findings of a code in a step of the window, all caused or all passed on from one handoff."""
+
+    step: int
+    code: str
+    caused: bool
+    origin: UUID | None
+    number: int
+
+
+def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
+    """Of the newest findings."""
+    rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
+    stepped = rows.annotate(step=TimeStep(F("at"), seconds=_seconds(window)))
+    columns = ("step", "code", "caused", "origin")
+    newest = stepped.order_by("-at").values_list(*columns)[:MOST_FINDINGS]
+    return [
+        # SQLite has no booleans and no UUIDs.
+        _Alike(step, code, bool(caused), origin and UUID(str(origin)), number)
+        for step, code, caused, origin, number in sum_rows([newest], columns, ["COUNT(*)"])
+    ]
+
+
+def _seconds(window: Window) -> int:
+    return int(window.step.total_seconds())
+
+
+def _sum(found: Iterable[_Alike]) -> Findings:
+    caused = passed_on = 0
+    for one in found:
+        if one.caused:
+            caused += one.number
+        else:
+            passed_on += one.number
+    return Findings(caused, passed_on)
+
+
+def _by_code(found: Iterable[_Alike]) -> list[OfCode]:
+    """The code that most findings have first."""
+    by_code: defaultdict[str, list[_Alike]] = defaultdict(list)
+    for one in found:
+        by_code[one.code].append(one)
+    listed = [OfCode(code, _sum(several)) for code, several in by_code.items()]
+    return sorted(listed, key=lambda one: (-one.findings.total, one.code))
+
+
+def _origins(tenant: Tenant, passed: Iterable[_Alike]) -> list[tuple[str, int]]:
+    numbers: Counter[UUID] = Counter()
+    for one in passed:
+        if one.origin and not one.caused:
+            numbers[one.origin] += one.number
+    if not numbers:
+        return []
+    most = dict(numbers.most_common(_MOST_ORIGINS))
+    found: Counter[str] = Counter()
+    sources = Handoff.objects.filter(tenant=tenant, pk__in=most).values_list("id", "source_agent_id")
+    for pk, source in sources:
+        found[source] += most[pk]
+    return sorted(found.items(), key=lambda one: (-one[1], one[0]))
+
+
+def _over_time(window: Window, found: Iterable[_Alike]) -> Iterator[TimeBucket]:
+    first = int(window.since.timestamp()) // _seconds(window)
+    by_step: defaultdict[int, list[_Alike]] = defaultdict(list)
+    for one in found:
+        by_step[one.step - first].append(one)
+    for place, (since, until) in enumerate(window.stretches()):
+        yield TimeBucket(since, until, _sum(by_step[place]))
+
+
+def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
+    rows = HourlyCount.objects.filter(
+        tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="", source_agent_id=name
+    )
+    # Those of whole days: more than there are in the hours at the ends do no harm.
+    days = DailyCount.objects.filter(tenant=tenant, code="", source_agent_id=name)
+    within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
+    types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
+    hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
+    if len(types) * len(hours) <= _MOST_LOOKUPS:
+        # Each a place in the index, which has the hour and the type before the source: a range would read all of them.
+        rows = rows.filter(hour__in=hours, handoff_type__in=types)
+    numbers: Counter[int] = Counter()
+    for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
+        numbers[hour.hour] += number
+    return tuple(numbers[hour] for hour in range(24))
+
+
+def _ways(name: str) -> tuple[Q, Q]:
+    """From it and to it. Each has an index of its own."""
+    return Q(source_agent_id=name), Q(target_agent_id=name)
+
+
+def _newest(tenant: Tenant, name: str) -> list[Handoff]:
+    handoffs = Handoff.objects.filter(tenant=tenant)
+    found = {row.pk: row for way in _ways(name) for row in handoffs.filter(way).order_by("-id")[:_NEWEST]}
+    return [found[pk] for pk in sorted(found, reverse=True)[:_NEWEST]]

@@ -1,0 +1,227 @@
+"""Alert rules against what is measured: alerts opened, raised, repeated and resolved each minute, by one process."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from django.db.models import Q
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.models import Watermark
+from handoffaudit.handoffs.alerts import AlertKind
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import WAITING_STATES, Alert, Handoff, HourlyTotal, State
+from handoffaudit.handoffs.rates import rejection_rate
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.handoffs.webhooks import worker
+from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched
+from handoffaudit.policy.kinds import alert_policy
+
+COUNTED_AT_MOST = 10_000
+
+# Windows up to this are read from handoffs, longer ones from the counts of hours.
+LIVE = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """`value` in the unit of what is watched, None where there is too little to tell; `number` of handoffs behind."""
+
+    value: float | None
+    number: int = 0
+
+
+def measure(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
+    return _MEASURES[row.name](tenant, row, now)
+
+
+def last_received(tenant: Tenant) -> datetime | None:
+    """When a handoff came last."""
+    return Handoff.objects.filter(tenant=tenant).order_by("-id").values_list("received_at", flat=True).first()
+
+
+def _rejection_rate(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
+    since = now - timedelta(minutes=row.window_minutes)
+    states = _live(tenant, since) if now - since <= LIVE else _by_hour(tenant, since)
+    rate = rejection_rate(states)
+    return Measured(rate.value if rate.total >= row.minimum else None, rate.part)
+
+
+def _live(tenant: Tenant, since: datetime) -> Counter[str]:
+    rows = Handoff.objects.filter(tenant=tenant, id__gte=first_id_at(since)).order_by("-id")
+    return Counter(rows.values_list("state", flat=True)[:COUNTED_AT_MOST])
+
+
+def _by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
+    """Hours count whole."""
+    hour = since.replace(minute=0, second=0, microsecond=0)
+    states: Counter[str] = Counter()
+    rows = HourlyTotal.objects.filter(tenant=tenant, code="", hour__gte=hour).values_list("state", "number")
+    for state, number in rows:
+        states[state] += number
+    return states
+
+
+def _queue_age(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
+    waiting = (
+        Handoff.objects.filter(tenant=tenant, state=state, parked=False)
+        .order_by("id")
+        .values_list("received_at", flat=True)
+        .first()
+        for state in WAITING_STATES
+    )
+    oldest = min((moment for moment in waiting if moment), default=None)
+    return Measured(max(0.0, (now - oldest).total_seconds()) if oldest else 0.0, 1 if oldest else 0)
+
+
+def _fail_open(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
+    since = first_id_at(now - timedelta(minutes=row.window_minutes))
+    passed = Handoff.objects.filter(tenant=tenant, unverified=True, state=State.ACCEPTED, id__gte=since)
+    number = passed[:COUNTED_AT_MOST].count()
+    return Measured(float(number), number)
+
+
+def _overdue_holds(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
+    held = Handoff.objects.filter(tenant=tenant, state=State.HELD, review_due_at__lt=now)
+    number = held[:COUNTED_AT_MOST].count()
+    return Measured(float(number), number)
+
+
+_MEASURES: dict[Watched, Callable[[Tenant, AlertRule, datetime], Measured]] = {
+    Watched.REJECTION_RATE: _rejection_rate,
+    Watched.QUEUE_AGE: _queue_age,
+    Watched.FAIL_OPEN: _fail_open,
+    Watched.OVERDUE_HOLDS: _overdue_holds,
+}
+
+log = structlog.get_logger(__name__)
+
+EVERY = timedelta(minutes=1)
+
+# Alerts of events that still stand are told again so often.
+REMIND = timedelta(hours=24)
+
+WARNING, ALERT = "warning", "alert"
+
+_MARK = "thresholds"
+
+_BY_THRESHOLD = (*(AlertKind(watched.value) for watched in Watched), AlertKind.NO_HANDOFFS)
+
+
+def anything_due() -> bool:
+    """Whether a minute is over since somebody evaluated."""
+    return not Watermark.objects.filter(~_is_over(timezone.now()), name=_MARK).exists()
+
+
+def evaluate_all() -> bool:
+    """Evaluates all tenants, where that is due and nobody else does; whether it did."""
+    now = timezone.now()
+    Watermark.objects.get_or_create(name=_MARK, defaults={"at": datetime.fromtimestamp(0, UTC)})
+    if not Watermark.objects.filter(_is_over(now), name=_MARK).update(at=now):
+        return False
+    for tenant in Tenant.objects.order_by("pk"):
+        # One tenant's trouble must not keep all others from being told.
+        try:
+            evaluate(tenant, now)
+        except Exception:
+            log.exception("thresholds could not be evaluated", tenant=tenant.slug)
+    worker.notify_webhook_workers()
+    return True
+
+
+def _is_over(now: datetime) -> Q:
+    """Whether the last time is long enough ago; or yet to come, by a clock that was ahead and is set right."""
+    return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
+
+
+def evaluate(tenant: Tenant, now: datetime) -> None:
+    """One tenant's alerts."""
+    silent: list[AlertRule] = []
+    last = last_received(tenant)
+    for row in alert_policy.current(tenant).rows:
+        kind = AlertKind(row.name.value)
+        if not row.on:
+            _close(tenant, kind, now)
+            continue
+        nothing = last is None or last <= now - timedelta(minutes=row.window_minutes)
+        if nothing and row.no_data is NoData.ALERT:
+            silent.append(row)
+        measured = measure(tenant, row, now)
+        empty = measured.value is None or (nothing and not measured.value)
+        if empty and row.no_data is not NoData.OK:
+            continue
+        value = measured.value or 0.0
+        _settle(tenant, kind, _level(row, value), value, row, now)
+    _settle_silence(tenant, silent, last, now)
+    _remind(tenant, now)
+
+
+def _level(row: AlertRule, value: float) -> str:
+    return ALERT if value >= row.alert else WARNING if value >= row.warning else ""
+
+
+def _settle_silence(tenant: Tenant, silent: list[AlertRule], last: datetime | None, now: datetime) -> None:
+    # A tenant that never had a handoff misses none.
+    if silent and last is not None:
+        _settle(tenant, AlertKind.NO_HANDOFFS, ALERT, (now - last).total_seconds(), silent[0], now)
+    else:
+        _close(tenant, AlertKind.NO_HANDOFFS, now)
+
+
+def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: AlertRule, now: datetime) -> None:
+    alert = _open(tenant, kind)
+    if not level:
+        if alert and now - alert.last_at >= timedelta(minutes=row.clear_minutes):
+            _close(tenant, kind, now)
+    elif alert is None:
+        if not _is_acknowledged(tenant, kind, level, row, now):
+            # `ignore_conflicts`: one of a kind is open, and somebody may have been faster.
+            opened = Alert(tenant=tenant, kind=kind, level=level, value=value, opened_at=now, last_at=now)
+            opened.notified_at = now
+            Alert.objects.bulk_create([opened], ignore_conflicts=True)
+    else:
+        _go_on(alert, level, value, row, now)
+
+
+def _go_on(alert: Alert, level: str, value: float, row: AlertRule, now: datetime) -> None:
+    columns: dict[str, object] = {"value": value, "last_at": now}
+    worse = level == ALERT and alert.level == WARNING
+    again = now - (alert.notified_at or alert.opened_at) >= timedelta(minutes=row.renotify_minutes)
+    if worse:
+        columns["level"] = ALERT
+    if worse or again:
+        columns["notified_at"] = now
+    Alert.objects.filter(pk=alert.pk, acknowledged_at=None).update(**columns)
+
+
+def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
+    """Whether a person acknowledged this very state, and it never ended since; it is then marked as still seen."""
+    closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
+    if closed is None or closed.acknowledged_by == SYSTEM.name:
+        return False
+    ended = now - closed.last_at > max(timedelta(minutes=row.clear_minutes), 3 * EVERY)
+    worse = level == ALERT and closed.level == WARNING
+    if ended or worse:
+        return False
+    Alert.objects.filter(pk=closed.pk).update(last_at=now)
+    return True
+
+
+def _remind(tenant: Tenant, now: datetime) -> None:
+    """Alerts of events have no threshold that says how often."""
+    standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
+    long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
+    standing.filter(long_ago).update(notified_at=now)
+
+
+def _open(tenant: Tenant, kind: AlertKind) -> Alert | None:
+    return Alert.objects.filter(tenant=tenant, kind=kind, acknowledged_at=None).first()
+
+
+def _close(tenant: Tenant, kind: AlertKind, now: datetime) -> None:
+    Alert.objects.filter(tenant=tenant, kind=kind, acknowledged_at=None).update(
+        acknowledged_at=now, acknowledged_by=SYSTEM.name
+    )

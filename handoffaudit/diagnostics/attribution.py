@@ -1,0 +1,348 @@
+"""Who is behind each finding, worked out after judging: goes over newly judged handoffs, trace by trace.
+
+It lags while handoffs wait to be judged and catches up after; what is too new to be sure that nothing older is still
+to be committed is looked at again.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import orjson
+import structlog
+from django.db import transaction
+from django.db.models import Count, Exists, OuterRef
+from django.utils import timezone
+
+from handoffaudit.diagnostics import singleton_lock
+from handoffaudit.diagnostics.groups import store
+from handoffaudit.diagnostics.groups.membership import GroupedFindings, group_findings
+from handoffaudit.diagnostics.models import Attribution, TracedHandoff, Watermark
+from handoffaudit.diagnostics.traces import MOST_HANDOFFS, sort_by_step
+from handoffaudit.handoffs import db, leases
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.models import WAITING_STATES, Handoff, HandoffBody, Verdict
+from handoffaudit.handoffs.verdicts import chunk_by_size, record_of
+from handoffaudit.validation.provenance import Attributed, Flaw, Step, attribute, flaws_of, step_of
+from handoffaudit.validation.text import clean
+
+log = structlog.get_logger(__name__)
+
+TASK: Final = "handoffaudit.diagnostics.tasks.attribute_judged"
+
+MARK: Final = "attribution"
+
+CLAIM: Final = "attribution.claim"
+
+# A verdict has its id before its transaction ends: older ones may come to be seen after newer ones for so long.
+OVERLAP: Final = timedelta(minutes=2)
+
+MOST_VERDICTS: Final = 200
+
+MOST_ROWS: Final = 2_000
+
+# Of one thread's time, in all processes together, while handoffs wait to be judged.
+_SHARE: Final = 0.05
+
+_LONGEST_PAUSE: Final = timedelta(minutes=1)
+
+_LONGEST_RUN: Final = 60.0
+
+_PAUSE: Final = 0.2
+
+_WORKED_OUT: Final = (
+    *("handoff", "tenant", "trace_id", "at", "source_agent_id", "target_agent_id", "took_seconds"),
+    *("caused", "passed_on", "verdict"),
+)
+
+_TRACED = db.Columns.of(TracedHandoff, *_WORKED_OUT, "grouped")
+
+_ATTRIBUTION = db.Columns.of(
+    Attribution, "tenant", "trace_id", "handoff", "at", "agent", "code", "field_path", "value", "caused", "origin"
+)
+
+_COLUMNS: Final = (
+    *("id", "tenant_id", "trace_id", "parent_handoff_id", "handoff_id", "step", "state", "received_at"),
+    *("sender_timestamp", "source_agent_id", "target_agent_id", "verdict", "codes"),
+)
+
+
+@dataclass(slots=True)
+class _Worked:
+    """The rows of some handoffs, by handoff."""
+
+    traced: dict[uuid.UUID, list[Any]] = field(default_factory=dict)
+    attributions: dict[uuid.UUID, list[list[Any]]] = field(default_factory=dict)
+    grouped: dict[uuid.UUID, GroupedFindings] = field(default_factory=dict)
+
+
+def anything_due() -> bool:
+    """Whether a handoff was judged that was not gone over, or is in no group yet; cheap, for a sweep."""
+    return bool(_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
+
+
+def run() -> int:
+    """Goes over what is due; how many handoffs that were. Where another process does already, none.
+
+    It ends when nothing is due, or after a minute. While handoffs wait to be judged it does a part, and nobody does the
+    next before nineteen times as long has passed.
+    """
+    token = singleton_lock.acquire(CLAIM)
+    if token is None:
+        return 0
+    begun, number, pause = time.monotonic(), 0, timedelta()
+    try:
+        while found := _part() or _group_part():
+            number += found
+            spent = time.monotonic() - begun
+            if leases.is_anything_waiting():
+                pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+                break
+            if spent > _LONGEST_RUN:
+                break
+            token = singleton_lock.renew(CLAIM, token)
+            if token is None:
+                return number
+    finally:
+        singleton_lock.release(CLAIM, token, pause)
+    return number
+
+
+def rebuild() -> int:
+    """Forgets what was worked out and goes over everything again; how many handoffs that were."""
+    deadline = time.monotonic() + singleton_lock.CLAIMED_FOR.total_seconds() + 1
+    while (token := singleton_lock.acquire(CLAIM)) is None:
+        if time.monotonic() > deadline:
+            raise RuntimeError("another process goes over handoffs and does not end: try again when it has")
+        time.sleep(_PAUSE)
+    number = 0
+    try:
+        with transaction.atomic():
+            Attribution.objects.all().delete()
+            TracedHandoff.objects.all().delete()
+            Watermark.objects.filter(name=MARK).delete()
+            store.forget()
+        while token and (found := _part()):
+            number += found
+            token = singleton_lock.renew(CLAIM, token)
+        if token:
+            store.drop_empty()
+    finally:
+        singleton_lock.release(CLAIM, token)
+    return number
+
+
+def _part() -> int:
+    """Goes over some of what is due, the oldest first."""
+    now = timezone.now()
+    due = _due(MOST_VERDICTS)
+    if due:
+        handoffs = Handoff.objects.filter(pk__in={handoff for _, handoff, _ in due}).only(*_COLUMNS)
+        by_tenant: dict[int, list[Handoff]] = {}
+        for row in handoffs:
+            by_tenant.setdefault(row.tenant_id, []).append(row)
+        for tenant_id, rows in sorted(by_tenant.items()):
+            for worked in _work_out(tenant_id, rows):
+                _store(tenant_id, worked)
+        _settle(due, {row.pk: row.verdict for row in handoffs})
+    # What is left of the overlap is looked at again, and skipped where it is done.
+    reached = now if len(due) < MOST_VERDICTS else due[-1][2]
+    _move(min(reached, now - OVERLAP))
+    return len(due)
+
+
+def _group_part() -> int:
+    """Puts some into their groups that were gone over before there were any."""
+    missing = list(TracedHandoff.objects.filter(grouped=False).values_list("handoff", flat=True)[:MOST_VERDICTS])
+    handoffs = Handoff.objects.filter(pk__in=missing).only(*_COLUMNS)
+    by_tenant: dict[int, list[Handoff]] = {}
+    for row in handoffs:
+        by_tenant.setdefault(row.tenant_id, []).append(row)
+    flaws = _flaws(list(handoffs))
+    with transaction.atomic():
+        for tenant_id, rows in sorted(by_tenant.items()):
+            store.regroup(tenant_id, {row.pk: _group_findings(row, flaws) for row in rows}, old_news=True)
+        TracedHandoff.objects.filter(handoff__in=missing).update(grouped=True)
+    return len(missing)
+
+
+def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict[uuid.UUID, uuid.UUID | None]) -> None:
+    """Marks verdicts as gone over that are not the one in force of their handoff: they would be due again and again."""
+    for verdict, handoff, _ in due:
+        current = in_force.get(handoff)
+        if current is None or current < verdict:
+            TracedHandoff.objects.filter(handoff=handoff).update(verdict=verdict)
+
+
+def _due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
+    """Verdicts that were not gone over, with their handoffs and times."""
+    mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or singleton_lock.BEGINNING
+    # A clock that was ahead and is set right must not hide what is judged until then.
+    mark = min(mark, timezone.now() - OVERLAP)
+    done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
+    rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
+    found = rows.filter(~Exists(done)).order_by("id").values_list("id", "handoff_id")[:most]
+    return [(verdict, handoff, _moment_of(verdict)) for verdict, handoff in found]
+
+
+def _moment_of(verdict: uuid.UUID) -> datetime:
+    return datetime.fromtimestamp((verdict.int >> 80) / 1000, UTC)
+
+
+def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
+    """The rows of these handoffs and of all others of their traces, some traces at a time."""
+    wanted = {row.trace_id for row in due if row.trace_id}
+    of_tenant = Handoff.objects.filter(tenant=tenant_id)
+    sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
+    long = {trace for trace, size in sizes.items() if size > MOST_HANDOFFS}
+    read: set[uuid.UUID] = set()
+    for traces in _together({trace: size for trace, size in sizes.items() if trace not in long}):
+        rows = of_tenant.filter(trace_id__in=traces).order_by("id").only(*_COLUMNS)[: 2 * MOST_ROWS]
+        by_trace: dict[str, list[Handoff]] = {}
+        for row in rows:
+            by_trace.setdefault(row.trace_id, []).append(row)
+        read.update(row.pk for rows_of_trace in by_trace.values() for row in rows_of_trace)
+        yield _of_traces(by_trace.values())
+    for trace in sorted(long):
+        first = list(of_tenant.filter(trace_id=trace).order_by("id").only(*_COLUMNS)[:MOST_HANDOFFS])
+        if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
+            read.update(row.pk for row in first)
+            yield _of_traces([first])
+    # Without a trace, or past what is read of it, a handoff stands alone.
+    yield _of_traces([row] for row in due if row.pk not in read)
+
+
+def _together(sizes: dict[str, int]) -> Iterator[list[str]]:
+    """The traces in groups with at most so many handoffs."""
+    group: list[str] = []
+    room = MOST_ROWS
+    for trace, size in sorted(sizes.items()):
+        if group and size > room:
+            yield group
+            group, room = [], MOST_ROWS
+        group.append(trace)
+        room -= size
+    if group:
+        yield group
+
+
+def _of_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
+    ordered = [sort_by_step(rows) for rows in traces]
+    flaws = _flaws([row for rows in ordered for row in rows])
+    worked = _Worked()
+    for rows in ordered:
+        # A trace that breaks this is our bug. It must not keep all later ones from being looked at.
+        try:
+            steps = _steps(rows, flaws)
+            found = attribute(steps)
+        except Exception:
+            log.exception("a trace could not be gone over", trace=rows[0].trace_id, handoff=str(rows[0].pk))
+            steps = [_bare(row, flaws) for row in rows]
+            found = [Attributed(at, flaw, caused=True, origin=at) for at, one in enumerate(steps) for flaw in one.flaws]
+        _add(worked, rows, found, flaws)
+    return worked
+
+
+def _flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
+    """The findings of each handoff that has any."""
+    judged = [row.verdict for row in rows if row.codes and row.verdict and row.state not in WAITING_STATES]
+    found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
+    for start in range(0, len(judged), MOST_VERDICTS):
+        some = Verdict.objects.filter(pk__in=judged[start : start + MOST_VERDICTS])
+        for handoff, content in some.values_list("handoff_id", "content"):
+            found[handoff] = flaws_of(orjson.loads(content).get("issues") or ())
+    return found
+
+
+def _steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> list[Step]:
+    """Bodies are read only where a value can have come from elsewhere."""
+    if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
+        return [_bare(row, flaws) for row in rows]
+    steps: list[Step] = []
+    for some in chunk_by_size(rows):
+        whole = Handoff.objects.in_bulk([row.pk for row in some])
+        bodies = HandoffBody.objects.in_bulk(list(whole))
+        for row in some:
+            body = bodies.get(row.pk)
+            record = record_of(whole[row.pk], body) if body else None
+            bare = _bare(row, flaws)
+            steps.append(step_of(bare.key, record, bare.flaws) if record else bare)
+    return steps
+
+
+def _bare(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> Step:
+    return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", flaws=flaws.get(row.pk, ()))
+
+
+def _group_findings(row: Handoff, flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> GroupedFindings:
+    return group_findings(row.received_at, row.source_agent_id, row.target_agent_id, flaws.get(row.pk, ()))
+
+
+def _add(
+    worked: _Worked,
+    rows: Sequence[Handoff],
+    found: Iterable[Attributed],
+    flaws: dict[uuid.UUID, tuple[Flaw, ...]],
+) -> None:
+    behind: dict[int, list[Attributed]] = {}
+    for one in found:
+        behind.setdefault(one.step, []).append(one)
+    for at, row in enumerate(rows):
+        if row.state in WAITING_STATES:
+            continue
+        caused = 0
+        worked.attributions[row.pk] = lines = []
+        for one in behind.get(at, ()):
+            caused += one.caused
+            origin = None if one.origin == at else rows[one.origin].pk
+            place = (row.tenant_id, row.trace_id, row.pk, row.received_at, row.source_agent_id)
+            flaw = one.flaw
+            lines.append([*place, flaw.code, clean(flaw.path, 500), clean(flaw.value), one.caused, origin])
+        agents = (row.source_agent_id, row.target_agent_id)
+        passed_on = len(lines) - caused
+        line = [row.pk, row.tenant_id, row.trace_id, row.received_at, *agents, _took(rows, at), caused, passed_on]
+        worked.traced[row.pk] = [*line, row.verdict]
+        worked.grouped[row.pk] = _group_findings(row, flaws)
+
+
+def _took(rows: Sequence[Handoff], at: int) -> float | None:
+    """Seconds since the handoff that gave the source its work: its parent, or the last one to it."""
+    row = rows[at]
+    given = [one for one in rows[:at] if one.target_agent_id == row.source_agent_id]
+    if not given or not row.source_agent_id:
+        return None
+    before = next((one for one in given if one.handoff_id == row.parent_handoff_id), given[-1])
+    if row.sender_timestamp and before.sender_timestamp:
+        seconds = (row.sender_timestamp - before.sender_timestamp).total_seconds()
+    else:
+        seconds = (row.received_at - before.received_at).total_seconds()
+    return seconds if seconds >= 0 else None
+
+
+def _store(tenant_id: int, worked: _Worked) -> None:
+    """Replaces what differs from what is kept."""
+    handoffs = list(worked.traced)
+    if not handoffs:
+        return
+    with transaction.atomic():
+        kept = TracedHandoff.objects.filter(handoff__in=handoffs).values_list(*_WORKED_OUT)
+        same = {row[0] for row in kept if list(row) == worked.traced[row[0]]}
+        attributed: dict[uuid.UUID, list[list[Any]]] = {}
+        of_these = Attribution.objects.filter(tenant=tenant_id, handoff__in=same).order_by("id")
+        for row in of_these.values_list(*_ATTRIBUTION.names):
+            attributed.setdefault(row[2], []).append(list(row))
+        same = {one for one in same if attributed.get(one, []) == worked.attributions[one]}
+        changed = [one for one in handoffs if one not in same]
+        TracedHandoff.objects.filter(handoff__in=changed).delete()
+        Attribution.objects.filter(tenant=tenant_id, handoff__in=changed).delete()
+        db.insert_rows(_TRACED, [[*worked.traced[one], True] for one in changed])
+        db.insert_rows(_ATTRIBUTION, [line for one in changed for line in worked.attributions[one]])
+        store.regroup(tenant_id, {one: worked.grouped[one] for one in changed})
+
+
+def _move(reached: datetime) -> None:
+    Watermark.objects.get_or_create(name=MARK, defaults={"at": singleton_lock.BEGINNING})
+    Watermark.objects.filter(name=MARK, at__lt=reached).update(at=reached)

@@ -1,0 +1,273 @@
+"""The compliance report as JSON values, as one table for spreadsheets, and as plain text of 80 columns."""
+
+import csv
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from io import StringIO
+from typing import Any
+
+from handoffaudit.diagnostics.compliance.report import (
+    KINDS,
+    ComplianceReport,
+    FileCompliance,
+    HandoffAcceptance,
+    OutcomeLines,
+)
+from handoffaudit.diagnostics.file_tally import OTHER, REASONS, FileTally
+from handoffaudit.diagnostics.periods import Window, format_utc
+from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, OutcomeCounts, Share
+
+
+def as_json(report: ComplianceReport) -> dict[str, Any]:
+    return {
+        "tenant": report.tenant,
+        **window_json(report.window),
+        "made_at": format_utc(report.made_at),
+        "handoff_files": _json_files(report.files),
+        "validation": _json_validation(report.validation),
+    }
+
+
+def window_json(window: Window) -> dict[str, Any]:
+    """Whole hours; `until` and `compared_until` are not included."""
+    return {
+        "period": window.period or None,
+        "since": format_utc(window.since),
+        "until": format_utc(window.until),
+        "compared_since": format_utc(window.before_since),
+        "compared_until": format_utc(window.before_until),
+    }
+
+
+def share_json(share: Share, part: str) -> dict[str, Any]:
+    return {part: share.part, "total": share.total, "percent": share.percent, "told": str(share)}
+
+
+def tally_json(tally: FileTally) -> dict[str, Any]:
+    shares = tally.reason_shares
+    return {
+        **share_json(tally.share, "used"),
+        "reasons": {name: {"number": share.part, "percent": share.percent} for name, share in shares.items()},
+        "text_fallback_ok": tally.fallback_ok,
+        "text_fallback_fail": tally.fallback_failed,
+    }
+
+
+def judged_json(judged: OutcomeCounts) -> dict[str, Any]:
+    return {**share_json(judged.share, "accepted"), "approved": judged.decided, "stopped": judged.stopped}
+
+
+def _json_files(files: FileCompliance) -> dict[str, Any]:
+    return {
+        "overall": tally_json(files.overall),
+        "by_runtime": [{"runtime": one.name or None, **tally_json(one.tally)} for one in files.runtimes],
+        "by_phase_and_agent": [
+            {"phase": pair.phase, "agent": pair.agent, **tally_json(pair.tally)} for pair in files.pairs
+        ],
+        "others": tally_json(files.others),
+    }
+
+
+def _json_validation(validation: HandoffAcceptance) -> dict[str, Any]:
+    return {
+        "overall": judged_json(validation.overall),
+        "compared": judged_json(validation.before),
+        **{f"by_{kind}": _json_lines(kind, validation.by[kind]) for kind in KINDS},
+        "over_time": [
+            {"since": format_utc(one.since), "until": format_utc(one.until), **judged_json(one.judged)}
+            for one in validation.over_time
+        ],
+    }
+
+
+def _json_lines(kind: str, lines: OutcomeLines) -> dict[str, Any]:
+    names = tuple(kind.split("_"))
+    return {
+        "items": [{**dict(zip(names, line.names, strict=True)), **judged_json(line.judged)} for line in lines.lines],
+        "others": judged_json(lines.others),
+    }
+
+
+COLUMNS = (
+    *("report", "by", "name", "second_name", "since", "until", "good", "total", "percent", "told"),
+    *(*REASONS, OTHER, "text_fallback_ok", "text_fallback_fail", "approved", "stopped"),
+)
+
+# What makes a spreadsheet take a text for a formula; some skip what is blank before it.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+
+_Cell = str | int | float
+
+
+def as_csv(report: ComplianceReport) -> str:
+    """One row a line of the report. `name` of pairs is the phase or the source, `second_name` the agent or target."""
+    written_to = StringIO()
+    table = csv.writer(written_to, lineterminator="\r\n")
+    table.writerow(COLUMNS)
+    table.writerows([escape_formula(cell) for cell in row] for row in _csv_rows(report))
+    return written_to.getvalue()
+
+
+def escape_formula(cell: _Cell) -> _Cell:
+    """A text that a spreadsheet would calculate gets an apostrophe before it; numbers stay numbers."""
+    if isinstance(cell, str) and cell.lstrip(" \u00a0").startswith(_FORMULA):
+        return f"'{cell}"
+    return cell
+
+
+def _csv_rows(report: ComplianceReport) -> Iterator[list[_Cell]]:
+    bounds = (format_utc(report.window.since), format_utc(report.window.until))
+    files, validation = report.files, report.validation
+    yield _csv_file_row("overall", ("", ""), bounds, files.overall)
+    for one in files.runtimes:
+        yield _csv_file_row("runtime", (one.name, ""), bounds, one.tally)
+    for pair in files.pairs:
+        yield _csv_file_row("phase_and_agent", (pair.phase, pair.agent), bounds, pair.tally)
+    if files.others.total:
+        yield _csv_file_row("others", ("", ""), bounds, files.others)
+    yield _csv_handoff_row("overall", ("", ""), bounds, validation.overall)
+    for kind in KINDS:
+        lines = validation.by[kind]
+        for line in lines.lines:
+            yield _csv_handoff_row(kind, (*line.names, "")[:2], bounds, line.judged)
+        if lines.others.total:
+            yield _csv_handoff_row(f"{kind}_others", ("", ""), bounds, lines.others)
+    for stretch in validation.over_time:
+        yield _csv_handoff_row("time", ("", ""), (format_utc(stretch.since), format_utc(stretch.until)), stretch.judged)
+
+
+def _csv_file_row(by: str, names: tuple[str, ...], bounds: tuple[str, str], tally: FileTally) -> list[_Cell]:
+    numbers = [*tally.file_reasons.values(), tally.fallback_ok, tally.fallback_failed]
+    return ["handoff_files", by, *names, *bounds, *_share(tally.share), *numbers, "", ""]
+
+
+def _csv_handoff_row(by: str, names: tuple[str, ...], bounds: tuple[str, str], judged: OutcomeCounts) -> list[_Cell]:
+    nothing = [""] * (len(REASONS) + 3)
+    return ["validation", by, *names, *bounds, *_share(judged.share), *nothing, judged.decided, judged.stopped]
+
+
+def _share(share: Share) -> list[_Cell]:
+    return [share.part, share.total, "" if share.percent is None else share.percent, str(share)]
+
+
+WIDTH = 80
+
+_GAP = "  "
+
+
+def as_text(report: ComplianceReport) -> str:
+    """Ends with a line break. Names too long for it are cut in the middle."""
+    window = report.window
+    lines = [
+        f"Compliance of {strip_controls(report.tenant)}, {window.label}",
+        f"{window.span} UTC, in whole hours",
+        f"Written {report.made_at:%Y-%m-%d %H:%M:%S} UTC",
+        "",
+        "FILE COMPLIANCE: used/total (percent)",
+        "",
+        *_text_files(report),
+        "",
+        "ACCEPTANCE RATE: accepted/final attempts (percent)",
+        *textwrap.wrap(ACCEPTANCE_RATE, WIDTH),
+        "",
+        *_text_validation(report),
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _text_files(report: ComplianceReport) -> Iterable[str]:
+    files = report.files
+    head = ("used", "missing", "not JSON", "fields", "other", "by text")
+    yield from _table([("overall",)], [_text_file_cells(files.overall)], ("",), head)
+    if files.runtimes:
+        yield ""
+        runtimes = [(one.name or "(not given)",) for one in files.runtimes]
+        yield from _table(runtimes, [_text_file_cells(one.tally) for one in files.runtimes], ("runtime",), head)
+    if files.pairs:
+        yield ""
+        names: list[tuple[str, ...]] = [(pair.phase, pair.agent) for pair in files.pairs]
+        tallies = [pair.tally for pair in files.pairs]
+        if files.others.total:
+            names.append(("others",))
+            tallies.append(files.others)
+        yield from _table(names, [_text_file_cells(tally) for tally in tallies], ("phase", "agent"), head)
+
+
+def _text_file_cells(tally: FileTally) -> tuple[str, ...]:
+    shares = [share.percent_told if share.part else "-" for share in tally.file_reason_shares.values()]
+    return (str(tally.share), *(shares if tally.total else ["-"] * len(shares)), str(tally.fallback_ok or "-"))
+
+
+def _text_validation(report: ComplianceReport) -> Iterable[str]:
+    head = ("accepted", "approved", "blocked")
+    yield from _table([("overall",)], [_text_handoff_cells(report.validation.overall)], ("",), head)
+    for kind, told in KINDS.items():
+        lines = report.validation.by[kind]
+        if not lines.lines:
+            continue
+        names = [line.names for line in lines.lines]
+        numbers = [_text_handoff_cells(line.judged) for line in lines.lines]
+        if lines.others.total:
+            names.append(("others",))
+            numbers.append(_text_handoff_cells(lines.others))
+        yield ""
+        yield from _table(names, numbers, tuple(told.split(" and ")), head)
+    rows = [one for one in report.validation.over_time if one.judged.total]
+    if rows:
+        yield ""
+        times = [(f"{one.since:%Y-%m-%d %H:%M}",) for one in rows]
+        yield from _table(times, [_text_handoff_cells(one.judged) for one in rows], ("from",), head)
+
+
+def _text_handoff_cells(judged: OutcomeCounts) -> tuple[str, ...]:
+    return (str(judged.share), str(judged.decided), str(judged.stopped))
+
+
+def _table(
+    names: Sequence[tuple[str, ...]], numbers: Sequence[tuple[str, ...]], heads: tuple[str, ...], head: tuple[str, ...]
+) -> Iterable[str]:
+    """Names to the left, numbers to the right, under their heads. A name without room has a line to itself."""
+    told = [" / ".join(strip_controls(name) or "(no name)" for name in row) for row in names]
+    told.insert(0, " / ".join(heads))
+    right = [max(map(count_columns, column)) for column in zip(head, *numbers, strict=True)]
+    room = WIDTH - sum(right) - len(_GAP) * len(right)
+    left = max((count_columns(name) for name in told if count_columns(name) <= room), default=0)
+    for name, cells in zip(told, [head, *numbers], strict=True):
+        fits = count_columns(name) <= left
+        if not fits:
+            yield shorten(name, WIDTH)
+        beside = pad(name if fits else "", left)
+        yield _GAP.join([beside, *(cell.rjust(wide) for cell, wide in zip(cells, right, strict=True))])
+
+
+def strip_controls(text: str) -> str:
+    """Without what would move the terminal's cursor, hide or turn around what stands beside it."""
+    return "".join("?" if unicodedata.category(one)[0] in "CZ" and one != " " else one for one in text)
+
+
+def count_columns(text: str) -> int:
+    """How many columns it takes: some characters take two, some none."""
+    return sum(
+        0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
+    )
+
+
+def shorten(text: str, room: int) -> str:
+    """Cut in the middle: names of agents differ at both ends."""
+    if count_columns(text) <= room:
+        return text
+    half = room - 1
+    end = ""
+    while text and count_columns(end) + count_columns(text[-1]) <= half // 2:
+        end, text = text[-1] + end, text[:-1]
+    begin = ""
+    for one in text:
+        if count_columns(begin) + count_columns(one) > half - count_columns(end):
+            break
+        begin += one
+    return f"{begin}…{end}"
+
+
+def pad(text: str, wide: int) -> str:
+    return text + " " * (wide - count_columns(text))

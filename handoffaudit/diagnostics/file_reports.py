@@ -1,0 +1,347 @@
+"""Reports of handoff files: received and counted, listed, and the policy that says which ones count as failed."""
+
+import hashlib
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+import uuid_utils.compat
+from django.conf import settings
+from django.db import transaction
+from django.db.models import QuerySet, Sum
+from django.http import QueryDict
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import counts
+from handoffaudit.diagnostics.models import FileReport, HealthCount, RetentionRun
+from handoffaudit.handoffs import event_log
+from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest.store import Receipt
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.policy.handoff_files import HandoffFilesPolicy
+from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.retention import Data
+from handoffaudit.policy.versions import Table
+from handoffaudit.validation.canonical import canonical
+from handoffaudit.validation.file_health import explained, failed, health_line
+from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
+from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.loglines import HealthLine, write_health
+from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.submission import Submission
+from handoffaudit.validation.text import clean_or_empty
+from handoffaudit.validation.times import moment, utc_text
+
+LOOKED_BACK = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePolicy:
+    """`strict`: what was not read from its file counts as failed."""
+
+    strict: bool
+    version: int
+
+
+def current_policy(tenant: Tenant) -> FilePolicy:
+    return _from_table(file_policy.current(tenant))
+
+
+def policy_at(tenant: Tenant, at: datetime) -> FilePolicy:
+    """Return the policy that a report which arrived at that time is judged by, and its handoff with it."""
+    return _from_table(file_policy.at_time(tenant.pk, at))
+
+
+def _from_table(table: Table[HandoffFilesPolicy]) -> FilePolicy:
+    return FilePolicy(table.rows[0].strict_handoff_files, table.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Of the last week's handoff files: how many fail without the strict policy, and with it."""
+
+    total: int
+    failed: int
+    failed_if_strict: int
+
+
+def measure_effect(tenant: Tenant) -> Effect:
+    since = (timezone.now() - LOOKED_BACK).replace(minute=0, second=0, microsecond=0)
+    rows = HealthCount.objects.filter(tenant=tenant, hour__gte=since).values_list("source", "reason", "fallback")
+    counted = [(source, reason, fallback, n or 0) for source, reason, fallback, n in rows.annotate(n=Sum("number"))]
+    return Effect(
+        total=sum(n for *_, n in counted),
+        failed=sum(n for _, reason, fallback, n in counted if reason and fallback != Fallback.OK),
+        failed_if_strict=sum(n for source, *_, n in counted if source != Source.HANDOFF_JSON),
+    )
+
+
+REASONS: Final = (*map(str, Reason), *map(str, Fallback))
+
+_CHOICES: Final = {
+    "reason": REASONS,
+    "source": tuple(map(str, Source)),
+    "fallback": tuple(map(str, Fallback)),
+    "failed": ("yes", "no"),
+}
+
+_TEXTS: Final = ("agent", "phase", "runtime", "run")
+
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilters:
+    """What a list of reports is narrowed by; empty text and None narrow nothing. `period` is `since` as it was asked
+    for where that was relative. `reason` may name how the fallback went, too."""
+
+    agent: str = ""
+    phase: str = ""
+    runtime: str = ""
+    run: str = ""
+    reason: str = ""
+    source: str = ""
+    fallback: str = ""
+    failed: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    period: str = ""
+
+    @classmethod
+    def from_query(cls, params: QueryDict | Mapping[str, str]) -> "FileFilters":
+        """Raises `BadFilter`."""
+        given = {name: params.get(name, "").strip() for name in (*_TEXTS, *_CHOICES)}
+        for name in _TEXTS:
+            if "\x00" in given[name] or len(given[name]) > _LONGEST:
+                raise FilterError(name, given[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
+        for name, choices in _CHOICES.items():
+            if given[name] and given[name] not in choices:
+                raise FilterError(name, given[name][:40], f"use one of {', '.join(choices)}.")
+        times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
+        return cls(**given, since=times.since, until=times.until, period=times.period)
+
+    def to_query(self) -> str:
+        pairs = [(name, getattr(self, name)) for name in (*_TEXTS, *_CHOICES) if getattr(self, name)]
+        times = Filters(since=self.since, until=self.until, period=self.period).to_query()
+        return "&".join(part for part in (urlencode(pairs), times) if part)
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) not in ("", None) for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPage:
+    """Some reports, and the cursor that the next ones begin at (None: these were the last)."""
+
+    items: list[FileReport]
+    next: str | None
+
+
+def reports_of(tenant: Tenant) -> "QuerySet[FileReport]":
+    """Raises for a tenant that is not stored: a query without a tenant must not exist."""
+    if tenant.pk is None:
+        raise ValueError("a query of reports needs a stored tenant")
+    return FileReport.objects.filter(tenant=tenant)
+
+
+def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limit: int = 50) -> ReportPage:
+    """Newest first, by the time that they are about."""
+    rows = _matching(reports_of(tenant), filters).defer("content").order_by("-id")
+    if cursor:
+        rows = rows.filter(id__lt=parse_cursor(cursor))
+    found = list(rows[: limit + 1])
+    return ReportPage(found[:limit], str(found[limit - 1].pk) if len(found) > limit else None)
+
+
+def _matching(rows: "QuerySet[FileReport]", filters: FileFilters) -> "QuerySet[FileReport]":
+    exact = {
+        "agent": filters.agent,
+        "phase": filters.phase,
+        "runtime": filters.runtime,
+        "run_id": filters.run,
+        "source": filters.source,
+        "fallback": filters.fallback,
+    }
+    rows = rows.filter(**{column: value for column, value in exact.items() if value})
+    if filters.reason:
+        of_fallback = filters.reason in tuple(map(str, Fallback))
+        rows = rows.filter(**{"fallback" if of_fallback else "reason": filters.reason})
+    if filters.failed:
+        rows = rows.filter(failed=filters.failed == "yes")
+    if filters.since:
+        rows = rows.filter(id__gte=first_id_at(filters.since))
+    if filters.until:
+        rows = rows.filter(id__lt=first_id_at(filters.until))
+    return rows
+
+
+def get_report(tenant: Tenant, pk: uuid.UUID) -> FileReport:
+    """Raises `FileReport.DoesNotExist`."""
+    return reports_of(tenant).get(pk=pk)
+
+
+def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
+    """The report that the handoff arrived as."""
+    return reports_of(tenant).defer("content").filter(handoff=handoff).first()
+
+
+def report_json(report: FileReport) -> dict[str, Any]:
+    """A report as JSON values, as lists show it."""
+    return {
+        "id": str(report.pk),
+        "handoff": str(report.handoff),
+        "timestamp": utc_text(report.at),
+        "agent": report.agent,
+        "phase": report.phase,
+        "runtime": report.runtime or None,
+        "run_id": report.run_id,
+        "iteration": report.iteration or None,
+        "expected_path": report.expected_path,
+        "wrong_path": report.wrong_path or None,
+        "source": report.source,
+        "reason": report.reason or None,
+        "fallback": report.fallback or None,
+        "reasons": [one for one in (report.reason, report.fallback) if one],
+        "failed": report.failed,
+    }
+
+
+def answer_of(report: FileReport) -> dict[str, Any]:
+    """What the sender was answered."""
+    answer: dict[str, Any] = orjson.loads(report.content)
+    return answer
+
+
+LONGEST_PATH: Final = 1000
+
+# What tells one report from another, beside the time; the rest is how it was looked at.
+_IDENTITY: Final = ("run_id", "agent", "phase", "expected_path", "file", "response_text")
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedReport:
+    """What became of a report. `report` is None where it was malformed or refused: the receipt says why."""
+
+    receipt: Receipt
+    report: FileReport | None = None
+
+    @property
+    def is_new(self) -> bool:
+        return self.receipt.status == 202
+
+
+def receive_report(tenant: Tenant, sender: Actor, sent: bytes, handoff_id: str = "") -> ReceivedReport:
+    """Stores a report once: one with a `timestamp` or a `handoff_id` that was stored before is found again."""
+    document, unreadable = parse_json(sent, max_depth=settings.MAX_NESTING)
+    flaws = tuple(report_flaws(document)) if isinstance(document, dict) else ()
+    if unreadable or flaws or not isinstance(document, dict):
+        return ReceivedReport(store.accept(tenant, sender, _submission(sent, handoff_id, flaws)))
+    made = "" if handoff_id else _derive_id(document)
+    return _store(tenant, sender, document, _submission(sent, handoff_id or made), known_by_content=bool(made))
+
+
+def _submission(sent: bytes, handoff_id: str, flaws: tuple[Issue, ...] = ()) -> Submission:
+    return Submission(sent, format=NAME, envelope=Envelope(handoff_id=handoff_id or None), issues=flaws)
+
+
+def _derive_id(document: Mapping[str, Any]) -> str:
+    """Empty without a time: then each report is its own."""
+    at = moment(document.get("timestamp"))
+    if at is None:
+        return ""
+    told = [at.at.isoformat(), *(document.get(name) for name in _IDENTITY)]
+    return f"file-report:{hashlib.sha256(canonical(told)).hexdigest()[:40]}"
+
+
+def _store(
+    tenant: Tenant, sender: Actor, document: Mapping[str, Any], submission: Submission, *, known_by_content: bool
+) -> ReceivedReport:
+    with store.write_turn(), transaction.atomic():
+        receipt = store.accept(tenant, sender, submission)
+        if receipt.status == 202:
+            report, line = _row(tenant, document, receipt)
+            report.save(force_insert=True)
+            counts.count_health(tenant.pk, Counter([_count_key(line)]))
+            event_log.log_file_report(line, tenant.pk, str(report.pk), failed=report.failed)
+            return ReceivedReport(receipt, report)
+        may_be_known = receipt.status == 200 or (receipt.status == 409 and known_by_content)
+        if not may_be_known:
+            return ReceivedReport(receipt)
+        known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
+        if known is None:
+            report, _ = _row(tenant, document, receipt)
+            # The same report is answered the same, and neither kept nor counted again.
+            known = report if _was_removed(report) else None
+    return ReceivedReport(receipt, known)
+
+
+def _was_removed(report: FileReport) -> bool:
+    """Whether retention took its row. A handoff that came by another way under this id never had one."""
+    removed = RetentionRun.objects.filter(
+        tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at
+    ).first()
+    came = Handoff.objects.filter(tenant=report.tenant, pk=report.handoff, format=NAME)
+    return removed is not None and came.filter(received_at__lt=removed.removed_at).exists()
+
+
+def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple[FileReport, HealthLine]:
+    finding, at = judge_report(document), _time_of(document)
+    line = health_line(document, finding, at)
+    arrived = Handoff.objects.values_list("received_at", flat=True).get(tenant=tenant, pk=receipt.id)
+    strict = policy_at(tenant, arrived)
+    report = FileReport(
+        # By the time that it is about, so that lists and periods need no other index.
+        id=uuid_utils.compat.uuid7(nanoseconds=int(at.timestamp() * 1000) * 1_000_000),
+        tenant=tenant,
+        handoff=uuid.UUID(receipt.id),
+        # To the second, as its line has it, by which a log that is sent in later is told to be ours.
+        at=line.at,
+        run_id=line.run_id,
+        agent=line.agent,
+        phase=line.phase,
+        runtime=line.runtime,
+        iteration=line.iteration,
+        expected_path=clean_or_empty(document.get("expected_path"), LONGEST_PATH),
+        wrong_path=clean_or_empty(finding.wrong_path, LONGEST_PATH),
+        source=str(finding.source),
+        reason=str(finding.reason or ""),
+        fallback=str(finding.fallback or ""),
+        failed=failed(finding, strict=strict.strict),
+    )
+    answer = _answer(report, receipt.handoff_id, finding, line, strict)
+    report.content = orjson.dumps(answer).decode()
+    return report, line
+
+
+def _count_key(line: HealthLine) -> counts.HealthKey:
+    why = (str(line.source), str(line.reason or ""), str(line.fallback or ""))
+    return counts.HealthKey(counts.hour_of(line.at), line.agent, line.phase, line.runtime, *why)
+
+
+def _time_of(document: Mapping[str, Any]) -> datetime:
+    """No later than now: a clock that is ahead must not put its reports before all others for good."""
+    given, now = moment(document.get("timestamp")), timezone.now()
+    return now if given is None else max(_EPOCH, min(given.at, now))
+
+
+def _answer(
+    report: FileReport, handoff_id: str, finding: FileFinding, line: HealthLine, strict: FilePolicy
+) -> dict[str, Any]:
+    return report_json(report) | {
+        "handoff_id": handoff_id,
+        "policy": {"strict_handoff_files": strict.strict, "version": strict.version},
+        **explained(finding, strict=strict.strict),
+        "line": write_health(line),
+    }

@@ -1,0 +1,140 @@
+"""Numbers of handoff files, of reports and of health lines together, summed by the database."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from operator import add
+from typing import Any
+
+from django.db import connection
+from django.db.models import F, Q, QuerySet, Sum
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.file_tally import FALLBACK_FAILED, FALLBACK_OK, GIVEN, REASONS, USED_SOURCE, FileTally
+from handoffaudit.diagnostics.logs.filters import HEALTH_KINDS
+from handoffaudit.diagnostics.models import HealthCount, LogCount
+from handoffaudit.diagnostics.periods import Window
+from handoffaudit.handoffs.db import TimeStep
+
+# Pairs that are told apart; those with the fewest unused files are summed beyond it.
+MOST_PAIRS = 2_000
+
+MOST_RUNTIMES = 100
+
+# As on the page of log lines: a line that tells of a fallback is not one of a used file, whatever source it names.
+_USED = Q(source=USED_SOURCE, reason="", fallback="")
+
+_NO_FILE_REASON = ~_USED & ~Q(reason__in=REASONS)
+
+_FALLBACK_READ = Q(fallback=FALLBACK_OK) | Q(reason=FALLBACK_OK)
+
+_FALLBACK_FAILED = Q(fallback=FALLBACK_FAILED) | Q(reason=FALLBACK_FAILED)
+
+_SUMS = {
+    "used": _USED,
+    **{reason: Q(reason=reason) for reason in REASONS},
+    "other": _NO_FILE_REASON & ~_FALLBACK_READ & ~_FALLBACK_FAILED,
+    "fallback_ok": _FALLBACK_READ,
+    "fallback_failed": _FALLBACK_FAILED,
+    "text_fallback_ok": _NO_FILE_REASON & _FALLBACK_READ,
+    # A failure counts once where a line gives both.
+    "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    phase: str
+    agent: str
+    tally: FileTally
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """`name` is empty where none was given."""
+
+    name: str
+    tally: FileTally
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket:
+    since: datetime
+    until: datetime
+    tally: FileTally
+
+
+def overall(tenant: Tenant, since: datetime, until: datetime) -> FileTally:
+    return _tally(_rows(tenant, since, until).aggregate(**_sums()))
+
+
+def pairs(tenant: Tenant, since: datetime, until: datetime) -> list[Pair]:
+    """Those with the most unused files, at most MOST_PAIRS."""
+    rows = _group(_rows(tenant, since, until), "phase", "agent")[:MOST_PAIRS]
+    return [Pair(row["phase"], row["agent"], _tally(row)) for row in rows]
+
+
+def runtimes(tenant: Tenant, since: datetime, until: datetime) -> list[Runtime]:
+    """By name; of more than MOST_RUNTIMES those with the most unused files."""
+    rows = _group(_rows(tenant, since, until), "runtime")[:MOST_RUNTIMES]
+    return sorted((Runtime(row["runtime"], _tally(row)) for row in rows), key=lambda one: one.name)
+
+
+def over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
+    """The window's stretches, oldest first, empty ones included."""
+    seconds = int(window.step.total_seconds())
+    rows = _rows(tenant, window.since, window.until).annotate(step=TimeStep(F("hour"), seconds=seconds))
+    found = {row["step"]: _tally(row) for row in _group(rows, "step")}
+    return [
+        TimeBucket(since, until, found.get(int(since.timestamp()) // seconds, FileTally()))
+        for since, until in window.stretches()
+    ]
+
+
+def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
+    """Every (phase, agent) ever seen, in that order, at most MOST_PAIRS: stepped through an index, from each to the
+    next greater one, where DISTINCT would read every row."""
+    table = HealthCount._meta.db_table  # noqa: SLF001 -- Django's documented API
+    # The pair stands in the step itself: from a join, PostgreSQL would not take it as a bound of the index.
+    sql = f"""
+        WITH RECURSIVE known(phase, agent, number) AS (
+            SELECT phase, agent, 1 FROM "{table}" WHERE id = (
+                SELECT id FROM "{table}" WHERE tenant_id = %s ORDER BY phase, agent LIMIT 1
+            )
+            UNION ALL SELECT later.phase, later.agent, known.number + 1 FROM known JOIN "{table}" later ON later.id = (
+                SELECT id FROM "{table}" WHERE tenant_id = %s AND (phase, agent) > (known.phase, known.agent)
+                ORDER BY phase, agent LIMIT 1
+            ) WHERE known.number < {MOST_PAIRS}
+        ) SELECT phase, agent FROM known ORDER BY phase, agent
+    """  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [tenant.pk, tenant.pk])
+        return [(phase, agent) for phase, agent in cursor.fetchall()]
+
+
+def has_any(tenant: Tenant) -> bool:
+    return HealthCount.objects.filter(tenant=tenant).exists()
+
+
+def has_log_counts(tenant: Tenant) -> bool:
+    """Whether health lines of logs are counted beside reports."""
+    return LogCount.objects.filter(tenant=tenant, kind__in=HEALTH_KINDS).exists()
+
+
+def _rows(tenant: Tenant, since: datetime, until: datetime) -> "QuerySet[HealthCount]":
+    return HealthCount.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until)
+
+
+def _sums() -> dict[str, Any]:
+    return {name: Sum("number", filter=condition, default=0) for name, condition in _SUMS.items()}
+
+
+def _group(rows: "QuerySet[HealthCount]", *by: str) -> Any:
+    summed = rows.order_by().values(*by).annotate(**_sums())
+    unused = reduce(add, (F(reason) for reason in GIVEN))
+    return summed.annotate(unused=unused).order_by("-unused", *by)
+
+
+def _tally(row: Mapping[str, Any]) -> FileTally:
+    return FileTally(**{name: row[name] for name in _SUMS})

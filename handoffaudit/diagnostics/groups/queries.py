@@ -1,0 +1,356 @@
+"""Finding groups as pages, the API and exports show them: the list, and one group in full."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.groups.membership import BEGINNING, group_key, handoffs_of
+from handoffaudit.diagnostics.groups.stats import WEEK, Waiting, days_of, growth, is_growing, waiting, waiting_in
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.handoffs import export
+from handoffaudit.handoffs.export import Form
+from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.handoffs.models import Event, Handoff, State, Verdict
+from handoffaudit.handoffs.queries import of_tenant
+
+STATUSES: Final = ("open", "regressed", "muted", "all")
+
+SORTS: Final = ("newest", "most", "growing", "waiting")
+
+NARROWING: Final = ("status", "sort", "code", "agent", "source", "target", "since", "until")
+
+NEW_FOR: Final = timedelta(hours=24)
+
+# Groups that are looked at for growth: those seen last.
+MOST_GROWING: Final = 1_000
+
+_COLUMNS: Final = {"newest": "last_seen", "most": "number"}
+
+_PARTS: Final = {"regressed": Q(regressed_at__gt=BEGINNING), "others": Q(regressed_at__isnull=True)}
+
+_TEXTS: Final = ("code", "agent", "source", "target")
+
+_LONGEST: Final = 200
+
+# Microseconds up to the year 2286.
+_MOST_DIGITS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilters:
+    """What the list is narrowed to, and its order. `agent` is the source or the target; `since` and `until`, as the
+    list of handoffs takes them, say when it was seen. The orders `growing` and `waiting` leave out what does not."""
+
+    status: str = "open"
+    sort: str = "newest"
+    code: str = ""
+    agent: str = ""
+    source: str = ""
+    target: str = ""
+    since: str = ""
+    until: str = ""
+
+    @classmethod
+    def from_query(cls, params: Mapping[str, str]) -> "GroupFilters":
+        """Raises `BadFilter`."""
+        asked = {name: params.get(name, "").strip() for name in NARROWING}
+        for name, known in (("status", STATUSES), ("sort", SORTS)):
+            if asked[name] and asked[name] not in known:
+                raise FilterError(name, asked[name][:40], f"use one of {', '.join(known)}.")
+        for name in _TEXTS:
+            if "\x00" in asked[name] or len(asked[name]) > _LONGEST:
+                raise FilterError(name, asked[name][:40], f"use a text of at most {_LONGEST} characters without NUL.")
+        Filters.from_query({name: asked[name] for name in ("since", "until")})
+        return cls(**{name: text for name, text in asked.items() if text})
+
+    def to_query(self, **changes: str) -> str:
+        """As an address has it; what is as it always is stays out."""
+        asked = {name: getattr(self, name) for name in NARROWING} | changes
+        usual = GroupFilters()
+        return urlencode({name: text for name, text in asked.items() if text and text != getattr(usual, name)})
+
+    @property
+    def is_narrowed(self) -> bool:
+        return any(getattr(self, name) for name in NARROWING if name not in ("status", "sort"))
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """A group as lists show it: its last 14 days, how many of its handoffs wait for review (`more_wait`: at least so
+    many), and its signs, of regressed, muted, new, growing."""
+
+    group: FindingGroup
+    days: tuple[int, ...]
+    waiting: int
+    more_wait: bool
+    signs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    """Some groups, and the cursor that the next ones begin at (None: these were the last)."""
+
+    items: list[ListedGroup]
+    next: str | None
+
+
+def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
+    """Raises `BadFilter` for a cursor that is none."""
+    after = _parse_cursor(cursor) if cursor else None
+    rows = _matching(tenant, filters)
+    waits = waiting(tenant) if filters.sort == "waiting" else None
+    if filters.sort in _COLUMNS:
+        found = _by_column(rows, filters.sort, after, limit + 1)
+    else:
+        ranks = waits.numbers if waits else growth(rows.order_by("-last_seen")[:MOST_GROWING])
+        found = _by_rank(rows, ranks, after, limit + 1)
+    shown = found[:limit]
+    following = _format_cursor(*shown[-1]) if len(found) > limit else None
+    groups = [group for group, _ in shown]
+    return GroupPage(_with_numbers(groups, waits or waiting_in(tenant, groups)), following)
+
+
+def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
+    """One group, as the list shows it."""
+    (listed,) = _with_numbers([group], waiting_in(tenant, [group]))
+    return listed
+
+
+def _with_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGroup]:
+    days = days_of(groups)
+    return [
+        ListedGroup(one, days[one.pk], waits.numbers.get(one.pk, 0), waits.more, tuple(_signs(one, days[one.pk])))
+        for one in groups
+    ]
+
+
+def count_regressed(tenant: Tenant, most: int = 100) -> int:
+    """How many groups came back and nobody has looked at, counted up to `most`."""
+    return _matching(tenant, GroupFilters("regressed")).order_by()[:most].count()
+
+
+def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]":
+    rows = FindingGroup.objects.filter(tenant=tenant, number__gt=0)
+    if filters.status == "muted":
+        rows = rows.filter(muted_at__gt=BEGINNING)
+    elif filters.status != "all":
+        rows = rows.filter(muted_at__isnull=True)
+    if filters.status == "regressed":
+        rows = rows.filter(regressed_at__gt=BEGINNING)
+    if filters.code:
+        rows = rows.filter(code=filters.code)
+    if filters.agent:
+        rows = rows.filter(Q(source_agent_id=filters.agent) | Q(target_agent_id=filters.agent))
+    if filters.source:
+        rows = rows.filter(source_agent_id=filters.source)
+    if filters.target:
+        rows = rows.filter(target_agent_id=filters.target)
+    times = Filters.from_query({"since": filters.since, "until": filters.until})
+    if times.since:
+        rows = rows.filter(last_seen__gte=times.since)
+    return rows.filter(first_seen__lt=times.until) if times.until else rows
+
+
+# A place in the list: which part, the rank in it, and of equals the id.
+_After = tuple[str, int, int]
+
+
+def _by_column(
+    rows: "QuerySet[FindingGroup]", sort: str, after: _After | None, number: int
+) -> list[tuple[FindingGroup, int]]:
+    column = _COLUMNS[sort]
+    found: list[tuple[FindingGroup, int]] = []
+    parts = list(_PARTS)
+    for part in parts[parts.index(after[0]) if after else 0 :]:
+        some = rows.filter(_PARTS[part]).order_by(f"-{column}", "-id")
+        if after and part == after[0]:
+            value = BEGINNING + timedelta(microseconds=after[1]) if sort == "newest" else after[1]
+            some = some.filter(Q(**{f"{column}__lt": value}) | Q(**{column: value, "id__lt": after[2]}))
+        if len(found) < number:
+            found += [(group, _rank(group, sort)) for group in some[: number - len(found)]]
+    return found
+
+
+def _by_rank(
+    rows: "QuerySet[FindingGroup]", ranks: Mapping[int, int], after: _After | None, number: int
+) -> list[tuple[FindingGroup, int]]:
+    """Thousands are put in order by a few columns; only those of the page are read whole."""
+    light = rows.filter(pk__in=list(ranks)).order_by().values_list("pk", "regressed_at")
+    ordered = sorted((came_back is None, -ranks[pk], -pk) for pk, came_back in light)
+    if after:
+        begin = (after[0] == "others", -after[1], -after[2])
+        ordered = [one for one in ordered if one > begin]
+    wanted = [-pk for _, _, pk in ordered[:number]]
+    whole = rows.in_bulk(wanted)
+    return [(whole[pk], ranks[pk]) for pk in wanted if pk in whole]
+
+
+def _rank(group: FindingGroup, sort: str) -> int:
+    return group.number if sort == "most" else (group.last_seen - BEGINNING) // timedelta(microseconds=1)
+
+
+def _part(group: FindingGroup) -> str:
+    return "others" if group.regressed_at is None else "regressed"
+
+
+def _format_cursor(group: FindingGroup, rank: int) -> str:
+    return f"{_part(group)}:{rank}:{group.pk}"
+
+
+def _parse_cursor(cursor: str) -> _After:
+    part, _, rest = cursor.partition(":")
+    rank, _, pk = rest.partition(":")
+    numbers = all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in (rank, pk))
+    if part not in _PARTS or not numbers:
+        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+    return part, int(rank), int(pk)
+
+
+def _signs(group: FindingGroup, days: tuple[int, ...]) -> Iterable[str]:
+    if group.muted_at is not None:
+        yield "muted"
+    elif group.regressed_at is not None:
+        yield "regressed"
+    if group.first_seen >= timezone.now() - NEW_FOR and group.regressed_at is None:
+        yield "new"
+    elif is_growing(days):
+        yield "growing"
+
+
+TREND_DAYS: Final = 30
+
+NEWEST: Final = 10
+
+# The newest handoffs of a group whose states are looked at.
+MOST_LOOKED_AT: Final = 1_000
+
+MOST_DECISIONS: Final = 10
+
+_EXAMPLES: Final = 3
+
+_DECIDED: Final = (State.APPROVED, State.DECLINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a handoff of the group was told."""
+
+    handoff: Handoff
+    issue: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person decided of a handoff of the group, and why."""
+
+    handoff: Handoff
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCounts:
+    """Of the group's newest handoffs: how many people approved and declined, how many nobody decided, and the newest
+    decisions. `is_cut`: it has more handoffs than were looked at."""
+
+    approved: int
+    declined: int
+    undecided: int
+    decisions: Sequence[Decision]
+    is_cut: bool
+
+
+def get_group(tenant: Tenant, group: int) -> FindingGroup:
+    """Raises `FindingGroup.DoesNotExist`."""
+    return FindingGroup.objects.get(tenant=tenant, pk=group)
+
+
+def trend(group: FindingGroup) -> list[tuple[date, int]]:
+    """The last 30 days (UTC), today's last."""
+    numbers = days_of([group], TREND_DAYS)[group.pk]
+    first = timezone.now().date() - timedelta(days=TREND_DAYS - 1)
+    return [(first + timedelta(days=at), number) for at, number in enumerate(numbers)]
+
+
+def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Handoff]:
+    ids = list(handoffs_of(tenant, group).order_by("-handoff")[:limit])
+    return list(of_tenant(tenant).filter(pk__in=ids).order_by("-id"))
+
+
+def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
+    """The finding of the newest of `handoffs` whose verdict has it still."""
+    for handoff in handoffs[:_EXAMPLES]:
+        if handoff.verdict is None:
+            continue
+        content = Verdict.objects.filter(pk=handoff.verdict, tenant=group.tenant_id).values_list("content", flat=True)
+        for issue in orjson.loads(content.first() or "{}").get("issues") or ():
+            place = group_key(
+                issue["code"], issue.get("field_path") or "", handoff.source_agent_id, handoff.target_agent_id
+            )
+            if place.key == group.key:
+                return Example(handoff, issue)
+    return None
+
+
+def count_decisions(tenant: Tenant, group: int) -> DecisionCounts:
+    ids = list(handoffs_of(tenant, group).order_by("-handoff")[: MOST_LOOKED_AT + 1])
+    looked_at = of_tenant(tenant).filter(pk__in=ids[:MOST_LOOKED_AT])
+    states = Counter(dict(looked_at.order_by().values_list("state").annotate(Count("id"))))
+    by_pk = {one.pk: one for one in looked_at.filter(state__in=_DECIDED).order_by("-id")[:MOST_DECISIONS]}
+    events = Event.objects.filter(tenant=tenant, handoff__in=list(by_pk), to_state__in=_DECIDED)
+    last = {event.handoff_id: event for event in events.order_by("id")}
+    decisions = [Decision(by_pk[pk], last[pk]) for pk in by_pk if pk in last]
+    approved, declined = states[State.APPROVED], states[State.DECLINED]
+    return DecisionCounts(
+        approved, declined, states.total() - approved - declined, decisions, len(ids) > MOST_LOOKED_AT
+    )
+
+
+EXPORTED_AT_ONCE: Final = 500
+
+EXPORT_COLUMNS: Final = (
+    *("id", "code", "path", "source_agent_id", "target_agent_id", "handoffs", "last_7_days", "waiting"),
+    *("first_seen", "last_seen", "signs", "muted_at", "muted_by", "muted_until", "muted_note", "regressed_at"),
+)
+
+
+def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
+    """The file, in parts: what the list shows, in its order."""
+    return export.render_rows(EXPORT_COLUMNS, _rows(tenant, filters), form)
+
+
+def _rows(tenant: Tenant, filters: GroupFilters) -> Iterator[list[dict[str, Any]]]:
+    cursor: str | None = ""
+    while cursor is not None:
+        page = list_groups(tenant, filters, cursor=cursor, limit=EXPORTED_AT_ONCE)
+        yield [_row(one) for one in page.items]
+        cursor = page.next
+
+
+def _row(listed: ListedGroup) -> dict[str, Any]:
+    group = listed.group
+    return {
+        "id": group.pk,
+        "code": group.code,
+        "path": group.path_shape,
+        "source_agent_id": group.source_agent_id,
+        "target_agent_id": group.target_agent_id,
+        "handoffs": group.number,
+        "last_7_days": sum(listed.days[-WEEK:]),
+        "waiting": listed.waiting,
+        "first_seen": group.first_seen,
+        "last_seen": group.last_seen,
+        "signs": list(listed.signs),
+        "muted_at": group.muted_at,
+        "muted_by": group.muted_by if group.muted_at else "",
+        "muted_until": group.muted_until,
+        "muted_note": group.muted_note if group.muted_at else "",
+        "regressed_at": group.regressed_at,
+    }

@@ -1,0 +1,203 @@
+"""Finding groups as they are stored: members and numbers, kept in the transaction of the pass behind judging."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import Case, F, When
+from django.utils import timezone
+
+from handoffaudit.diagnostics.groups.membership import GroupedFindings, GroupKey
+from handoffaudit.diagnostics.models import FindingGroup, FindingGroupDay, GroupedHandoff, TracedHandoff
+from handoffaudit.handoffs import db
+from handoffaudit.handoffs.webhooks import events, worker
+from handoffaudit.handoffs.webhooks.subscriptions import EventType
+from handoffaudit.validation.codes import entry_of
+
+REGRESSED: Final = "regressed"
+
+
+def notify_regressed(groups: Iterable[FindingGroup], at: datetime) -> None:
+    for one in groups:
+        about = f"group:{one.pk}:{REGRESSED}:{int(at.timestamp() * 1000)}"
+        events.add_event(one.tenant_id, EventType.GROUP, about, at, {"group": _payload(one)})
+    transaction.on_commit(worker.notify_webhook_workers)
+
+
+def _payload(group: FindingGroup) -> dict[str, Any]:
+    return {
+        "id": group.pk,
+        "change": REGRESSED,
+        "code": group.code,
+        "title": entry_of(group.code).title,
+        "path": group.path_shape,
+        "source_agent_id": group.source_agent_id,
+        "target_agent_id": group.target_agent_id,
+        "number": group.number,
+        "muted_by": group.muted_by,
+        "muted_note": group.muted_note,
+        "first_seen": events.format_moment(group.first_seen),
+        "last_seen": events.format_moment(group.last_seen),
+        "link": events.page_url(group.tenant.slug, f"groups/{group.pk}/"),
+    }
+
+
+_MEMBER: Final = db.Columns.of(GroupedHandoff, "tenant", "group", "handoff", "decisive")
+
+_DAY: Final = db.Columns.of(FindingGroupDay, "group", "day", "number")
+
+_AT_ONCE: Final = 500
+
+Member = tuple[uuid.UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A group as it stands before the change."""
+
+    pk: int
+    number: int
+    first_seen: datetime
+    last_seen: datetime
+
+
+def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, old_news: bool = False) -> None:
+    """Puts each handoff into the groups of its places and takes it out of all others. Call it in the transaction that
+    stores what else is worked out of them: a handoff counts once in a group, however often this is done.
+
+    `old_news`: they were there before; a muted group does not come back for them.
+    """
+    known = _groups(tenant_id, handoffs.values())
+    kept = {
+        (handoff, group): (pk, decisive)
+        for pk, handoff, group, decisive in GroupedHandoff.objects.filter(
+            tenant=tenant_id, handoff__in=list(handoffs)
+        ).values_list("pk", "handoff", "group_id", "decisive")
+    }
+    wanted = {
+        (handoff, known[place].pk): decisive
+        for handoff, one in handoffs.items()
+        for place, decisive in one.places.items()
+    }
+    left = [member for member in kept if member not in wanted]
+    joined = [member for member in wanted if member not in kept]
+    turned = [pk for member, (pk, decisive) in kept.items() if wanted.get(member, decisive) != decisive]
+    GroupedHandoff.objects.filter(pk__in=[kept[member][0] for member in left]).delete()
+    GroupedHandoff.objects.filter(pk__in=turned).update(decisive=Case(When(decisive=True, then=False), default=True))
+    db.insert_rows(_MEMBER, [[tenant_id, group, handoff, wanted[handoff, group]] for handoff, group in sorted(joined)])
+    _count(handoffs, joined, left)
+    by_pk = {one.pk: one for one in known.values()}
+    _resize(by_pk, handoffs, joined, left, old_news=old_news)
+
+
+def forget() -> None:
+    """Empties all groups, for all to be put in again. Groups themselves stay, with what people said of them."""
+    GroupedHandoff.objects.all().delete()
+    FindingGroupDay.objects.all().delete()
+    FindingGroup.objects.update(number=0)
+
+
+def drop_empty() -> None:
+    """Removes the groups that nothing is in and nobody said anything of."""
+    FindingGroup.objects.filter(number=0, muted_at=None, regressed_at=None, muted_by="").delete()
+
+
+def _groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -> dict[GroupKey, _Known]:
+    """The group of each place, made where there is none."""
+    keys: dict[GroupKey, str] = {}
+    seen: dict[GroupKey, datetime] = {}
+    for one in handoffs:
+        for place in one.places:
+            keys.setdefault(place, place.key)
+            seen[place] = min(seen.get(place, one.at), one.at)
+    found = _find_groups(tenant_id, keys.values())
+    missing = sorted(place for place, key in keys.items() if key not in found)
+    if missing:
+        FindingGroup.objects.bulk_create(
+            (
+                FindingGroup(
+                    tenant_id=tenant_id,
+                    key=keys[place],
+                    first_seen=seen[place],
+                    last_seen=seen[place],
+                    **place._asdict(),
+                )
+                for place in missing
+            ),
+            batch_size=_AT_ONCE,
+            ignore_conflicts=True,
+        )
+        found |= _find_groups(tenant_id, [keys[place] for place in missing])
+    return {place: found[key] for place, key in keys.items()}
+
+
+def _find_groups(tenant_id: int, keys: Iterable[str]) -> dict[str, _Known]:
+    rows = FindingGroup.objects.filter(tenant=tenant_id, key__in=list(keys))
+    columns = rows.values_list("key", "pk", "number", "first_seen", "last_seen")
+    return {key: _Known(pk, number, first, last) for key, pk, number, first, last in columns}
+
+
+def _count(handoffs: Mapping[uuid.UUID, GroupedFindings], joined: Iterable[Member], left: Iterable[Member]) -> None:
+    days: Counter[tuple[int, date]] = Counter()
+    for sign, members in ((1, joined), (-1, left)):
+        for handoff, group in members:
+            days[group, handoffs[handoff].at.date()] += sign
+    db.add_to_counts(_DAY, [[group, day, number] for (group, day), number in sorted(days.items()) if number])
+
+
+def _resize(
+    known: Mapping[int, _Known],
+    handoffs: Mapping[uuid.UUID, GroupedFindings],
+    joined: Iterable[Member],
+    left: Iterable[Member],
+    *,
+    old_news: bool,
+) -> None:
+    """The groups' numbers, and when they were seen; always in the same order, so that two never wait for each other in
+    a circle."""
+    deltas: Counter[int] = Counter()
+    seen: dict[int, list[datetime]] = {}
+    for handoff, group in joined:
+        deltas[group] += 1
+        seen.setdefault(group, []).append(handoffs[handoff].at)
+    lost = set()
+    for _, group in left:
+        deltas[group] -= 1
+        lost.add(group)
+    for group in sorted(deltas):
+        before = known.get(group)
+        times = seen.get(group, [])
+        if before and before.number:
+            times = [*times, before.first_seen, before.last_seen]
+        if group in lost:
+            times = _times(group) or times
+        changes: dict[str, object] = {"number": F("number") + deltas[group]}
+        if times:
+            changes |= {"first_seen": min(times), "last_seen": max(times)}
+        if old_news:
+            changes["muted_until"] = F("muted_until") + deltas[group]
+        FindingGroup.objects.filter(pk=group).update(**changes)
+    _bring_back([group for group, delta in deltas.items() if delta > 0])
+
+
+def _times(group: int) -> list[datetime]:
+    """When the first and the last handoff came that are in a group: ids stand in the order of time."""
+    members = GroupedHandoff.objects.filter(group=group).values_list("handoff", flat=True)
+    ends = [*members.order_by("handoff")[:1], *members.order_by("-handoff")[:1]]
+    return list(TracedHandoff.objects.filter(handoff__in=ends).values_list("at", flat=True))
+
+
+def _bring_back(groups: Iterable[int]) -> None:
+    """What grew to where it was muted until is news again. Their rows are ours until the transaction ends, since their
+    numbers were changed in it: nobody else brings them back as well."""
+    grown = list(FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until")).order_by("pk"))
+    if grown:
+        now = timezone.now()
+        FindingGroup.objects.filter(pk__in=[one.pk for one in grown]).update(
+            muted_at=None, muted_until=None, regressed_at=now
+        )
+        notify_regressed(grown, now)

@@ -1,0 +1,326 @@
+"""How the LLM does for a tenant: the calls of a period, how long they took, which failed and how to fix that."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from math import ceil
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, F, Max, Q, Sum
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import llm_status
+from handoffaudit.diagnostics.llm_status import BreakerStatus, Budget, Status, Waiting
+from handoffaudit.diagnostics.periods import Period
+from handoffaudit.handoffs.db import TimeStep
+from handoffaudit.handoffs.llm.client import OK
+from handoffaudit.handoffs.models import ModelCall
+from handoffaudit.validation.asking.question import Reason
+
+# SQLite has no percentiles of its own: so many of the newest calls are read.
+SAMPLE = 20_000
+
+SHARES = (0.5, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds, with all tries, of `calls` calls; `sampled`: there were more, and these are the newest."""
+
+    p50: float
+    p95: float
+    p99: float
+    calls: int
+    sampled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    overall: Latency | None
+    by_use: dict[str, Latency]
+    by_model: dict[str, Latency]
+
+
+def measure_latencies(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
+    """Of the calls that were sent, whether they were answered or not."""
+    return (
+        _measure_all(tenant, since, until)
+        if connection.vendor == "postgresql"
+        else _measure_sample(tenant, since, until)
+    )
+
+
+def _measure_all(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
+    table = ModelCall._meta.db_table  # noqa: SLF001 -- Django's documented API
+    # All in one: each alone would sort for itself.
+    percentiles = "percentile_disc(%s::float8[]) WITHIN GROUP (ORDER BY latency_ms)"
+    sql = f"""
+        SELECT use, model, {percentiles}, COUNT(*) FROM "{table}"
+        WHERE tenant_id = %s AND at >= %s AND at < %s AND tries > 0 GROUP BY GROUPING SETS ((), (use), (model))
+    """  # noqa: S608
+    found = Latencies(None, {}, {})
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [list(SHARES), tenant.pk, since, until])
+        for use, model, shares, calls in cursor.fetchall():
+            p50, p95, p99 = shares or (0.0, 0.0, 0.0)
+            latency = Latency(p50, p95, p99, calls) if calls else None
+            if use is not None and latency:
+                found.by_use[use] = latency
+            elif model is not None and latency:
+                found.by_model[model] = latency
+            else:
+                found = Latencies(latency, found.by_use, found.by_model)
+    return found
+
+
+def _measure_sample(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
+    rows = ModelCall.objects.filter(tenant=tenant, at__gte=since, at__lt=until, tries__gt=0).order_by("-at")
+    newest = list(rows.values_list("use", "model", "latency_ms")[: SAMPLE + 1])
+    sampled, newest = len(newest) > SAMPLE, newest[:SAMPLE]
+    by_use: dict[str, list[float]] = {}
+    by_model: dict[str, list[float]] = {}
+    for use, model, latency in newest:
+        by_use.setdefault(use, []).append(latency)
+        by_model.setdefault(model, []).append(latency)
+    return Latencies(
+        _latencies([latency for *_, latency in newest], sampled=sampled) if newest else None,
+        {use: _latencies(values, sampled=sampled) for use, values in by_use.items()},
+        {model: _latencies(values, sampled=sampled) for model, values in by_model.items()},
+    )
+
+
+def _latencies(values: Sequence[float], *, sampled: bool) -> Latency:
+    ordered = sorted(values)
+    p50, p95, p99 = (ordered[ceil(share * len(ordered)) - 1] for share in SHARES)
+    return Latency(p50, p95, p99, len(ordered), sampled)
+
+
+_BY_STATUS = {
+    400: "Check the names in HANDOFFAUDIT_MODEL_FAST and HANDOFFAUDIT_MODEL_CAREFUL, and that the account has credit.",
+    401: "Set ANTHROPIC_API_KEY to a valid key and restart.",
+    402: "Add credit to the account.",
+    403: "Allow the key's account to use this model, or set ANTHROPIC_API_KEY to another key.",
+    404: "Correct the model's name in HANDOFFAUDIT_MODEL_FAST or HANDOFFAUDIT_MODEL_CAREFUL, or ANTHROPIC_BASE_URL.",
+    413: "Shorten your own prompt for this use: the request is too large.",
+}
+
+# Refused here, before anything was sent: a key that can be none, a provider without its package, region or credentials.
+_NOT_SET_UP = "Nothing was sent: correct the key, or the provider's package, region or credentials, as is said below."
+
+_BY_REASON = {
+    Reason.NO_KEY: "Set ANTHROPIC_API_KEY and restart.",
+    Reason.REFUSED: "Read what the service said, and correct the key, the model's name or the address.",
+    Reason.RATE_LIMIT: "Lower HANDOFFAUDIT_MODEL_CONCURRENCY, or have the account's limits raised.",
+    Reason.OVERLOADED: "Nothing: the service is overloaded; what was not checked is checked later.",
+    Reason.SERVER_ERROR: "Look at the service's status page; where it is well, check ANTHROPIC_BASE_URL.",
+    Reason.TIMEOUT: "Where it happens often, raise HANDOFFAUDIT_MODEL_SECONDS or choose a faster model.",
+    Reason.CONNECTION: "Check the network, a proxy in between and ANTHROPIC_BASE_URL.",
+    Reason.MALFORMED_ANSWER: "Choose a more capable model; with a prompt of your own, put the shipped one back.",
+    Reason.BREAKER_OPEN: "Cure the failures before it: the model is asked again by itself, first with one call.",
+    Reason.BUDGET: "Raise HANDOFFAUDIT_MODEL_DAILY_USD and restart; else it begins anew at 00:00 UTC.",
+    Reason.TOO_DEAR: "Raise the limit of a critique's cost in the type's strictness, or choose a cheaper model.",
+}
+
+
+def fix_for(reason: str, status: int | None = None) -> str:
+    """The line for a reason and, where the service answered with one, its HTTP status."""
+    if reason == Reason.REFUSED.value and status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if reason == Reason.REFUSED.value and status is None:
+        return _NOT_SET_UP
+    return _BY_REASON[Reason(reason)]
+
+
+# Failures of this many kinds are told, the most frequent first; there are not many more.
+MOST_KINDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CallTally:
+    """What became of questions. `failed` ones were sent and not answered; `skipped` ones were not sent at all."""
+
+    answered: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cached: int = 0
+    cost_usd: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+
+    @property
+    def calls(self) -> int:
+        """Those that were sent."""
+        return self.answered + self.failed
+
+    @property
+    def tokens_sent(self) -> int:
+        """Those of the prompts, whether the service had them in its cache or not."""
+        return self.tokens_in + self.tokens_cached
+
+    @property
+    def questions(self) -> int:
+        return self.calls + self.skipped + self.cached
+
+    @property
+    def hit_share(self) -> float | None:
+        """The share of the answers that had been given before; None where there was no answer."""
+        answers = self.answered + self.cached
+        return self.cached / answers if answers else None
+
+    def __add__(self, other: "CallTally") -> "CallTally":
+        return CallTally(*(getattr(self, name) + getattr(other, name) for name in CallTally.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why questions were not answered: `reason` with the service's HTTP status where it gave one, what was said the
+    last time, and what to do."""
+
+    reason: str
+    status: int | None
+    number: int
+    last_at: datetime
+    detail: str
+    cure: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket:
+    """A part of the period from `start` on."""
+
+    start: datetime
+    tally: CallTally
+
+
+@dataclass(frozen=True, slots=True)
+class CallCounts:
+    overall: CallTally
+    by_use: dict[str, CallTally]
+    by_model: dict[str, CallTally]
+    over_time: list[TimeBucket]
+    failures: list[Failure]
+
+
+@dataclass(slots=True)
+class _Kind:
+    number: int = 0
+    last_at: datetime = field(default_factory=lambda: datetime.min.replace(tzinfo=UTC))
+
+
+def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelta) -> CallCounts:
+    """All calls of the period; the stretches begin at whole steps, so that the first may begin before `since`."""
+    seconds = int(step.total_seconds())
+    overall = CallTally()
+    by_use: dict[str, CallTally] = {}
+    by_model: dict[str, CallTally] = {}
+    by_step: dict[int, CallTally] = {}
+    kinds: dict[tuple[str, int | None], _Kind] = {}
+    for row in _groups(tenant, since, until, seconds):
+        tally = _tally(row)
+        overall += tally
+        by_use[row["use"]] = by_use.get(row["use"], CallTally()) + tally
+        by_model[row["model"]] = by_model.get(row["model"], CallTally()) + tally
+        by_step[row["step"]] = by_step.get(row["step"], CallTally()) + tally
+        if row["outcome"] != OK:
+            kind = kinds.setdefault((row["outcome"], row["http_status"]), _Kind())
+            kind.number += row["number"]
+            kind.last_at = max(kind.last_at, row["last_at"])
+    return CallCounts(
+        overall,
+        dict(sorted(by_use.items())),
+        dict(sorted(by_model.items())),
+        _stretches(by_step, since, until, seconds),
+        _failures(tenant, kinds),
+    )
+
+
+def _groups(tenant: Tenant, since: datetime, until: datetime, seconds: int) -> Iterable[Mapping[str, Any]]:
+    rows = ModelCall.objects.filter(tenant=tenant, at__gte=since, at__lt=until)
+    rows = rows.annotate(step=TimeStep(F("at"), seconds=seconds))
+    grouped = rows.values("step", "use", "model", "outcome", "http_status", "cached")
+    return grouped.annotate(
+        number=Count("id"),
+        sent=Count("id", filter=Q(tries__gt=0)),
+        cost=Sum("cost_usd"),
+        sum_in=Sum("tokens_in"),
+        sum_out=Sum("tokens_out"),
+        sum_cached=Sum("tokens_cached"),
+        last_at=Max("at"),
+    )
+
+
+def _tally(row: Mapping[str, Any]) -> CallTally:
+    tally = CallTally(
+        cost_usd=row["cost"], tokens_in=row["sum_in"], tokens_out=row["sum_out"], tokens_cached=row["sum_cached"]
+    )
+    if row["cached"]:
+        return replace(tally, cached=row["number"])
+    if row["outcome"] == OK:
+        return replace(tally, answered=row["number"])
+    return replace(tally, failed=row["sent"], skipped=row["number"] - row["sent"])
+
+
+def _stretches(by_step: dict[int, CallTally], since: datetime, until: datetime, seconds: int) -> list[TimeBucket]:
+    first, last = int(since.timestamp()) // seconds, int(until.timestamp()) // seconds
+    return [
+        TimeBucket(datetime.fromtimestamp(step * seconds, UTC), by_step.get(step, CallTally()))
+        for step in range(first, last + 1)
+    ]
+
+
+def _failures(tenant: Tenant, kinds: dict[tuple[str, int | None], _Kind]) -> list[Failure]:
+    most = sorted(kinds.items(), key=lambda item: -item[1].number)[:MOST_KINDS]
+    return [
+        Failure(
+            reason,
+            status,
+            kind.number,
+            kind.last_at,
+            _last_message(tenant, reason, kind.last_at),
+            fix_for(reason, status),
+        )
+        for (reason, status), kind in most
+    ]
+
+
+def _last_message(tenant: Tenant, reason: str, at: datetime) -> str:
+    """What the last one of that kind told."""
+    rows = ModelCall.objects.filter(tenant=tenant, at=at, outcome=reason)
+    return rows.values_list("detail", flat=True).first() or ""
+
+
+@dataclass(frozen=True, slots=True)
+class LLMHealth:
+    """The figures of a period, and how it stands now."""
+
+    period: Period
+    since: datetime
+    until: datetime
+    provider: str
+    counted: CallCounts
+    latencies: Latencies
+    status: Status
+    breakers: list[BreakerStatus]
+    waiting: Waiting
+    budget: Budget
+
+
+def load_health(tenant: Tenant, period: Period) -> LLMHealth:
+    until = timezone.now()
+    since = until - period.length
+    return LLMHealth(
+        period=period,
+        since=since,
+        until=until,
+        provider=settings.MODEL_PROVIDER,
+        counted=count_calls(tenant, since, until, period.step),
+        latencies=measure_latencies(tenant, since, until),
+        status=llm_status.load_status(tenant),
+        breakers=llm_status.list_breakers(),
+        waiting=llm_status.count_waiting(tenant, since),
+        budget=llm_status.load_budget(tenant),
+    )

@@ -1,0 +1,178 @@
+"""How it stands with the model at this moment: whether it is called, what waits for it, what is left to spend."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.handoffs import alerts, queries
+from handoffaudit.handoffs.filters import first_id_at
+from handoffaudit.handoffs.llm import client, limits
+from handoffaudit.handoffs.llm.client import OK
+from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
+from handoffaudit.validation.asking.question import Reason
+
+COUNTED_AT_MOST = 10_000
+
+NO_WORKER = "Checks wait, and no worker takes them: start one of the queue semantic (handoffaudit up does, with a key)."
+
+NOBODY_AFTER = timedelta(minutes=1)
+
+
+class BreakerState(StrEnum):
+    """`probing`: one call finds out whether the model answers again."""
+
+    CLOSED = "closed"
+    OPEN = "open"
+    PROBING = "probing"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerStatus:
+    """Whether a model is called, for all tenants. `told` says why not, and until when."""
+
+    model: str
+    state: BreakerState
+    failures: int
+    reason: str
+    open_until: datetime | None
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for the model; numbers stop at `COUNTED_AT_MOST`. `unverified`: let through since some moment without
+    the model's check, and not checked after it. `flagged`: let through, and it would have rejected them."""
+
+    first_checks: int
+    rechecks: int
+    oldest_since: datetime | None
+    unverified: int
+    flagged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """USD of today (UTC), with what is reserved for calls under way."""
+
+    spent_usd: float
+    daily_usd: float
+
+    @property
+    def share(self) -> float:
+        return self.spent_usd / self.daily_usd if self.daily_usd else 1.0
+
+
+class Standing(StrEnum):
+    NO_KEY = "no_key"
+    DOWN = "down"
+    NO_BUDGET = "no_budget"
+    NO_WORKER = "no_worker"
+    FAILING = "failing"
+    WELL = "well"
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """In one word, and in one sentence."""
+
+    standing: Standing
+    told: str
+
+
+def load_status(tenant: Tenant) -> Status:
+    if not client.is_configured():
+        return Status(Standing.NO_KEY, "No key is set: strict handoffs are let through unverified.")
+    down = [breaker for breaker in list_breakers() if breaker.state is not BreakerState.CLOSED]
+    if down:
+        return Status(Standing.DOWN, down[0].told)
+    if out_of_budget := _out_of_budget(tenant):
+        return Status(Standing.NO_BUDGET, out_of_budget)
+    if _nobody_takes():
+        return Status(Standing.NO_WORKER, NO_WORKER)
+    if failed := _last_failed(tenant):
+        return Status(
+            Standing.FAILING, f"The last call failed ({failed.replace('_', ' ')}); the next one is made all the same."
+        )
+    return Status(Standing.WELL, "It is asked.")
+
+
+def _last_failed(tenant: Tenant) -> str:
+    """Why, where the last call of late failed: the breaker opens only after several."""
+    newest = alerts.find_newest_call(tenant.pk)
+    recent = newest is not None and newest.at > timezone.now() - alerts.RECENT
+    return newest.outcome if newest and recent and newest.outcome != OK else ""
+
+
+def _out_of_budget(tenant: Tenant) -> str:
+    """What is to be said of it, or nothing.
+
+    The most that a call may cost is reserved before it, so that something is nearly always left of a budget that has
+    no room for a call: what became of today's last question tells.
+    """
+    limit = settings.MODEL_DAILY_USD
+    if limit <= 0:
+        return "HANDOFFAUDIT_MODEL_DAILY_USD is 0: nothing may be spent on the model."
+    if load_budget(tenant).spent_usd >= limit:
+        return f"Today's {limit:g} USD are spent; it begins anew at 00:00 UTC."
+    midnight = timezone.now().replace(hour=0, minute=0, second=0, microsecond=0)
+    asked = ModelCall.objects.filter(tenant=tenant, at__gte=midnight, cached=False)
+    last = asked.order_by("-at").values_list("outcome", flat=True).first()
+    if last != Reason.BUDGET.value:
+        return ""
+    return f"What is left of today's {limit:g} USD had no room for the last question; it begins anew at 00:00 UTC."
+
+
+def _nobody_takes() -> bool:
+    """Whether checks wait that a worker would have taken by now, and none is being made, for any tenant."""
+    now = timezone.now()
+    left = ModelCheck.objects.filter(claim=None, claim_expires_at=None, since__lt=now - NOBODY_AFTER)
+    return left.exists() and not ModelCheck.objects.filter(claim_expires_at__gt=now).exists()
+
+
+def list_breakers() -> list[BreakerStatus]:
+    """Of the models that are set now, each once."""
+    return [_breaker(model) for model in dict.fromkeys((settings.MODEL_FAST, settings.MODEL_CAREFUL))]
+
+
+def _breaker(model: str) -> BreakerStatus:
+    breaker, now = limits.load_breaker(model), timezone.now()
+    state, told = BreakerState.CLOSED, ""
+    if breaker.open_until:
+        state = BreakerState.OPEN if breaker.open_until > now else BreakerState.PROBING
+        told = limits.describe_breaker(breaker, now)
+    return BreakerStatus(model, state, breaker.failures, breaker.reason, breaker.open_until, told)
+
+
+def load_budget(tenant: Tenant) -> Budget:
+    return Budget(limits.sum_spent_today(tenant.pk), settings.MODEL_DAILY_USD)
+
+
+def count_waiting(tenant: Tenant, since: datetime) -> Waiting:
+    checks = ModelCheck.objects.filter(tenant=tenant)
+    return Waiting(
+        first_checks=count_first_checks(tenant),
+        rechecks=checks.filter(kind=CheckKind.RECHECK)[:COUNTED_AT_MOST].count(),
+        oldest_since=checks.order_by("handoff_id").values_list("since", flat=True).first(),
+        unverified=count_unverified(tenant, since),
+        flagged=_passed_rows(tenant, since).filter(flagged=True)[:COUNTED_AT_MOST].count(),
+    )
+
+
+def count_first_checks(tenant: Tenant) -> int:
+    """As `Waiting.first_checks`."""
+    return ModelCheck.objects.filter(tenant=tenant, kind=CheckKind.FIRST)[:COUNTED_AT_MOST].count()
+
+
+def count_unverified(tenant: Tenant, since: datetime) -> int:
+    """As `Waiting.unverified`."""
+    return _passed_rows(tenant, since).filter(unverified=True)[:COUNTED_AT_MOST].count()
+
+
+def _passed_rows(tenant: Tenant, since: datetime) -> "QuerySet[Handoff]":
+    states = (State.ACCEPTED, State.APPROVED)
+    return queries.of_tenant(tenant).filter(id__gte=first_id_at(since), state__in=states)

@@ -1,0 +1,180 @@
+"""A stream of bytes cut into blocks of whole lines, in bounded memory.
+
+A block ends after a line whose checksum is small for its length, so that where blocks end depends on their lines alone:
+the same lines make the same blocks, wherever they stand in a file that grew or lost its head.
+"""
+
+import io
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+from zlib import crc32
+
+from handoffaudit.diagnostics.models import LogText
+from handoffaudit.validation.loglines import LONGEST_LINE
+
+# A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
+_RATE_BITS: Final = 15
+
+# A line that says the same again and again must not make a block each time.
+APART: Final = 4096
+
+LONGEST_BLOCK: Final = 512 * 1024
+
+# A search reads a block as a whole: without this bound one of very short lines would take it seconds. More than a block
+# of lines in any known form can have, so that logs which were sent before are cut as they were.
+MOST_LINES: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """`text` ends with a line end, but for the last block of a stream, which may not. `ended`: the lines say that it
+    ends here; otherwise the stream does, and it may have more to come. `first_line` counts from 1. Of a line that is
+    too long `text` has the beginning."""
+
+    text: bytes
+    ended: bool
+    first_line: int
+    lines: int
+
+
+def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
+    """The blocks of a stream that comes in pieces of any size. An empty stream has none."""
+    cutter = Cutter(first_line)
+    yield from cutter.feed(stream)
+    yield from cutter.close()
+
+
+def ends_block(line: bytes) -> bool:
+    """Whether a block may end after this line, given without its line end; it does where the last such line is not just
+    before."""
+    # The checksum of an empty line is 0.
+    return bool(line) and crc32(line) < (len(line) + 1) << _RATE_BITS
+
+
+class Cutter:
+    """Cuts a stream that may come in parts, each cut by a cutter of its own: it begins with the `carry` of the one
+    before it, at its `first_line`, with its `since`."""
+
+    def __init__(self, first_line: int = 1, since: int = APART) -> None:
+        self.first_line = first_line
+        # Bytes between the last line that may end a block and the beginning of the open block.
+        self.since = since
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._since = since
+        self._whole = _Lines()
+
+    def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:
+        """Cut what comes into blocks; what is after the last of them stays here."""
+        for piece in stream:
+            begin = seen = 0
+            whole = self._whole.add(piece)
+            # Nearly no line may end a block, and to ask for each would cost more than all the rest.
+            few = (max(map(len, whole), default=0) + 1) << _RATE_BITS
+            for at in [at for at, checksum in enumerate(map(crc32, whole), 1) if checksum < few]:
+                if ends_block(whole[at - 1]):
+                    apart = self._since + _size(whole[seen:at]) >= APART
+                    seen, self._since = at, 0
+                    if apart:
+                        yield from self._grown(whole[begin:at])
+                        yield self._block(ended=True)
+                        begin = at
+            self._since += _size(whole[seen:])
+            yield from self._grown(whole[begin:])
+
+    def close(self) -> Iterator[Block]:
+        """Give the rest of a stream that has ended."""
+        rest = self._whole.rest
+        if rest:
+            yield from self._grown([rest])
+        if self._lines:
+            yield self._block(ended=False, end=b"" if rest else b"\n")
+
+    @property
+    def carry(self) -> bytes:
+        """The open block: the next part begins with it."""
+        return b"".join(line + b"\n" for line in self._lines) + self._whole.rest
+
+    def _grown(self, lines: list[bytes]) -> Iterator[Block]:
+        """A block that would grow too long ends too, at a place that its own lines give."""
+        size = _size(lines)
+        if self._size + size <= LONGEST_BLOCK and len(self._lines) + len(lines) <= MOST_LINES:
+            self._lines += lines
+            self._size += size
+            return
+        for line in lines:
+            if self._size + len(line) + 1 > LONGEST_BLOCK or len(self._lines) == MOST_LINES:
+                yield self._block(ended=True)
+            self._lines.append(line)
+            self._size += len(line) + 1
+
+    def _block(self, *, ended: bool, end: bytes = b"\n") -> Block:
+        block = Block(b"\n".join(self._lines) + end, ended, self.first_line, len(self._lines))
+        self.first_line += len(self._lines)
+        self.since = self._after_last_end()
+        self._lines, self._size = [], 0
+        return block
+
+    def _after_last_end(self) -> int:
+        """How many bytes of the open block follow the last line that may end one; more than `APART` are as good."""
+        size = 0
+        for line in reversed(self._lines):
+            if size >= APART or ends_block(line):
+                break
+            size += len(line) + 1
+        return size
+
+
+def _size(lines: list[bytes]) -> int:
+    return sum(map(len, lines)) + len(lines)
+
+
+class _Lines:
+    """Pieces of a stream as whole lines without their ends. `rest` is the beginning of the line that is not whole
+    yet."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+        self._skips = False
+
+    def add(self, piece: bytes) -> list[bytes]:
+        if self._skips:
+            end = piece.find(b"\n")
+            if end < 0:
+                return []
+            piece = piece[end:]
+            self._skips = False
+        lines = (self.rest + piece).split(b"\n")
+        self.rest = lines.pop()
+        if len(self.rest) > LONGEST_LINE:
+            self.rest = self.rest[:LONGEST_LINE]
+            self._skips = True
+        if lines and max(map(len, lines)) > LONGEST_LINE:
+            lines = [line[:LONGEST_LINE] for line in lines]
+        return lines
+
+
+# A higher one takes twice as long and saves a tenth.
+COMPRESSION_LEVEL = 1
+
+
+def compress(text: bytes) -> bytes:
+    return zlib.compress(text, COMPRESSION_LEVEL)
+
+
+def text_of(block: UUID) -> bytes:
+    """Raises `LogText.DoesNotExist`."""
+    return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
+
+
+def decompress(data: bytes | memoryview) -> bytes:
+    return zlib.decompress(data)
+
+
+def lines_of(text: bytes) -> Iterator[bytes]:
+    """Give the lines of a block's text one by one, without their ends: all at once, short ones take twenty times the
+    memory of the text."""
+    return (line.removesuffix(b"\n") for line in io.BytesIO(text))

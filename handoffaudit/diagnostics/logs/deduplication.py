@@ -1,0 +1,199 @@
+"""What of a log is known already: blocks that an earlier import of its source had, and ends that it goes on from."""
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+from zlib import decompress
+
+from django.db.models import F, Q
+
+from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK, Block, text_of
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+
+# Of one source, beside those that begin with the very line that a block begins with.
+_NEWEST_TAILS: Final = 8
+
+_FIRST_LINE_LENGTH: Final = 16
+
+# A first line may stand in a tail again and again.
+_PLACES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A block with what it is known by."""
+
+    block: Block
+    digest: str
+    occurrence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What is to be stored of a block: `text`, new or in place of that of `tail`, whose first `kept` bytes it begins
+    with. `begun` is how many of the block's own bytes are among those."""
+
+    piece: Piece
+    text: bytes
+    first_line: int
+    tail: LogBlock | None = None
+    kept: int = 0
+    begun: int = 0
+
+
+@dataclass(slots=True)
+class Plan:
+    """`shift` is how many lines the log has lost at its head since it was first sent in."""
+
+    writes: list[Write] = field(default_factory=list)
+    shift: int = 0
+
+
+def digest_of(text: bytes) -> str:
+    """Of the first line and of all of it, in 64 letters."""
+    first = sha256(text[: text.find(b"\n") + 1]).hexdigest()
+    return first[:_FIRST_LINE_LENGTH] + sha256(text).hexdigest()[_FIRST_LINE_LENGTH:]
+
+
+def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
+    """What is to be stored of blocks that follow each other; `begins`: they are the log's first."""
+    source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
+    known = {
+        (row.digest, row.occurrence): row
+        for row in source.filter(digest__in={piece.digest for piece in pieces}).only(
+            "digest", "occurrence", "first_line"
+        )
+    }
+    made = Plan(shift=shift)
+    unknown = [piece for piece in pieces if (piece.digest, piece.occurrence) not in known]
+    tails = _Tails(imported, unknown) if unknown else None
+    for at, piece in enumerate(pieces):
+        row = known.get((piece.digest, piece.occurrence))
+        if row is not None or tails is None:
+            made.shift = row.first_line - piece.block.first_line if row else made.shift
+            continue
+        follower = known.get((pieces[at + 1].digest, pieces[at + 1].occurrence)) if at + 1 < len(pieces) else None
+        if begins and not at and _ends_known(imported, piece.block, follower):
+            continue
+        _continue(made, piece, tails, begins=begins and not at)
+    return made
+
+
+def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
+    """Plans a block that no import had: all of it is new, or goes on from a tail."""
+    block = piece.block
+    found = tails.longest(block, begins=begins)
+    if found:
+        tail, text, place = found
+        begun = len(text) - place
+        made.shift = tail.first_line + text.count(b"\n", 0, place) - block.first_line
+        if begun >= len(block.text) or tails.has_grown(piece, text, begun, place):
+            pass
+        elif place + len(block.text) > 2 * LONGEST_BLOCK:
+            # Not endlessly: what is new of it stands alone.
+            rest = block.text[begun:]
+            first = block.first_line + made.shift + block.text.count(b"\n", 0, begun)
+            alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
+            made.writes.append(Write(Piece(alone, digest_of(rest), 0), rest, first))
+        else:
+            whole = text + block.text[begun:]
+            made.writes.append(Write(piece, whole, tail.first_line, tail, len(text), begun))
+            tails.forget(tail)
+    elif removed := tails.removed(block):
+        _continue_removed(made, piece, removed, tails)
+    else:
+        made.writes.append(Write(piece, block.text, block.first_line + made.shift))
+
+
+def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
+    """Plans what a block has beyond an end whose lines retention has removed: that stands alone. The rest of a last
+    line without an end was counted with it."""
+    block = piece.block
+    at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
+    rest = block.text[at:] if at else b""
+    made.shift = tail.first_line - block.first_line
+    if not rest or tails.is_known(digest_of(rest)):
+        return
+    first = block.first_line + block.text.count(b"\n", 0, at)
+    alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
+    _continue(made, Piece(alone, digest_of(rest), 0), tails, begins=False)
+
+
+def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
+    """Where in the tail the text begins, so that the tail's rest is its beginning; None where it does not. Without
+    `anywhere`, only the tail's own beginning will do."""
+    if text.startswith(tail) or tail.startswith(text):
+        return 0
+    end = text.find(b"\n") + 1
+    if not anywhere or not end:
+        return None
+    place = 0
+    for _ in range(_PLACES):
+        place = tail.find(b"\n" + text[:end], place) + 1
+        if not place:
+            return None
+        rest = tail[place:]
+        if text.startswith(rest) or rest.startswith(text):
+            return place
+    return None
+
+
+def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) -> bool:
+    """Whether a log's first block is the end of a known one: then the log has lost its head."""
+    if not block.ended:
+        return False
+    source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
+    before = source.order_by("-id").filter(tail=False)
+    if follower is not None:
+        before = before.annotate(end=F("first_line") + F("lines")).filter(end=follower.first_line)
+    return any(_ends_with(row, block, is_next=follower is not None) for row in before[:2])
+
+
+def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
+    """Of one whose lines were removed it is not known; but where the one after it is, nothing else stands there."""
+    try:
+        return text_of(row.pk).endswith(block.text)
+    except LogText.DoesNotExist:
+        return is_next and len(block.text) <= row.size
+
+
+class _Tails:
+    """Where earlier imports of a source ended, newest first, with their texts."""
+
+    def __init__(self, imported: LogImport, unknown: list[Piece]) -> None:
+        self._imported = imported
+        rows = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source, tail=True).order_by("-id")
+        found = {row.pk: row for row in rows[:_NEWEST_TAILS]}
+        if len(found) == _NEWEST_TAILS:
+            begun = Q()
+            for piece in unknown:
+                begun |= Q(digest__startswith=piece.digest[:_FIRST_LINE_LENGTH])
+            found |= {row.pk: row for row in rows.filter(begun)}
+        texts = dict(LogText.objects.filter(block__in=found).values_list("block", "packed"))
+        self._rows = [(row, decompress(texts[pk])) for pk, row in found.items() if pk in texts]
+        self._removed = [row for pk, row in found.items() if pk not in texts]
+
+    def longest(self, block: Block, *, begins: bool) -> tuple[LogBlock, bytes, int] | None:
+        """The tail that the block goes on from, and where in its text the block begins; of several the one that it has
+        most of."""
+        places = [(row, text, overlap(text, block.text, anywhere=begins)) for row, text in self._rows]
+        found = [(row, text, place) for row, text, place in places if place is not None]
+        return max(found, key=lambda one: len(one[1]) - one[2], default=None)
+
+    def removed(self, block: Block) -> LogBlock | None:
+        """The tail that the block begins with, of those whose lines are not there any more; of several the longest."""
+        fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
+        return max(fits, key=lambda row: row.size, default=None)
+
+    def is_known(self, digest: str) -> bool:
+        rows = LogBlock.objects.filter(tenant=self._imported.tenant_id, source=self._imported.source)
+        return rows.filter(digest=digest).exists()
+
+    def forget(self, tail: LogBlock) -> None:
+        self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
+
+    def has_grown(self, piece: Piece, text: bytes, begun: int, place: int) -> bool:
+        """Whether another block is already what this tail would become: the log has lost its head since."""
+        if not place:
+            return False
+        return self.is_known(digest_of(text + piece.block.text[begun:]))

@@ -1,0 +1,141 @@
+"""What lines of logs are searched for, and what a block holds in short, so that a search can pass it over."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+import orjson
+
+from handoffaudit.validation.loglines import BadLine, Kind, Line
+from handoffaudit.validation.loglines.aspects import agents_of, events_of, level_of, phase_of, trace_of
+from handoffaudit.validation.text import clean, is_uuid
+
+# Of more values a list would be no shorter than the block.
+MOST_VALUES = 100
+
+LONGEST_VALUE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Facets:
+    """Each is the whole set of values that lines of a block have, or None where they are too many."""
+
+    kinds: frozenset[str] | None = frozenset()
+    agents: frozenset[str] | None = frozenset()
+    phases: frozenset[str] | None = frozenset()
+    events: frozenset[str] | None = frozenset()
+    levels: frozenset[str] | None = frozenset()
+    traces: frozenset[str] | None = frozenset()
+
+    def __or__(self, other: "Facets") -> "Facets":
+        return Facets(*(_union(getattr(self, one.name), getattr(other, one.name)) for one in fields(Facets)))
+
+    def dumped(self) -> str:
+        return orjson.dumps({one.name: _sort_values(getattr(self, one.name)) for one in fields(Facets)}).decode()
+
+    @classmethod
+    def loaded(cls, text: str) -> "Facets":
+        found = orjson.loads(text) if text else {}
+        return cls(*(_set(found.get(one.name)) for one in fields(Facets)))
+
+
+def limit_values(values: Iterable[str]) -> frozenset[str] | None:
+    """The values that are not empty, cut as they are asked for; None of too many."""
+    found = frozenset(values)
+    if len(found) > 2 * MOST_VALUES:
+        return None
+    kept = frozenset(clean(value, LONGEST_VALUE) for value in found if value)
+    return kept if len(kept) <= MOST_VALUES else None
+
+
+def _union(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else limit_values(one | other)
+
+
+def _sort_values(values: frozenset[str] | None) -> list[str] | None:
+    return None if values is None else sorted(values)
+
+
+def _set(values: list[str] | None) -> frozenset[str] | None:
+    return None if values is None else frozenset(values)
+
+
+# Written in one way only, and short enough to be compared at full length.
+_PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
+
+HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
+
+
+@dataclass(frozen=True, slots=True)
+class LogQuery:
+    """What is empty or None narrows nothing. `text` stands anywhere in the line, in any case. `agent` is also a gate's
+    component, `event` also a reason, `trace` also a run; `kind` is a `Kind`, and `health` has the older form too.
+    `since` is inclusive, `until` exclusive."""
+
+    text: str = ""
+    agent: str = ""
+    phase: str = ""
+    kind: str = ""
+    event: str = ""
+    level: str = ""
+    trace: str = ""
+    source: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("agent", "phase", "trace"):
+            object.__setattr__(self, name, clean(getattr(self, name), LONGEST_VALUE))
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        return HEALTH_KINDS if self.kind == Kind.HEALTH else frozenset({self.kind} if self.kind else ())
+
+    @property
+    def trace_spellings(self) -> tuple[str, ...]:
+        """The trace as it is written, and a UUID also in lower and in upper case: log lines keep what was written."""
+        return (self.trace, self.trace.lower(), self.trace.upper()) if is_uuid(self.trace) else (self.trace,)
+
+    def may_match(self, facets: Facets) -> bool:
+        """Whether a block with these facets may have such a line."""
+        return (
+            _may(self.kinds, facets.kinds)
+            and _may((self.agent,), facets.agents)
+            and _may((self.phase,), facets.phases)
+            and _may((self.event,), facets.events)
+            and _may((self.level,), facets.levels)
+            and _may(self.trace_spellings, facets.traces)
+        )
+
+    def may_stand_in(self, text: bytes) -> bool:
+        """Whether the text of a block may have such a line: cheap, where reading all its lines is not."""
+        if self.text and self.text.casefold() not in text.decode(errors="replace").casefold():
+            return False
+        # With escapes a value can be written in other letters than its own.
+        asked = ((self.agent,), (self.phase,), self.trace_spellings)
+        plain = (values for values in asked if all(_PLAIN.fullmatch(value) for value in values))
+        return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
+
+    def matches(self, line: Line) -> bool:
+        """Whether what the line says fits; its text and its time are looked at elsewhere."""
+        if self.kinds and line.kind not in self.kinds:
+            return False
+        if isinstance(line, BadLine):
+            return not any((self.agent, self.phase, self.event, self.level, self.trace))
+        return (
+            (not self.agent or self.agent in _cut(agents_of(line)))
+            and (not self.phase or self.phase in _cut((phase_of(line),)))
+            and (not self.event or self.event in events_of(line))
+            and (not self.level or self.level == level_of(line))
+            and (not self.trace or not set(self.trace_spellings).isdisjoint(_cut((trace_of(line),))))
+        )
+
+
+def _cut(values: tuple[str, ...]) -> list[str]:
+    return [clean(value, LONGEST_VALUE) for value in values]
+
+
+def _may(wanted: "frozenset[str] | tuple[str, ...]", there: frozenset[str] | None) -> bool:
+    asked = [value for value in wanted if value]
+    return not asked or there is None or not there.isdisjoint(asked)

@@ -1,0 +1,276 @@
+"""Blocks of lines indexed and counted: leased in the database, counted in the transaction that marks them as read."""
+
+import math
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from handoffaudit.diagnostics import counts as diagnostics_counts
+from handoffaudit.diagnostics.counts import HealthDeltas, HealthKey, LogDeltas, LogKey
+from handoffaudit.diagnostics.logs.blocks import text_of
+from handoffaudit.diagnostics.logs.filters import Facets, limit_values
+from handoffaudit.diagnostics.models import FileReport, LogBlock, LogImport, LogPart
+from handoffaudit.handoffs import notify
+from handoffaudit.validation.loglines import HealthLine, Kind, read_bytes
+from handoffaudit.validation.loglines.sums import Counts, Tally, key_of
+from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.text import clean
+
+_AT_ONCE = 500
+
+_Known = tuple[str, str, str, str, str, datetime]
+
+
+def has_reports(tenant_id: int) -> bool:
+    """Whether there is any report that a line may be of."""
+    return FileReport.objects.filter(tenant_id=tenant_id).exists()
+
+
+def leave_out_reported(tenant_id: int, summed: Tally, text: bytes) -> None:
+    """Takes lines whose run, agent, phase, iteration, reason and time (to the second) are those of a report out of the
+    counts of handoff files; as lines they count all the same."""
+    known = set(_known_lines(tenant_id, summed)) if summed.runs else set()
+    if not known:
+        return
+    for raw in text.split(b"\n"):
+        if not raw.startswith(b"agent="):
+            continue
+        line = read_bytes(raw)
+        if isinstance(line, HealthLine) and _of(line) in known:
+            summed.counts.health[key_of(line)] -= 1
+
+
+def _known_lines(tenant_id: int, summed: Tally) -> Iterator[_Known]:
+    rows = FileReport.objects.filter(tenant_id=tenant_id, at__range=(summed.first_at, summed.last_at))
+    fields = ("run_id", "agent", "phase", "iteration", "reason", "at")
+    runs = sorted(map(clean, summed.runs))
+    for start in range(0, len(runs), _AT_ONCE):
+        for *names, at in rows.filter(run_id__in=runs[start : start + _AT_ONCE]).values_list(*fields):
+            yield (*names, at.replace(microsecond=0))
+
+
+def _of(line: HealthLine) -> _Known:
+    names = (clean(line.run_id), clean(line.agent), clean(line.phase), clean(line.iteration, 40))
+    return (*names, str(line.reason or ""), line.at.replace(microsecond=0))
+
+
+log = structlog.get_logger(__name__)
+
+TASK = "handoffaudit.diagnostics.tasks.read_logs"
+
+CLAIMED_AT_ONCE = 16
+
+_LEVEL_LENGTH, _EVENT_LENGTH = 10, 40
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSummary:
+    """What a block holds. `fresh` sums its lines that are not counted yet."""
+
+    block: LogBlock
+    fresh: Tally
+    facets: Facets
+    bad: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, reports: bool = True) -> BlockSummary:
+    """Looks at the whole text of a block, and sums what is new in it, into `counts` where these are those of several.
+    Without `reports` no line is of one."""
+    fresh = tally(text[block.counted :], counts)
+    if reports:
+        leave_out_reported(block.tenant_id, fresh, text[block.counted :])
+    if not block.counted:
+        return BlockSummary(block, fresh, _facets(fresh), fresh.bad, fresh.first_at, fresh.last_at)
+    before = tally(text[: block.counted])
+    return BlockSummary(
+        block,
+        fresh,
+        _facets(before) | _facets(fresh),
+        before.bad + fresh.bad,
+        min((one for one in (before.first_at, fresh.first_at) if one), default=None),
+        max((one for one in (before.last_at, fresh.last_at) if one), default=None),
+    )
+
+
+def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
+    """Takes up to so many blocks that nobody has tried yet, or one that was left behind: were it what kills its worker,
+    it would take nothing along."""
+    now = timezone.now()
+    unread = LogBlock.objects.filter(parsed_at=None)
+    fresh = unread.filter(claim_expires_at=None)
+    behind = unread.filter(claim_expires_at__lt=now, tries__lt=settings.CLAIM_TRIES)
+    for waiting, most in ((fresh, limit), (behind, 1)):
+        picked = list(waiting.order_by("id").values_list("pk", flat=True)[:most])
+        expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
+        # Asked again in the UPDATE: of two workers that picked the same block one finds it taken.
+        free = LogBlock.objects.filter(pk__in=picked, parsed_at=None).filter(
+            Q(claim_expires_at=None) | Q(claim_expires_at__lt=now)
+        )
+        if picked and free.update(claim=token, claim_expires_at=expires, tries=F("tries") + 1):
+            taken = LogBlock.objects.filter(pk__in=picked, claim=token, parsed_at=None)
+            return list(taken.select_related("imported").order_by("id"))
+    return []
+
+
+def drain(seconds: float = math.inf) -> bool:
+    """Reads blocks until none waits, or for so long; whether none waits."""
+    park_exhausted()
+    end = time.monotonic() + seconds
+    while blocks := lease_blocks(CLAIMED_AT_ONCE, uuid.uuid4()):
+        for block in blocks:
+            _read_one(block)
+        if time.monotonic() > end:
+            return False
+    return True
+
+
+def _read_one(block: LogBlock) -> None:
+    try:
+        store_summaries([read_block(block, text_of(block.pk))])
+    except Exception:
+        # Whatever it is, other blocks must go on; this one is tried again alone, and then parked.
+        log.exception("a block of a log can't be read", block=str(block.pk))
+        later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**block.tries))
+        LogBlock.objects.filter(pk=block.pk, claim=block.claim).update(claim=None, claim_expires_at=later)
+
+
+def store_summaries(reads: list[BlockSummary]) -> None:
+    """Counts what is new in blocks that this process has claimed; those that it has no longer are left alone."""
+    with transaction.atomic():
+        count_blocks([one for one in reads if _mark_read(one)])
+    for pk in {one.block.imported_id for one in reads}:
+        finish(pk)
+
+
+def count_blocks(reads: list[BlockSummary]) -> None:
+    """Counts what is new in blocks of one tenant, within the transaction that marks them as read."""
+    for imported in {one.block.imported_id: one.block.imported for one in reads}.values():
+        sums = [one.fresh for one in reads if one.block.imported_id == imported.pk]
+        health: HealthDeltas = Counter()
+        lines: LogDeltas = Counter()
+        add_counts(health, lines, sums, imported.started_at)
+        count(imported.tenant_id, health, lines)
+        _add_to(imported.pk, sums)
+
+
+def mark(one: BlockSummary) -> dict[str, Any]:
+    """Makes the block one that is read; which of its fields that changed."""
+    block = one.block
+    changed: dict[str, Any] = {
+        "parsed_at": timezone.now(),
+        "claim": None,
+        "claim_expires_at": None,
+        "counted": block.size,
+        "bad": one.bad,
+        # Without any time of its own a block stands at that of its import.
+        "first_at": one.first_at or block.imported.started_at,
+        "last_at": one.last_at or block.imported.started_at,
+        "facets": one.facets.dumped(),
+    }
+    for name, value in changed.items():
+        setattr(block, name, value)
+    return changed
+
+
+def _mark_read(one: BlockSummary) -> bool:
+    block = one.block
+    still = LogBlock.objects.filter(pk=block.pk, claim=block.claim, parsed_at=None, digest=block.digest)
+    return bool(still.update(**mark(one)))
+
+
+def add_counts(
+    health: HealthDeltas, lines: LogDeltas, sums: Iterable[Tally], started_at: datetime, sign: int = 1
+) -> None:
+    """Puts sums into the form of the rows; `sign` -1 takes them away again."""
+    summed = list(sums)
+    # Those of several texts may be the same.
+    for counts in {id(one.counts): one.counts for one in summed}.values():
+        for (hour, agent, phase, runtime, *rest), number in counts.health.items():
+            health[HealthKey(hour, clean(agent), clean(phase), clean(runtime), *rest)] += sign * number
+        for (hour, kind, event, level, component), number in counts.lines.items():
+            place = LogKey(hour, kind, clean(event, _EVENT_LENGTH), clean(level, _LEVEL_LENGTH), clean(component))
+            lines[place] += sign * number
+    bad = sum(one.bad for one in summed)
+    if bad:
+        lines[LogKey(diagnostics_counts.hour_of(started_at), Kind.BAD.value, "", "", "")] += sign * bad
+
+
+def count(tenant_id: int, health: HealthDeltas, lines: LogDeltas) -> None:
+    diagnostics_counts.count_health(tenant_id, health)
+    diagnostics_counts.count_lines(tenant_id, lines)
+
+
+def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:
+    imported = LogImport.objects.select_for_update().only("kinds", "read", "bad").get(pk=pk)
+    kinds = Counter(imported.kinds)
+    for one in sums:
+        kinds.update(one.kinds)
+    bad = kinds.pop(Kind.BAD.value, 0)
+    imported.kinds, imported.read = dict(sorted(kinds.items())), sum(kinds.values())
+    imported.bad += bad
+    imported.save(update_fields=["kinds", "read", "bad"])
+
+
+def finish(pk: uuid.UUID) -> None:
+    """Notes that an import is done, where it is. After the commit of what may have been its last: of two that end at
+    once, the later one sees both."""
+    waits = (
+        LogPart.objects.filter(imported=pk).exists() or LogBlock.objects.filter(imported=pk, parsed_at=None).exists()
+    )
+    if not waits:
+        done = LogImport.objects.filter(pk=pk, finished_at=None).exclude(received_at=None)
+        done.update(finished_at=timezone.now())
+
+
+def park_exhausted() -> int:
+    """Gives up on blocks that were tried as often as allowed, and says so at their imports; how many there were."""
+    given_up = LogBlock.objects.filter(
+        parsed_at=None, claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES
+    )
+    number = 0
+    for block in given_up.order_by("id")[:100]:
+        still = given_up.filter(pk=block.pk)
+        if still.update(parsed_at=timezone.now(), claim=None, claim_expires_at=None):
+            number += 1
+            last = block.first_line + block.lines - 1
+            said = (
+                f"Lines {block.first_line:,} to {last:,} could not be read in {block.tries} tries and are not counted."
+            )
+            LogImport.objects.filter(pk=block.imported_id).update(error=said)
+            log.error("a block of a log is parked", block=str(block.pk), said=said)
+            finish(block.imported_id)
+    return number
+
+
+def anything_waits() -> bool:
+    """Whether a worker should be woken: a fresh block, or a claim that ran out."""
+    unread = LogBlock.objects.filter(parsed_at=None)
+    return unread.filter(Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())).exists()
+
+
+def wake() -> None:
+    """A wake-up, once what is to be read is committed."""
+    transaction.on_commit(lambda: notify.send(TASK))
+
+
+def _facets(summed: Tally) -> Facets:
+    return Facets(
+        limit_values(kind for kind, number in summed.kinds.items() if number),
+        limit_values(summed.agents),
+        limit_values(summed.phases),
+        limit_values(summed.events),
+        limit_values(summed.levels),
+        limit_values(summed.traces),
+    )

@@ -1,0 +1,392 @@
+"""Search in the lines of logs, newest first; a search that has looked at enough says from where to look further."""
+
+import heapq
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from django.db.models import F, Q, QuerySet
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs.blocks import lines_of, text_of
+from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.validation.loglines import BadLine, Kind, Line, read_bytes
+
+# The lines of one page together, in bytes as they came: read, shown and escaped they take some twenty times as much.
+PAGE_BYTES: Final = 1024 * 1024
+
+# A search stops after so long, and says from where to go on.
+SEARCH_SECONDS: Final = 2.0
+
+LAST: Final = (1 << 128) - 1
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line where it stands. `at` is its own time, None for a bad one; `text` is what it was read from, with what is
+    no text replaced."""
+
+    source: str
+    number: int
+    line: Line
+    text: str
+    block: uuid.UUID
+
+    @classmethod
+    def read(cls, block: LogBlock, index: int, raw: bytes) -> "FoundLine":
+        """Read the line of a block at that index, counted from 0."""
+        text = raw.decode(errors="replace").rstrip("\r")
+        return cls(block.source, block.first_line + index, read_bytes(raw), text, block.pk)
+
+    @property
+    def at(self) -> datetime | None:
+        return None if isinstance(self.line, BadLine) else self.line.at
+
+    @property
+    def kind(self) -> Kind:
+        return self.line.kind
+
+    @property
+    def why(self) -> str:
+        """Of a bad line, what is wrong."""
+        return self.line.why if isinstance(self.line, BadLine) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`next` is the cursor that goes on from here, None where nothing is left. A page may be short, or empty, and have
+    a next one: then the search has looked at enough, back to `reached`. `crowded`: at some moment there were more
+    blocks than one search looks into, and lines may be missing; a narrower source or time finds them."""
+
+    items: list[FoundLine]
+    next: str | None = None
+    reached: datetime | None = None
+    crowded: bool = False
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cursor:
+    """Where a line stands in the order of all: by time, then by block, then within it. Without an index: after all
+    lines of that block at that time."""
+
+    at: datetime
+    block: int = LAST
+    index: int = LAST
+
+    def __str__(self) -> str:
+        micros = (self.at - _EPOCH) // timedelta(microseconds=1)
+        return f"{micros:x}.{self.block:x}.{self.index:x}"
+
+    @classmethod
+    def read(cls, cursor: str) -> "Cursor":
+        """Read a cursor. Raise `BadFilter` for what is none."""
+        try:
+            micros, block, index = (int(part, 16) for part in cursor.split("."))
+            found = cls(_EPOCH + timedelta(microseconds=micros), block, index)
+        except (ValueError, OverflowError):
+            found = None
+        if found is None or not 0 <= found.block <= LAST:
+            remedy = "use the value of `next` from the page before, as it was."
+            raise FilterError("cursor", cursor[:40], remedy)
+        return found
+
+
+@dataclass(slots=True)
+class Deadline:
+    """Until when a search may open another block."""
+
+    seconds: float
+    _end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._end = time.monotonic() + self.seconds
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() > self._end
+
+
+@dataclass(slots=True)
+class Newest:
+    """The newest lines before `start`, at most `limit` of them and `PAGE_BYTES` together (a single line always fits).
+
+    `floor` is the newest line that found no room: nothing at it or below it is kept.
+    """
+
+    limit: int
+    start: Cursor | None = None
+    floor: Cursor | None = None
+    _held: list[tuple[Cursor, bytes, LogBlock]] = field(default_factory=list)
+    _size: int = 0
+
+    def add(self, place: Cursor, raw: bytes, block: LogBlock) -> None:
+        """Keep a line where it is among the newest."""
+        if (self.start and place >= self.start) or (self.floor and place <= self.floor):
+            return
+        heapq.heappush(self._held, (place, raw, block))
+        self._size += len(raw)
+        while len(self._held) > self.limit or (self._size > PAGE_BYTES and len(self._held) > 1):
+            self.floor, dropped, _ = heapq.heappop(self._held)
+            self._size -= len(dropped)
+
+    def is_complete_above(self, frontier: Cursor) -> bool:
+        """Return whether the page is full with lines above the frontier alone, so that no line below it matters."""
+        return self.floor is not None and self.floor > frontier
+
+    def page_above(self, frontier: Cursor, *, crowded: bool) -> Page:
+        """Return the page of a search that stopped at the frontier: the lines above the frontier."""
+        return Page(self._read(frontier), str(frontier), frontier.at, crowded)
+
+    def page(self, *, crowded: bool) -> Page:
+        """Return a page with all that is kept."""
+        items = self._read(None)
+        last = min(self._held, default=None) if self.floor else None
+        return Page(items, str(last[0]) if last else None, last[0].at if last else None, crowded)
+
+    def _read(self, above: Cursor | None) -> list[FoundLine]:
+        chosen = sorted((one for one in self._held if above is None or one[0] > above), reverse=True)
+        return [FoundLine.read(block, place.index, raw) for place, raw, block in chosen]
+
+
+# Blocks that one search looks into: about 10 MB of log.
+MOST_BLOCKS = 80
+
+# Blocks that one search passes over by their facets.
+MOST_PASSED = 4_000
+
+# Blocks that hold the same moment. There are as many only where lines have wild times.
+MOST_AT_ONCE = 200
+
+# All of these have to be looked into before a line is known to be the newest.
+AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
+
+MOST_AROUND = 200
+
+# Rows of blocks that are in memory at once: their facets may have some hundred kilobytes.
+_ROWS = 20
+
+
+def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
+    """Return lines of the tenant's logs, newest first; a bad line stands at the time of the line before it, or of the
+    import.
+
+    Open blocks one at a time, newest first, and keep no more than the lines of the page. Stop where the page is full,
+    or after so many blocks or seconds; the page then says from where to go on. Raise `BadFilter` for a wrong cursor.
+    """
+    start = Cursor.read(cursor) if cursor else None
+    rows = _in_time(tenant, query)
+    newest = Newest(limit, start)
+    deadline, crowded = Deadline(SEARCH_SECONDS), False
+    if start:
+        crowded = _open_spanning(rows, start, query, newest)
+        rows = rows.filter(Q(last_at__lt=start.at) | Q(last_at=start.at, id__lte=uuid.UUID(int=start.block)))
+    left, first = MOST_BLOCKS, None
+    for passed, block in enumerate(rows.order_by("-last_at", "-id")[: MOST_PASSED + 1].iterator(chunk_size=_ROWS)):
+        # No line of this block, or of one after it, stands above this.
+        frontier = Cursor(_end_of(block), block.pk.int)
+        if newest.is_complete_above(frontier):
+            return newest.page(crowded=crowded)
+        first = first or block.last_at
+        # Blocks that end in one minute are looked into together: a cursor between them would open them again.
+        together = block.last_at == first and block.first_at != first and left > -MOST_AT_ONCE
+        if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
+            return newest.page_above(frontier, crowded=crowded)
+        if query.may_match(Facets.loaded(block.facets)):
+            _open(block, query, newest)
+            left -= 1
+    return newest.page(crowded=crowded)
+
+
+def _end_of(block: LogBlock) -> datetime:
+    """Return the time that none of its lines is after; only blocks that have one are searched."""
+    if block.last_at is None:
+        raise ValueError(f"the block {block.pk} has no times")
+    return block.last_at
+
+
+def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: Newest) -> bool:
+    """Open the blocks that have lines on both sides of the cursor; True where these were too many."""
+    place = uuid.UUID(int=start.block)
+    begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
+    # Of a block that begins at that very moment, and stands after the cursor in it, every line was shown.
+    begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
+    deadline = Deadline(AT_ONCE_SECONDS)
+    for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=_ROWS)):
+        if number == MOST_AT_ONCE or deadline.is_over:
+            return True
+        if query.may_match(Facets.loaded(block.facets)):
+            _open(block, query, newest)
+    return False
+
+
+def _open(block: LogBlock, query: LogQuery, newest: Newest) -> None:
+    """Keep those lines of a block that are asked for and are among the newest."""
+    for place, raw in _matching(block, query):
+        newest.add(place, raw, block)
+
+
+def _in_time(tenant: Tenant, query: LogQuery) -> "QuerySet[LogBlock]":
+    rows = LogBlock.objects.filter(tenant=tenant, removed_at=None).exclude(parsed_at=None).exclude(last_at=None)
+    if query.source:
+        rows = rows.filter(source=query.source)
+    if query.since:
+        rows = rows.filter(last_at__gte=query.since)
+    if query.until:
+        rows = rows.filter(first_at__lt=query.until)
+    return rows
+
+
+def lines_around(
+    tenant: Tenant, trace_id: str, agents: Iterable[str], at: datetime, minutes: int = 15, limit: int = MOST_AROUND
+) -> Page:
+    """The lines of a trace (or run), or of one of the agents, at most so many minutes before or after; newest first."""
+    since, until = at - timedelta(minutes=minutes), at + timedelta(minutes=minutes)
+    asked = [LogQuery(trace=trace_id, since=since, until=until)] if trace_id else []
+    asked += [LogQuery(agent=agent, since=since, until=until) for agent in dict.fromkeys(agents) if agent]
+    pages = [search_lines(tenant, query, limit=limit) for query in asked]
+    lines = {(line.block, line.number): line for page in pages for line in page.items}
+    ordered = sorted(lines.values(), key=lambda line: (line.at or since, line.number), reverse=True)
+    cut = len(ordered) > limit or any(page.next for page in pages)
+    return Page(ordered[:limit], None, since, crowded=cut)
+
+
+def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
+    """Return the lines in no known form that an import was the first to have, in their order; fewer than `limit` with a
+    next page where they are long, or where it took long to find them. Raise `BadFilter` for a cursor that is none."""
+    found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
+    rows = found.order_by("first_line", "id")
+    after = _number(cursor)
+    items: list[FoundLine] = []
+    size = 0
+    deadline = Deadline(SEARCH_SECONDS)
+    ends = F("first_line") + F("lines")
+    for block in rows.alias(end=ends).filter(end__gt=after + 1).iterator(chunk_size=_ROWS):
+        if deadline.is_over:
+            return Page(items, str(max(after, block.first_line - 1)))
+        for index, raw in _raw_lines(block):
+            number = block.first_line + index
+            if number <= max(after, block.first_line + block.known - 1):
+                continue
+            if not isinstance(read_bytes(raw), BadLine):
+                continue
+            if len(items) == limit or (items and size + len(raw) > PAGE_BYTES):
+                return Page(items, str(items[-1].number))
+            items.append(FoundLine.read(block, index, raw))
+            size += len(raw)
+    return Page(items)
+
+
+def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[LogImport], str | None]:
+    """Imports, newest first, and the cursor of those before them. Raises `BadFilter`."""
+    rows = LogImport.objects.filter(tenant=tenant).order_by("-id")
+    if cursor:
+        try:
+            rows = rows.filter(id__lt=uuid.UUID(cursor))
+        except ValueError:
+            remedy = "use the value of `next` from the page before, as it was."
+            raise FilterError("cursor", cursor[:40], remedy) from None
+    found = list(rows[: limit + 1])
+    return found[:limit], str(found[limit - 1].pk) if len(found) > limit else None
+
+
+def list_sources(tenant: Tenant, most: int = 100) -> list[str]:
+    """The names of logs, at most so many, in order."""
+    return list(
+        LogImport.objects.filter(tenant=tenant).values_list("source", flat=True).distinct().order_by("source")[:most]
+    )
+
+
+def _number(cursor: str) -> int:
+    if not cursor:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > 18:
+        raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
+    return int(cursor)
+
+
+def _matching(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
+    """The lines of a block that are asked for, with their places."""
+    if block.first_at is None:
+        return
+    text = _text(block)
+    if not query.may_stand_in(text):
+        return
+    at = block.first_at
+    wanted = query.text.casefold()
+    for index, raw in enumerate(lines_of(text)):
+        if not raw.strip():
+            continue
+        line = read_bytes(raw)
+        at = at if isinstance(line, BadLine) else line.at
+        if (query.since and at < query.since) or (query.until and at >= query.until) or not query.matches(line):
+            continue
+        if wanted and wanted not in raw.decode(errors="replace").casefold():
+            continue
+        yield Cursor(at, block.pk.int, index), raw
+
+
+def _raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
+    """The lines of a block that are not empty, with their indexes."""
+    return ((index, raw) for index, raw in enumerate(lines_of(_text(block))) if raw.strip())
+
+
+def _text(block: LogBlock) -> bytes:
+    try:
+        return text_of(block.pk)
+    except LogText.DoesNotExist:
+        # Retention took it since the block was looked up.
+        return b""
+
+
+# Imports of late that are looked at; where more end between two looks, the number is too small.
+MOST_NEW_IMPORTS = 20
+
+MOST_NEW_BLOCKS = 20
+
+
+def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
+    """How many lines that are asked for came in imports that ended after that; at most `most`. Where nothing was
+    imported it is one question to the database. It looks into some blocks only, so it may be too small."""
+    newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
+    ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]
+    if not ended:
+        return 0
+    blocks = LogBlock.objects.filter(tenant=tenant, imported__in=ended, parsed_at__gt=after, removed_at=None)
+    blocks = blocks.order_by("-last_at")
+    if query.source:
+        blocks = blocks.filter(source=query.source)
+    if query.since:
+        blocks = blocks.filter(last_at__gte=query.since)
+    number = looked = 0
+    deadline = Deadline(SEARCH_SECONDS)
+    for block in blocks.iterator(chunk_size=20):
+        if number >= most or looked == MOST_NEW_BLOCKS or (looked and deadline.is_over):
+            break
+        if query.may_match(Facets.loaded(block.facets)):
+            looked += 1
+            number += _new_lines(block, query)
+    return min(number, most)
+
+
+def _new_lines(block: LogBlock, query: LogQuery) -> int:
+    try:
+        lines = lines_of(text_of(block.pk))
+    except LogText.DoesNotExist:
+        return 0
+    at, number = block.first_at, 0
+    for index, raw in enumerate(lines):
+        line = read_bytes(raw)
+        at = at if isinstance(line, BadLine) else line.at
+        # Those before were there when somebody looked last.
+        if index < block.known or at is None or not raw.strip() or not query.matches(line):
+            continue
+        in_time = (not query.since or at >= query.since) and (not query.until or at < query.until)
+        number += in_time and query.text.casefold() in raw.decode(errors="replace").casefold()
+    return number

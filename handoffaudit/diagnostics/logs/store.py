@@ -1,0 +1,261 @@
+"""A log taken in: its blocks stored once, whatever was sent of it before (`docs/decisions/0029-log-blocks.md`).
+
+What is stored is committed before more is taken. A block that an earlier import of the same source had is known; one
+that goes on where an earlier import ended makes that block longer.
+"""
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import dataclass
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.counts import HealthDeltas, LogDeltas
+from handoffaudit.diagnostics.logs import index
+from handoffaudit.diagnostics.logs.blocks import Block, compress, cut_blocks
+from handoffaudit.diagnostics.logs.deduplication import Piece, Write, digest_of, plan_writes
+from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.validation.loglines.sums import Counts
+from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.text import clean
+
+# What is stored in one transaction.
+BATCH_BLOCKS = 64
+
+BATCH_BYTES = 4 * 1024 * 1024
+
+LONGEST_SOURCE = 200
+
+# Another import may take the same block between our look and our writing; then we look again.
+_TRIES = 20
+
+Note = Callable[[list[str], int], None]
+
+
+class _Moved(Exception):
+    """Another import has stored one of the blocks, or made a tail longer, since we looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """`row` is what becomes of the block; `tail` is the row as it was found, where it goes on from one."""
+
+    write: Write
+    row: LogBlock
+    tail: LogBlock | None
+
+
+def store_log(
+    tenant: Tenant,
+    source: str,
+    sent_by: str,
+    stream: Iterable[bytes],
+    *,
+    first_line: int = 1,
+    read_here: bool = False,
+    told: Callable[[LogImport], None] | None = None,
+) -> LogImport:
+    """Stores what is new of a log, in bounded memory, and has it read: by this process (`read_here`), or else by a
+    worker. `stream` gives its bytes in pieces of any size; `first_line` is the number of the line that it begins with,
+    where a log comes in parts. `told` hears of the import after each part of it.
+
+    What was stored stays where the stream breaks off or this process ends; the same log sent again goes on from there.
+    What the stream raises is raised, and kept as the import's error.
+    """
+    taking = LogWriter(begin_import(tenant, source, sent_by), read_here=read_here)
+    try:
+        with ThreadPoolExecutor(2, thread_name_prefix="log-blocks") as pool:
+            for part in _parts(cut_blocks(taking.watched(stream), first_line)):
+                taking.add(part, pool)
+                if told:
+                    told(taking.refreshed())
+    except Exception as error:
+        taking.break_off(str(error))
+        raise
+    taking.end()
+    return taking.refreshed()
+
+
+def begin_import(tenant: Tenant, source: str, sent_by: str) -> LogImport:
+    """Create the row of an import whose bytes come now."""
+    return LogImport.objects.create(
+        tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
+    )
+
+
+def broken_message(why: str) -> str:
+    """Return what the page of an import says where its bytes stopped coming."""
+    return clean(f"It broke off: {why}", 500)
+
+
+def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
+    """What came before the stream broke off is a part too."""
+    part: list[Block] = []
+    size = 0
+    broken: Exception | None = None
+    while True:
+        try:
+            block = next(found, None)
+        except Exception as error:  # noqa: BLE001 -- raised again below
+            block, broken = None, error
+        if block is not None:
+            part.append(block)
+            size += len(block.text)
+        if part and (block is None or len(part) == BATCH_BLOCKS or size >= BATCH_BYTES):
+            yield part
+            part, size = [], 0
+        if block is None:
+            break
+    if broken:
+        raise broken
+
+
+class LogWriter:
+    """One import while its blocks are stored. `occurrences` and `shift`: of the blocks that were stored before."""
+
+    def __init__(
+        self, row: LogImport, *, read_here: bool = False, occurrences: Counter[str] | None = None, shift: int = 0
+    ) -> None:
+        self._row = row
+        self._read_here = read_here
+        self._size = row.size
+        self._occurrences: Counter[str] = occurrences or Counter()
+        self._shift = shift
+        self._begins = not self._occurrences
+
+    def watched(self, stream: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in stream:
+            self._size += len(piece)
+            yield piece
+
+    def refreshed(self) -> LogImport:
+        self._row.refresh_from_db()
+        return self._row
+
+    def add(self, part: list[Block], pool: ThreadPoolExecutor, note: Note | None = None) -> None:
+        """Store blocks in one transaction; `note` is called in it, with the digests of the blocks and the new shift."""
+        digests = pool.map(digest_of, [block.text for block in part])
+        pieces = [self._piece(block, digest) for block, digest in zip(part, digests, strict=True)]
+        self._store(pieces, pool, note)
+
+    def end(self) -> None:
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, received_at=timezone.now())
+        index.finish(self._row.pk)
+
+    def break_off(self, why: str) -> None:
+        LogImport.objects.filter(pk=self._row.pk).update(size=self._size, error=broken_message(why))
+
+    def _piece(self, block: Block, digest: str) -> Piece:
+        self._occurrences[digest] += 1
+        return Piece(block, digest, self._occurrences[digest] - 1)
+
+    def _store(self, pieces: list[Piece], pool: ThreadPoolExecutor, note: Note | None) -> None:
+        for last in (False,) * (_TRIES - 1) + (True,):
+            try:
+                self._store_once(pieces, pool, note)
+            except (IntegrityError, _Moved):
+                if last:
+                    raise
+            else:
+                return
+
+    def _store_once(self, pieces: list[Piece], pool: ThreadPoolExecutor, note: Note | None) -> None:
+        planned = plan_writes(self._row, pieces, self._shift, begins=self._begins)
+        packing = pool.map(compress, [write.text for write in planned.writes])
+        made = [self._made(write) for write in planned.writes]
+        # Before the transaction, which others wait for; and while others pack.
+        reports = self._read_here and index.has_reports(self._row.tenant_id)
+        counts = Counts()
+        reads = [index.read_block(one.row, one.write.text, counts, reports=reports) for one in made if self._read_here]
+        for read in reads:
+            index.mark(read)
+        texts = list(packing)
+        with store.write_turn(), transaction.atomic():
+            ours = self._inserted([one.row for one in made if one.tail is None])
+            for one in made:
+                if one.tail is not None:
+                    self._put_in_place(one)
+                    ours.add(one.row.pk)
+            LogText.objects.bulk_create(
+                [
+                    LogText(block=one.row, packed=text)
+                    for one, text in zip(made, texts, strict=True)
+                    if one.row.pk in ours
+                ],
+                update_conflicts=True,
+                unique_fields=["block"],
+                update_fields=["packed"],
+            )
+            lines = sum(piece.block.lines for piece in pieces)
+            new = sum(one.row.lines - one.row.known for one in made if one.row.pk in ours)
+            LogImport.objects.filter(pk=self._row.pk).update(
+                size=self._size, lines=F("lines") + lines, known=F("known") + max(0, lines - new)
+            )
+            if reads and len(ours) < len(made):
+                # They are counted together.
+                raise _Moved
+            index.count_blocks(reads)
+            if ours and not self._read_here:
+                index.wake()
+            if note:
+                note([piece.digest for piece in pieces], planned.shift)
+        self._shift = planned.shift
+        self._begins = False
+        for pk in {one.tail.imported_id for one in made if one.tail is not None}:
+            index.finish(pk)
+
+    def _made(self, write: Write) -> _Made:
+        """The row that is to be stored; nothing of it is yet."""
+        row = copy(write.tail) if write.tail else LogBlock(occurrence=write.piece.occurrence)
+        if write.tail:
+            known = write.text[: write.kept]
+            row.known = known.count(b"\n")
+            if write.kept == write.begun:
+                row.occurrence = write.piece.occurrence
+            if row.parsed_at is not None:
+                # Its last line may have had no end, and be another now.
+                row.counted = known.rfind(b"\n") + 1
+        row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
+        row.digest = digest_of(write.text) if write.tail else write.piece.digest
+        row.first_line, row.lines = write.first_line, write.text.removesuffix(b"\n").count(b"\n") + 1
+        row.size, row.tail = len(write.text), not write.piece.block.ended
+        row.parsed_at, row.tries = None, 0
+        row.claim = row.claim_expires_at = None
+        return _Made(write, row, write.tail)
+
+    def _inserted(self, rows: list[LogBlock]) -> set[uuid.UUID]:
+        """Which of them are ours: what another import has stored since we looked is left to it."""
+        LogBlock.objects.bulk_create(rows, ignore_conflicts=True)
+        return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
+
+    def _put_in_place(self, made: _Made) -> None:
+        """Writes the longer block over its tail, and takes back what was counted of a last line without an end."""
+        tail = made.tail
+        if tail is None:
+            return
+        still = LogBlock.objects.select_for_update().filter(
+            pk=tail.pk, digest=tail.digest, counted=tail.counted, parsed_at=tail.parsed_at, removed_at=None
+        )
+        if not still.exists():
+            raise _Moved
+        made.row.save(force_update=True)
+        if tail.parsed_at is not None:
+            known = made.write.text[: made.write.kept]
+            self._take_back(tail, known[known.rfind(b"\n") + 1 :])
+
+    def _take_back(self, tail: LogBlock, unended: bytes) -> None:
+        if not unended:
+            return
+        counted = tally(unended)
+        index.leave_out_reported(tail.tenant_id, counted, unended)
+        health: HealthDeltas = Counter()
+        lines: LogDeltas = Counter()
+        index.add_counts(health, lines, [counted], tail.imported.started_at, sign=-1)
+        index.count(tail.tenant_id, health, lines)

@@ -1,0 +1,260 @@
+"""Logs that come in by a request: a small one is stored at once, a large one in parts that a worker stores."""
+
+import math
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Sum
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.logs import index, store
+from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress, decompress
+from handoffaudit.diagnostics.models import LogImport, LogPart
+
+# What a request stores itself: a moment of work. `handoffaudit import-log --url` sends parts that are smaller.
+INLINE_BYTES: Final = 9 * 1024 * 1024
+
+INLINE_LINES: Final = 250_000
+
+# A part is stored by a worker in one transaction.
+PART_BYTES: Final = 4 * 1024 * 1024
+
+PART_LINES: Final = 250_000
+
+
+def receive_log(
+    tenant: Tenant, source: str, sent_by: str, pieces: Iterable[bytes], *, first_line: int = 1, keep_broken: bool
+) -> LogImport:
+    """Take in a log whose content comes in pieces. It is durable when this returns, and each of its lines is stored or
+    in a part that waits for a worker.
+
+    What the stream raises is raised. What came before is kept, with the error, where `keep_broken` says so.
+    """
+    stream = iter(pieces)
+    begun: list[bytes] = []
+    size = lines = 0
+    broken: Exception | None = None
+    try:
+        for piece in stream:
+            begun.append(piece)
+            size += len(piece)
+            lines += piece.count(b"\n")
+            if size > INLINE_BYTES or lines > INLINE_LINES:
+                return _receive_parts(
+                    tenant, source, sent_by, _resume(begun, stream), first_line, keep_broken=keep_broken
+                )
+    except Exception as error:
+        if not keep_broken or size > INLINE_BYTES or lines > INLINE_LINES:
+            raise
+        broken = error
+    return store.store_log(tenant, source, sent_by, _with_error(begun, broken), first_line=first_line)
+
+
+def _resume(begun: list[bytes], stream: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces that were taken already, without keeping them, and the rest."""
+    begun.reverse()
+    while begun:
+        yield begun.pop()
+    yield from stream
+
+
+def _with_error(begun: list[bytes], broken: Exception | None) -> Iterator[bytes]:
+    yield from begun
+    if broken:
+        raise broken
+
+
+def _receive_parts(
+    tenant: Tenant, source: str, sent_by: str, stream: Iterator[bytes], first_line: int, *, keep_broken: bool
+) -> LogImport:
+    row = store.begin_import(tenant, source, sent_by)
+    try:
+        for number, part in enumerate(_parts(stream)):
+            _put(row, number, part, first_line)
+    except BaseException as error:
+        if keep_broken:
+            LogImport.objects.filter(pk=row.pk).update(error=store.broken_message(str(error)))
+            index.wake()
+        else:
+            row.delete()
+        raise
+    with transaction.atomic():
+        # From here on it is acknowledged, and a worker may begin.
+        LogImport.objects.filter(pk=row.pk).update(received_at=timezone.now())
+        index.wake()
+    row.refresh_from_db()
+    return row
+
+
+def _parts(stream: Iterator[bytes]) -> Iterator[bytes]:
+    """What came before the stream broke off is a part too."""
+    part: list[bytes] = []
+    size = lines = 0
+    try:
+        for piece in stream:
+            part.append(piece)
+            size += len(piece)
+            lines += piece.count(b"\n")
+            if size >= PART_BYTES or lines >= PART_LINES:
+                yield b"".join(part)
+                part, size, lines = [], 0, 0
+    except Exception:
+        if part:
+            yield b"".join(part)
+        raise
+    if part:
+        yield b"".join(part)
+
+
+def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
+    """Keep a part, in a transaction of its own: others must not wait until a large log has come."""
+    row.size += len(part)
+    with transaction.atomic():
+        LogPart.objects.create(
+            imported=row, number=number, packed=compress(part), size=len(part), first_line=first_line, since=APART
+        )
+        LogImport.objects.filter(pk=row.pk).update(size=row.size)
+
+
+log = structlog.get_logger(__name__)
+
+# By then a request that sends a log has ended, with its server or without it.
+ABANDONED: Final = timedelta(hours=1)
+
+# A cutter splits so much at once into lines.
+_PIECE: Final = 64 * 1024
+
+
+class _Lost(Exception):
+    """Another worker has the part: the lease ran out."""
+
+
+def anything_waits() -> bool:
+    """Return whether a worker should be woken."""
+    return _free().exists() or _abandoned().exists() or _exhausted().exists()
+
+
+def drain(seconds: float = math.inf) -> bool:
+    """Store parts until none waits, or for so long; return whether none waits."""
+    _end_abandoned()
+    park_exhausted()
+    end = time.monotonic() + seconds
+    with ThreadPoolExecutor(2, thread_name_prefix="log-parts") as pool:
+        while part := lease_part(uuid.uuid4()):
+            _store_one(part, pool)
+            if time.monotonic() > end:
+                return False
+    return True
+
+
+def lease_part(token: uuid.UUID) -> LogPart | None:
+    """Take the next part of the oldest import of a log that nobody is at."""
+    now = timezone.now()
+    for pk in list(_free().order_by("imported_id", "number").values_list("pk", flat=True)[:2]):
+        # Asked again in the UPDATE: of two workers that picked the same part one finds it taken.
+        free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
+        expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
+        if free.update(claim=token, claim_expires_at=expires, tries=F("tries") + 1):
+            return LogPart.objects.select_related("imported").filter(pk=pk, claim=token).first()
+    return None
+
+
+def count_unstored_bytes(imports: Iterable[LogImport]) -> dict[uuid.UUID, int]:
+    """Return how many bytes of each import wait for a worker, where any do."""
+    waiting = LogPart.objects.filter(imported__in=list(imports), stored_at=None)
+    return dict(waiting.values_list("imported").annotate(Sum("size")).order_by())
+
+
+def _has_bytes() -> Q:
+    """An import whose bytes came, or came in part."""
+    return Q(imported__received_at__isnull=False) | ~Q(imported__error="")
+
+
+def _is_free() -> Q:
+    over = Q(claim_expires_at__lt=timezone.now(), tries__lt=settings.CLAIM_TRIES)
+    return Q(claim_expires_at=None) | over
+
+
+def _free() -> "QuerySet[LogPart]":
+    """The first part of each log that waits; of several imports of one log the oldest goes first."""
+    waiting = LogPart.objects.filter(_has_bytes(), stored_at=None)
+    same = waiting.filter(imported__tenant=OuterRef("imported__tenant"), imported__source=OuterRef("imported__source"))
+    earlier = same.filter(
+        Q(imported__lt=OuterRef("imported")) | Q(imported=OuterRef("imported"), number__lt=OuterRef("number"))
+    )
+    return waiting.filter(_is_free()).exclude(Exists(earlier))
+
+
+def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
+    try:
+        _store(part, pool)
+    except _Lost:
+        log.warning("another worker has the part of a log", part=str(part.pk))
+    except Exception:
+        # Whatever it is, other logs must go on; this one is tried again, and then parked.
+        log.exception("a part of a log can't be stored", part=str(part.pk))
+        later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**part.tries))
+        LogPart.objects.filter(pk=part.pk, claim=part.claim).update(claim=None, claim_expires_at=later)
+
+
+def _store(part: LogPart, pool: ThreadPoolExecutor) -> None:
+    text = decompress(part.packed)
+    cutter = Cutter(part.first_line, part.since)
+    blocks = list(cutter.feed(text[at : at + _PIECE] for at in range(0, len(text), _PIECE)))
+    following = LogPart.objects.filter(imported=part.imported, number=part.number + 1).first()
+    if following is None:
+        blocks += cutter.close()
+    before = LogPart.objects.filter(imported=part.imported, number__lt=part.number).values_list("digests", flat=True)
+    occurrences = Counter(digest for digests in before for digest in digests.split())
+
+    def note(digests: list[str], shift: int) -> None:
+        stored = LogPart.objects.filter(pk=part.pk, claim=part.claim, stored_at=None)
+        if not stored.update(stored_at=timezone.now(), packed=b"", digests="\n".join(digests)):
+            raise _Lost
+        if following is None:
+            LogPart.objects.filter(imported=part.imported).delete()
+            return
+        carried = compress(cutter.carry + decompress(following.packed))
+        LogPart.objects.filter(pk=following.pk).update(
+            packed=carried, first_line=cutter.first_line, since=cutter.since, shift=shift
+        )
+
+    taking = store.LogWriter(part.imported, occurrences=occurrences, shift=part.shift)
+    taking.add(blocks, pool, note)
+    if following is None:
+        index.finish(part.imported_id)
+
+
+def _exhausted() -> "QuerySet[LogPart]":
+    return LogPart.objects.filter(stored_at=None, claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES)
+
+
+def park_exhausted() -> None:
+    """Give up on imports with a part that was tried as often as allowed, and say so at them."""
+    for part in _exhausted().order_by("id")[:100]:
+        said = f"The lines from {part.first_line:,} on could not be stored in {part.tries} tries and are not counted."
+        if _exhausted().filter(pk=part.pk).update(claim=uuid.uuid4()):
+            LogPart.objects.filter(imported=part.imported_id).delete()
+            LogImport.objects.filter(pk=part.imported_id).update(error=said)
+            log.error("an import of a log is parked", log_import=str(part.imported_id), said=said)
+            index.finish(part.imported_id)
+
+
+def _abandoned() -> "QuerySet[LogImport]":
+    late = timezone.now() - ABANDONED
+    return LogImport.objects.filter(received_at=None, error="", started_at__lt=late, parts__isnull=False).distinct()
+
+
+def _end_abandoned() -> None:
+    """Note that the rest of a log will not come; what came of it is stored."""
+    said = store.broken_message("the server ended while the log came in. What came of it is kept.")
+    LogImport.objects.filter(pk__in=list(_abandoned().values_list("pk", flat=True)[:100])).update(error=said)

@@ -1,0 +1,271 @@
+"""The run that removes old data, in small batches by one process at a time, and how much there is and would go."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from handoffaudit.accounts import audit
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics import singleton_lock
+from handoffaudit.diagnostics.models import RetentionRun, Watermark
+from handoffaudit.diagnostics.models.retention import NOWHERE
+from handoffaudit.diagnostics.retention.kinds import KINDS, DueRows, RetentionTarget, Rows
+from handoffaudit.handoffs import leases
+from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.transitions import SYSTEM
+from handoffaudit.policy.kinds import retention
+from handoffaudit.policy.retention import Data, Retention
+from handoffaudit.policy.versions import Table
+
+log = structlog.get_logger(__name__)
+
+TASK: Final = "handoffaudit.diagnostics.tasks.remove_old"
+
+MARK: Final = "retention"
+
+CLAIM: Final = "retention.claim"
+
+REMOVED: Final = "retention.remove"
+
+# How often all tenants are looked at; and the time from one run over a kind to the next.
+EVERY: Final = timedelta(minutes=10)
+
+AGAIN: Final = timedelta(hours=24)
+
+BATCH: Final = 200
+
+# Of one thread's time while handoffs wait.
+_SHARE: Final = 0.05
+
+_LONGEST_PAUSE: Final = timedelta(minutes=1)
+
+
+class _Overtaken(Exception):
+    """Another process has taken the run up meanwhile."""
+
+
+def begins_at(table: Table[Retention]) -> datetime | None:
+    """When the rules in force are first carried out; None for those as shipped: at once."""
+    return table.changed_at + first_after() if table.changed_at else None
+
+
+def first_after() -> timedelta:
+    """From the save of a rule to its first run: time to take it back."""
+    return timedelta(seconds=settings.RETENTION_SECONDS)
+
+
+def anything_due() -> bool:
+    """Whether a run was left behind, or it is time to look for what is old; and nobody is at it. Cheap, for a sweep."""
+    if not singleton_lock.is_free(CLAIM):
+        return False
+    now = timezone.now()
+    fresh = Q(at__gt=now - EVERY, at__lte=now + EVERY)
+    return (
+        not Watermark.objects.filter(fresh, name=MARK).exists()
+        or RetentionRun.objects.filter(finished_at=None).exists()
+    )
+
+
+def remove_due(seconds: float) -> bool:
+    """Removes what is due, for so long or until handoffs wait; False where more could be removed at once."""
+    claim = singleton_lock.acquire(CLAIM)
+    if claim is None:
+        return True
+    end, pause = time.monotonic() + seconds, timedelta()
+    try:
+        for tenant in Tenant.objects.order_by("pk"):
+            for one in _due(tenant):
+                while True:
+                    begun = time.monotonic()
+                    if not _goes_on(tenant, one):
+                        break
+                    if leases.is_anything_waiting():
+                        spent = time.monotonic() - begun
+                        pause = min(timedelta(seconds=spent * (1 / _SHARE - 1)), _LONGEST_PAUSE)
+                        return True
+                    if time.monotonic() > end:
+                        return False
+                    claim = singleton_lock.renew(CLAIM, claim)
+                    if claim is None:
+                        return True
+        Watermark.objects.update_or_create(name=MARK, defaults={"at": timezone.now()})
+    except _Overtaken:
+        log.warning("retention: another process goes on with the run")
+    finally:
+        singleton_lock.release(CLAIM, claim, pause)
+    return True
+
+
+def _due(tenant: Tenant) -> Iterator[RetentionRun]:
+    """The tenant's runs that were left behind, and those that it is time for."""
+    now = timezone.now()
+    table = retention.current(tenant)
+    begins = begins_at(table)
+    kept = {one.kind: one for one in RetentionRun.objects.filter(tenant=tenant)}
+    for row in table.rows:
+        one = kept.get(row.name)
+        if one is not None and one.finished_at is None:
+            yield one
+        elif row.days is not None and (begins is None or begins <= now):
+            fresh = one is not None and one.days == row.days and now - AGAIN < one.started_at <= now
+            if not fresh:
+                yield _begun(tenant, row.name, row.days, now)
+
+
+def _begun(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun:
+    columns: dict[str, Any] = {
+        "days": days,
+        "before": now - timedelta(days=days),
+        "started_at": now,
+        "reached": NOWHERE,
+        "number": 0,
+        "finished_at": None,
+    }
+    return RetentionRun.objects.update_or_create(tenant=tenant, kind=data.value, defaults=columns)[0]
+
+
+def _goes_on(tenant: Tenant, one: RetentionRun) -> bool:
+    """Takes the run's next batch; False where it ended."""
+    data = Data(one.kind)
+    row = retention.current(tenant).row(data)
+    # Whoever keeps it for longer now means what is still there, too.
+    if row is None or row.days is None or row.days > one.days:
+        _finish(tenant, one)
+        return False
+    kept = KINDS[data]
+    old = kept.old(tenant, one.before).filter(pk__gt=one.reached).order_by("pk")
+    pks = list(old.values_list("pk", flat=True)[:BATCH])
+    if not pks:
+        _finish(tenant, one)
+        return False
+    with store.write_turn(), transaction.atomic():
+        number = kept.remove(DueRows(tenant, pks, one.before, one.days))
+        columns: dict[str, Any] = {"reached": pks[-1], "number": F("number") + number}
+        if number:
+            columns |= {"removed": F("removed") + number, "removed_at": timezone.now()}
+            columns |= {"removed_before": one.before, "removed_days": one.days}
+        _note(one, columns)
+    one.refresh_from_db()
+    return True
+
+
+@transaction.atomic
+def _finish(tenant: Tenant, one: RetentionRun) -> None:
+    _note(one, {"finished_at": timezone.now()})
+    if one.number:
+        detail = {"removed": one.number, "kept_days": one.days, "before": one.before.isoformat(timespec="seconds")}
+        audit.record(tenant=tenant, actor=SYSTEM.name, action=REMOVED, target=one.kind, detail=detail)
+        log.info("retention has removed what was old", tenant=tenant.slug, kind=one.kind, number=one.number)
+
+
+def _note(one: RetentionRun, columns: dict[str, Any]) -> None:
+    still = RetentionRun.objects.filter(pk=one.pk, started_at=one.started_at, reached=one.reached, finished_at=None)
+    if not still.update(**columns):
+        raise _Overtaken
+
+
+COUNTED_AT_MOST: Final = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """`more`: counting stopped there."""
+
+    number: int
+    more: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One kind of data in a tenant. `goes`: at `next_at`, the next run, by the rule in force; both are None where it is
+    kept for good. `last`: the newest run, under way or over."""
+
+    rule: Retention
+    there: Count
+    oldest: datetime | None
+    next_at: datetime | None
+    goes: Count | None
+    last: RetentionRun | None
+
+    @property
+    def under_way(self) -> bool:
+        return self.last is not None and self.last.finished_at is None
+
+
+def list_standings(
+    tenant: Tenant, table: Table[Retention] | None = None, now: datetime | None = None
+) -> list[Standing]:
+    """Each kind, in the order of `Data`."""
+    now = now or timezone.now()
+    table = table or retention.current(tenant)
+    runs = {one.kind: one for one in RetentionRun.objects.filter(tenant=tenant)}
+    return [_standing_of(tenant, table, row, runs.get(row.name), now) for row in table.rows]
+
+
+def _standing_of(
+    tenant: Tenant, table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime
+) -> Standing:
+    kept = KINDS[row.name]
+    next_at = _next_at(table, row, last, now)
+    there = _count(kept, kept.there(tenant))
+    goes = count_going(tenant, row.name, row.days, next_at) if next_at and row.days else None
+    return Standing(row, there, _oldest(kept.there(tenant)), next_at, goes, last)
+
+
+def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> Count:
+    """What goes of it in a run at that time, where it is kept for so many days."""
+    if days is None:
+        return Count(0)
+    kept = KINDS[data]
+    return _count(kept, kept.old(tenant, at - timedelta(days=days)))
+
+
+def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
+    """What pages say of what is not there any more: the run that took some; None where none did."""
+    return RetentionRun.objects.filter(tenant=tenant, kind=data.value).exclude(removed_at=None).first()
+
+
+def removal_message(tenant: Tenant, data: Data) -> str:
+    """The same in a sentence that follows another; empty where none did."""
+    run = last_removal(tenant, data)
+    if run is None or run.removed_before is None or run.removed_at is None:
+        return ""
+    return f" What was from before {_day(run.removed_before)} was removed on {_day(run.removed_at)} by retention."
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def _next_at(table: Table[Retention], row: Retention, last: RetentionRun | None, now: datetime) -> datetime | None:
+    if row.days is None:
+        return None
+    begins = max(begins_at(table) or now, now)
+    again = last is not None and last.finished_at is not None and last.days == row.days
+    return max(begins, last.started_at + AGAIN) if again and last else begins
+
+
+def _count(kept: RetentionTarget, rows: Rows) -> Count:
+    some = rows.order_by()[: COUNTED_AT_MOST + 1]
+    if not kept.weight:
+        number = some.count()
+        return Count(min(number, COUNTED_AT_MOST), number > COUNTED_AT_MOST)
+    weights = list(some.values_list(kept.weight, flat=True))
+    return Count(sum(weights[:COUNTED_AT_MOST]), len(weights) > COUNTED_AT_MOST)
+
+
+def _oldest(rows: Rows) -> datetime | None:
+    pk: uuid.UUID | None = rows.order_by("pk").values_list("pk", flat=True).first()
+    return datetime.fromtimestamp((pk.int >> 80) / 1000, UTC) if pk else None

@@ -1,1 +1,0 @@
-"""Sample data in a tenant of its own: filled in the background, and removed with everything in it."""

@@ -1,0 +1,353 @@
+"""Traces: the list of them, one with its handoffs and findings in order, and its drawing."""
+
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import orjson
+from django.db.models import Count, QuerySet
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.lanes import Arrow, lanes
+from handoffaudit.handoffs.counts import UNVERIFIED
+from handoffaudit.handoffs.filters import Filters, parse_cursor
+from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
+from handoffaudit.handoffs.queries import matching, of_tenant, of_trace
+from handoffaudit.handoffs.verdicts import record_of
+from handoffaudit.validation.provenance import (
+    Attributed,
+    Origin,
+    Share,
+    Step,
+    Suspect,
+    attribute,
+    first_wrong,
+    flaws_of,
+    origins,
+    shares,
+    step_of,
+    suspects,
+    tainted,
+)
+from handoffaudit.validation.text import counted
+
+MOST_HANDOFFS: Final = 200
+
+_BODIES_AT_ONCE: Final = 25
+
+_LOOPS: Final = frozenset(
+    {"chain.circular", "chain.circular_with_reason", "chain.self_handoff", "chain.repeats_without_progress"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """One handoff of a trace. `number` counts from 1. `seconds` since the one before it came, None for the first.
+    `loops`: its chain was found to come back to where it was. `long` and `over`: its chain is longer than is
+    recommended, than passes without approval."""
+
+    number: int
+    handoff: Handoff
+    issues: tuple[dict[str, Any], ...]
+    seconds: float | None
+    loops: bool
+    long: bool
+    over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace as far as it is read: its first 200 handoffs; `has_more` says that there are others."""
+
+    trace_id: str
+    handoffs: tuple[Traced, ...]
+    has_more: bool
+    steps: tuple[Step, ...]
+    attributed: tuple[Attributed, ...]
+    origins: tuple[Origin, ...]
+    shares: tuple[Share, ...]
+    tainted: dict[int, tuple[str, ...]]
+    first: Attributed | None
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """In the order in which they came in."""
+        named = (name for one in self.handoffs for name in (one.handoff.source_agent_id, one.handoff.target_agent_id))
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def origin_steps(self) -> frozenset[int]:
+        """Where wrong values came in that nobody outside brought."""
+        return frozenset(one.step for one in self.origins if not one.from_outside)
+
+
+def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
+    """None where no handoff of the tenant has that trace."""
+    rows = trace_rows(tenant, trace_id, MOST_HANDOFFS + 1)
+    if not rows:
+        return None
+    rows, has_more = rows[:MOST_HANDOFFS], len(rows) > MOST_HANDOFFS
+    verdicts = _verdicts(tenant, rows)
+    handoffs = tuple(_each(sort_by_step(rows), verdicts))
+    steps = _steps(handoffs)
+    attributed = attribute(steps)
+    return Trace(
+        trace_id=trace_id,
+        handoffs=handoffs,
+        has_more=has_more,
+        steps=tuple(steps),
+        attributed=tuple(attributed),
+        origins=tuple(origins(attributed)),
+        shares=tuple(shares(steps, attributed)),
+        tainted=tainted(steps, attributed),
+        first=first_wrong(attributed),
+        suspects=tuple(suspects(steps, attributed)),
+    )
+
+
+def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
+    """The first handoffs of a trace, as they came."""
+    if not trace_id or "\x00" in trace_id:
+        return []
+    return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:most])
+
+
+def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
+    """By their steps; one without a step stays behind the one that came before it."""
+    step, placed = 0, []
+    for row in sorted(rows, key=lambda row: row.pk):
+        step = row.step if row.step is not None else step
+        placed.append((step, row.pk, row))
+    return [row for _, _, row in sorted(placed, key=lambda one: one[:2])]
+
+
+def _verdicts(tenant: Tenant, rows: Iterable[Handoff]) -> dict[object, dict[str, Any]]:
+    wanted = [row.verdict for row in rows if row.verdict]
+    found = Verdict.objects.filter(tenant=tenant, pk__in=wanted).values_list("handoff_id", "content")
+    return {handoff: orjson.loads(content) for handoff, content in found}
+
+
+def _each(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> Iterable[Traced]:
+    before = None
+    for number, row in enumerate(rows, 1):
+        verdict = verdicts.get(row.pk) or {}
+        issues = tuple(verdict.get("issues") or ())
+        codes = {issue.get("code") for issue in issues}
+        yield Traced(
+            number=number,
+            handoff=row,
+            issues=issues,
+            seconds=None if before is None else (row.received_at - before.received_at).total_seconds(),
+            loops=not codes.isdisjoint(_LOOPS),
+            long="chain.over_recommended" in codes,
+            over="chain.needs_approval" in codes,
+        )
+        before = row
+
+
+def _steps(handoffs: Sequence[Traced]) -> list[Step]:
+    """Bodies are read some at a time: those of a whole trace may be large."""
+    steps: list[Step] = []
+    for start in range(0, len(handoffs), _BODIES_AT_ONCE):
+        some = handoffs[start : start + _BODIES_AT_ONCE]
+        bodies = HandoffBody.objects.in_bulk([one.handoff.pk for one in some])
+        steps += [_step(one, bodies.get(one.handoff.pk)) for one in some]
+    return steps
+
+
+def _step(one: Traced, body: HandoffBody | None) -> Step:
+    row = one.handoff
+    flaws = flaws_of(one.issues)
+    record = record_of(row, body) if body else None
+    if record is None:
+        return Step(str(row.pk), row.source_agent_id, row.target_agent_id, "", "", flaws)
+    return step_of(str(row.pk), record, flaws)
+
+
+MOST_COUNTED: Final = 200
+
+# Handoffs that one page walks: with rare filters the next page goes on from there.
+MOST_WALKED: Final = 20_000
+
+_AT_ONCE: Final = 500
+
+_MOST_AGENTS: Final = 8
+
+GRAVEST: Final = (
+    State.REJECTED,
+    State.DECLINED,
+    State.HELD,
+    State.RECEIVED,
+    State.VALIDATING,
+    State.APPROVED,
+    State.ACCEPTED,
+    # Another attempt took its place, and says how the trace stands.
+    State.SUPERSEDED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTrace:
+    """A trace as the list shows it, by its first 200 handoffs: `is_longer` says that it has more. `newest_at` is when
+    its newest handoff came that fits the filters. `agents` are the first eight, `more_agents` how many there are
+    beside them. `findings` counts as the trace's own page does: what the model could not check is none."""
+
+    trace_id: str
+    newest_at: datetime
+    started_at: datetime
+    handoffs: int
+    is_longer: bool
+    agents: tuple[str, ...]
+    more_agents: int
+    worst: str
+    findings: int
+
+
+@dataclass(frozen=True, slots=True)
+class TracePage:
+    """Some traces, and the cursor that the next ones begin at (None: these were the last)."""
+
+    items: list[ListedTrace]
+    next: str | None
+
+
+class _Walked(NamedTuple):
+    id: uuid.UUID
+    trace_id: str
+    received_at: datetime
+
+
+def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
+    """Those with a handoff that fits the filters; `agent` is its source or its target. A page may hold fewer than
+    `limit` and still have a next one. Raises `BadFilter` for a cursor that is none."""
+    before = parse_cursor(cursor) if cursor else None
+    rows = matching(tenant, filters).exclude(trace_id="")
+    walks = [rows.filter(source_agent_id=agent), rows.filter(target_agent_id=agent)] if agent else [rows]
+    newest: dict[str, _Walked] = {}
+    walked, last = 0, None
+    for row in islice(_walk(walks, before), MOST_WALKED):
+        if row.trace_id not in newest and len(newest) == limit:
+            break
+        walked, last = walked + 1, row
+        newest.setdefault(row.trace_id, row)
+    else:
+        last = last if walked == MOST_WALKED else None
+    if before:
+        for shown in _earlier_traces(walks, newest, before):
+            del newest[shown]
+    return TracePage(list(_lines(tenant, newest)), str(last.id) if last else None)
+
+
+def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Iterator[_Walked]:
+    """Newest first, one row at a time, read some hundred at once."""
+    return merge(*(_step_rows(rows, before) for rows in walks), key=attrgetter("id"), reverse=True)
+
+
+def _step_rows(rows: "QuerySet[Handoff]", before: uuid.UUID | None) -> Iterator[_Walked]:
+    while True:
+        older = rows.filter(id__lt=before) if before else rows
+        found = list(older.order_by("-id").values_list("id", "trace_id", "received_at")[:_AT_ONCE])
+        yield from (_Walked(*row) for row in found)
+        if len(found) < _AT_ONCE:
+            return
+        before = found[-1][0]
+
+
+def _earlier_traces(walks: Iterable["QuerySet[Handoff]"], newest: Iterable[str], before: uuid.UUID) -> frozenset[str]:
+    """Those of the traces that an earlier page has shown, since they have a newer handoff."""
+    names = list(newest)
+    return frozenset(
+        trace_id
+        for rows in walks
+        for trace_id in rows.filter(trace_id__in=names, id__gte=before)
+        .order_by()
+        .values_list("trace_id", flat=True)
+        .distinct()
+    )
+
+
+def _lines(tenant: Tenant, newest: dict[str, _Walked]) -> Iterator[ListedTrace]:
+    if not newest:
+        return
+    rows = {trace_id: _first_rows(tenant, trace_id) for trace_id in newest}
+    found = _findings([row[0] for some in rows.values() for row in some[:MOST_COUNTED]])
+    for trace_id, some in rows.items():
+        shown = some[:MOST_COUNTED]
+        agents = tuple(dict.fromkeys(name for row in shown for name in (row[1], row[2]) if name))
+        states = {row[3] for row in shown}
+        yield ListedTrace(
+            trace_id=trace_id,
+            newest_at=newest[trace_id].received_at,
+            started_at=shown[0][4],
+            handoffs=len(shown),
+            is_longer=len(some) > MOST_COUNTED,
+            agents=agents[:_MOST_AGENTS],
+            more_agents=max(len(agents) - _MOST_AGENTS, 0),
+            worst=next(state.value for state in GRAVEST if state in states),
+            findings=sum(found[row[0]] for row in shown),
+        )
+
+
+def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str, str, datetime]]:
+    rows = of_tenant(tenant).filter(trace_id=trace_id).order_by("id")
+    columns = rows.values_list("id", "source_agent_id", "target_agent_id", "state", "received_at")
+    return list(columns[: MOST_COUNTED + 1])
+
+
+def _findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
+    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
+    return Counter(dict(rows.annotate(Count("id"))))
+
+
+def draw_trace(
+    trace: Trace,
+    *,
+    slug: str,
+    origin: Origin | None = None,
+    href: str = "",
+    width: int = 1040,
+    is_folded: bool = True,
+    prefix: str = "lanes",
+    standalone: bool = False,
+) -> Drawing:
+    """`origin`: the wrong value that is marked, None for all. `href` opens what is folded."""
+    counts = [0] * len(trace.handoffs)
+    for one in trace.attributed:
+        counts[one.step] += 1
+    came_in, carried = (
+        (trace.origin_steps, trace.tainted.keys())
+        if origin is None
+        else (frozenset([origin.step]), frozenset(origin.carriers))
+    )
+    arrows = [
+        _arrow(one, counts[at], slug, is_origin=at in came_in, carries=at in carried)
+        for at, one in enumerate(trace.handoffs)
+    ]
+    return lanes(arrows, is_folded=is_folded, href=href, width=width, prefix=prefix, standalone=standalone)
+
+
+def _arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: bool) -> Arrow:
+    return Arrow(
+        number=one.number,
+        source=one.handoff.source_agent_id,
+        target=one.handoff.target_agent_id,
+        state=one.handoff.state,
+        # From there, previous and next go on along the trace.
+        href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
+        at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
+        told=counted(findings, "finding") if findings else "",
+        is_origin=is_origin,
+        carries=carries,
+        loops=one.loops,
+        long=one.long,
+        over=one.over,
+    )

@@ -1,0 +1,181 @@
+"""The declared routes of agents, as lines `planner -> critic, writer` in a form, and the registry of known agents."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import orjson
+import structlog
+from django.conf import settings
+
+from handoffaudit.policy import values
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.registry import discover, skill_files
+
+ANYBODY = ANY_OTHER_TYPE
+
+MOST_ROWS = 500
+
+MOST_TARGETS = 500
+
+FIELDS = ("source", "targets")
+
+_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
+
+_ARROW = re.compile(r"\s*(?:->|→)\s*")
+
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+_PLAIN = re.compile(r'[^,"]+?(?=\s*(?:,|->|→|$))')
+
+_COMMA = re.compile(r"\s*,\s*")
+
+_NEEDS_QUOTES = re.compile(r'[,"]|->|→')
+
+_WRITE = "Write planner -> critic, writer; quote a name that has a comma or an arrow in it."
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredRoutes:
+    """One row: whom `source` may hand to, in the order of the alphabet. `*` is anybody, on either side."""
+
+    source: str
+    targets: tuple[str, ...]
+
+
+def to_plain(row: DeclaredRoutes) -> dict[str, Any]:
+    """The row as JSON values, in the order of `FIELDS`."""
+    return {"source": row.source, "targets": list(row.targets)}
+
+
+def parse_row(given: Mapping[str, Any]) -> DeclaredRoutes:
+    """One row. Every wrong value is told in `InvalidPolicy`."""
+    row = values.row_name(given.get("source"))
+    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
+    found: dict[str, Any] = {}
+    for field, read in (("source", _name), ("targets", _targets)):
+        try:
+            found[field] = read(given.get(field))
+        except Wrong as wrong:
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
+    if errors:
+        raise InvalidPolicy(errors)
+    return DeclaredRoutes(**found)
+
+
+def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]:
+    """All rows, from such as `to_plain` writes."""
+    return check_rows(values.read_all(given, parse_row))
+
+
+def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
+    """By source, each once, and not too much of it all."""
+    table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
+    errors = values.find_repeated((row.source for row in table), "source")
+    errors.extend(values.too_many([row.source for row in table], MOST_ROWS))
+    errors.extend(values.too_large({row.source: to_plain(row) for row in table}))
+    if errors:
+        raise InvalidPolicy(errors)
+    return tuple(table)
+
+
+def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
+    """Pairs of source and target as rows. Raises `InvalidPolicy`."""
+    targets: dict[str, set[str]] = {}
+    for source, target in edges:
+        targets.setdefault(source, set()).add(target)
+    return parse_rows({"source": source, "targets": sorted(found)} for source, found in targets.items())
+
+
+def to_text(rows: Iterable[DeclaredRoutes]) -> str:
+    """The rows as lines of a form."""
+    return "\n".join(f"{_quote(row.source)} -> {', '.join(map(_quote, row.targets))}" for row in rows)
+
+
+def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
+    """The rows of such lines; lines of one source are one row. Raises `InvalidPolicy`, whose errors name the line."""
+    edges: list[tuple[str, str]] = []
+    errors: list[PolicyError] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if len(errors) >= MOST_ERRORS:
+            break
+        try:
+            edges += _edges(line.strip()) if line.strip() else []
+        except Wrong as wrong:
+            errors.append(PolicyError(f"line {number}", "", line, wrong.message, wrong.remedy))
+    if errors:
+        raise InvalidPolicy(errors)
+    return rows_of(edges)
+
+
+def _edges(line: str) -> list[tuple[str, str]]:
+    source, place = _read_name(line, 0)
+    arrow = _ARROW.match(line, place)
+    if not arrow:
+        raise Wrong(f"{brief(line)} has no arrow after its first name.", _WRITE)
+    edges = []
+    place = arrow.end()
+    while True:
+        target, place = _read_name(line, place)
+        edges.append((source, target))
+        if place == len(line):
+            return edges
+        comma = _COMMA.match(line, place)
+        if not comma:
+            raise Wrong(f"{brief(line)} goes on after {brief(target)} without a comma.", _WRITE)
+        place = comma.end()
+
+
+def _read_name(line: str, place: int) -> tuple[str, int]:
+    """The name that begins there, and where it ends."""
+    quoted = _QUOTED.match(line, place)
+    found = quoted or _PLAIN.match(line, place)
+    if not found:
+        raise Wrong(f"{brief(line)} lacks a name.", _WRITE)
+    try:
+        name = orjson.loads(found[0]) if quoted else found[0]
+    except orjson.JSONDecodeError as error:
+        raise Wrong(f"{brief(found[0])} is not closed, or has a sign that JSON does not know.", _WRITE) from error
+    return _name(name), found.end()
+
+
+def _quote(name: str) -> str:
+    return orjson.dumps(name).decode() if _NEEDS_QUOTES.search(name) else name
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise Wrong("An agent has a name.", "Write it as senders do, e.g. planner; * is anybody.")
+    if len(value) > values.LONGEST_NAME:
+        raise Wrong(f"The name has {len(value)} characters.", f"Use at most {values.LONGEST_NAME}.")
+    if value != value.strip() or not value.isprintable():
+        raise Wrong(f"{brief(value)} has spaces around it or signs that cannot be seen.", "Take them out.")
+    return value
+
+
+def _targets(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value:
+        raise Wrong("A row names whom its source hands to.", 'Write a list of names, e.g. ["critic", "writer"].')
+    if len(value) > MOST_TARGETS:
+        raise Wrong(f"There are {len(value)} targets.", f"Name at most {MOST_TARGETS}; * is anybody.")
+    return tuple(sorted({_name(one) for one in value}, key=lambda name: (name == ANYBODY, name)))
+
+
+log = structlog.get_logger(__name__)
+
+
+@cache
+def known_agents() -> frozenset[str] | None:
+    """Read once in a process; None where no folder is named, or no skill in it can be read."""
+    if settings.SKILLS_FOLDER is None:
+        return None
+    registry = discover(skill_files(settings.SKILLS_FOLDER))
+    for warning in registry.warnings:
+        log.warning(warning, folder=str(settings.SKILLS_FOLDER))
+    if not registry.names:
+        log.warning("No skill found: targets are not looked up.", folder=str(settings.SKILLS_FOLDER))
+    return registry.names or None

@@ -1,0 +1,185 @@
+"""Prompts of users, each in place of one that is shipped: for one type, for one workflow, or for all handoffs."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from handoffaudit.policy import values
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import Wrong, brief
+from handoffaudit.validation.asking.prompting import LONGEST_PROMPT, Prompt
+from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts
+from handoffaudit.validation.text import clean
+
+MOST_ROWS = 200
+
+FIELDS = ("use", "handoff_type", "workflow", "text")
+
+ALL = "all"
+
+STAR = "*"
+
+DRAFT = "draft"
+
+# Calls to the model are recorded with the prompt's name, in a column of 200.
+LONGEST_SCOPE = 140
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+
+_LINES = "\n\t"
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """One prompt: for a type, for a workflow, or, where neither is named, for all handoffs. One `*` in the name of a
+    workflow stands for anything."""
+
+    use: Use
+    text: str
+    handoff_type: str | None = None
+    workflow: str | None = None
+
+    @property
+    def scope(self) -> str:
+        if self.workflow is not None:
+            return f"workflow:{self.workflow}"
+        return ALL if self.handoff_type is None else f"type:{self.handoff_type}"
+
+    @property
+    def name(self) -> str:
+        """Of no other row: there is one for each use and scope."""
+        return f"{self.use.value} {self.scope}"
+
+    def named(self, version: str) -> Prompt:
+        """The prompt as verdicts name it: `grounding prompts-3 type:research_result`."""
+        return Prompt(f"{self.use.value} prompts-{version} {clean(self.scope, LONGEST_SCOPE)}", self.text)
+
+
+def to_plain(row: PromptRow) -> dict[str, Any]:
+    """The row as JSON values, in the order of `FIELDS`."""
+    return {
+        "use": row.use.value,
+        "handoff_type": row.handoff_type,
+        "workflow": row.workflow,
+        "text": row.text,
+    }
+
+
+def parse_row(given: Mapping[str, Any]) -> PromptRow:
+    """One row. Every wrong value is told in `InvalidPolicy`."""
+    row = _row_name(given)
+    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
+    found: dict[str, Any] = {}
+    for field, read in _READ.items():
+        try:
+            found[field] = read(given.get(field))
+        except Wrong as wrong:
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
+    if not errors and found["handoff_type"] is not None and found["workflow"] is not None:
+        message = "A prompt is for a handoff type or for a workflow."
+        errors.append(PolicyError(row, "workflow", given["workflow"], message, "Leave one of them out."))
+    if errors:
+        raise InvalidPolicy(errors)
+    return PromptRow(**found)
+
+
+def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[PromptRow, ...]:
+    """All rows, from such as `to_plain` writes."""
+    return check_rows(values.read_all(given, parse_row))
+
+
+def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
+    """By use and scope, each once, and not too much of it all."""
+    table = sorted(rows, key=lambda row: (list(Use).index(row.use), row.scope != ALL, row.scope))
+    errors = values.find_repeated((row.name for row in table), "use and scope")
+    errors.extend(values.too_many([row.name for row in table], MOST_ROWS))
+    errors.extend(values.too_large({row.name: to_plain(row) for row in table}))
+    if errors:
+        raise InvalidPolicy(errors)
+    return tuple(table)
+
+
+def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
+    """The prompts as handoffs are judged by; `version` is said in the name of each."""
+    return _arrange((row, row.named(version)) for row in rows)
+
+
+def draft_prompts(rows: Iterable[PromptRow], now: Prompts, version: str) -> Prompts:
+    """Those of a draft beside those that are in force in that version: what the draft leaves as it is keeps its name,
+    so that it is not asked anew."""
+    kept = {*now.for_all.values(), *(prompt for prompts in now.by_type.values() for prompt in prompts.values())}
+    kept |= {prompt for _, _, prompt in now.by_workflow}
+    named = ((row, row.named(version)) for row in rows)
+    return _arrange((row, prompt if prompt in kept else row.named(DRAFT)) for row, prompt in named)
+
+
+def _arrange(named: Iterable[tuple[PromptRow, Prompt]]) -> Prompts:
+    for_all: dict[Use, Prompt] = {}
+    by_type: dict[str, dict[Use, Prompt]] = {}
+    by_workflow: list[tuple[str, Use, Prompt]] = []
+    for row, prompt in named:
+        if row.workflow is not None:
+            by_workflow.append((row.workflow, row.use, prompt))
+        elif row.handoff_type is not None:
+            by_type.setdefault(row.handoff_type, {})[row.use] = prompt
+        else:
+            for_all[row.use] = prompt
+    # A whole name goes before one with a star, and of those the longer one.
+    by_workflow.sort(key=lambda one: (STAR not in one[0], len(one[0]), one[0]))
+    return Prompts(
+        MappingProxyType(for_all),
+        MappingProxyType({name: MappingProxyType(prompts) for name, prompts in by_type.items()}),
+        tuple(by_workflow),
+    )
+
+
+def _row_name(given: Mapping[str, Any]) -> str:
+    """How errors name a row that may not be one."""
+    scopes = [(kind, given.get(field)) for kind, field in (("type", "handoff_type"), ("workflow", "workflow"))]
+    told = [f"{kind}:{values.row_name(value)}" for kind, value in scopes if value is not None]
+    return f"{values.row_name(given.get('use'))} {' '.join(told) or ALL}"
+
+
+def _use(value: Any) -> Use:
+    return values.choice(Use, value)
+
+
+def _type(value: Any) -> str | None:
+    if value == ANY_OTHER_TYPE:
+        raise Wrong("A prompt is for one type, or for all handoffs.", "Leave the type out where it is for all.")
+    return None if value is None else values.handoff_type(value)
+
+
+def _workflow(value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise Wrong(f"{brief(value)} names no workflow.", "Write its id as senders do, or leave it out.")
+    if len(value) > values.LONGEST_NAME:
+        raise Wrong(f"The name has {len(value)} characters.", f"Use at most {values.LONGEST_NAME}.")
+    if value != value.strip() or not value.isprintable():
+        raise Wrong(f"{brief(value)} has spaces around it or signs that cannot be seen.", "Take them out.")
+    if value.count(STAR) > 1:
+        raise Wrong(f"{brief(value)} has more than one {STAR}.", "Use one, for any signs in its place.")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise Wrong("A prompt needs a text.", "Write it, or take the row out: then the shipped prompt is asked.")
+    if len(value) > LONGEST_PROMPT:
+        raise Wrong(f"The text has {len(value):,} characters.", f"Use at most {LONGEST_PROMPT:,}.")
+    text = value.replace("\r\n", "\n").strip()
+    for number, line in enumerate(text.split("\n"), 1):
+        unseen = next((sign for sign in line if unicodedata.category(sign) in _UNSEEN and sign not in _LINES), None)
+        if unseen is not None:
+            raise Wrong(f"Line {number} has a sign that cannot be seen (U+{ord(unseen):04X}).", "Take it out.")
+    return text
+
+
+_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
+
+_READ = {"use": _use, "handoff_type": _type, "workflow": _workflow, "text": _text}

@@ -1,0 +1,125 @@
+"""What the data of single types must look like: a JSON Schema, and the fields that hold its claims."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from handoffaudit.policy import values
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.claims import parse_fields
+from handoffaudit.validation.config import ANY_OTHER_TYPE
+from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.flaws import InvalidDemand
+
+MOST_ROWS = 200
+
+FIELDS = ("handoff_type", "schema", "assert_formats", "claim_fields")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSchema:
+    """One row: None where the type has no schema, or where every text and number at the top of its data is a claim.
+
+    The schema says itself whether `format` is checked (`assert_formats`).
+    """
+
+    handoff_type: str
+    schema: DataSchema | None = None
+    claim_fields: tuple[str, ...] | None = None
+
+
+def to_plain(row: TypeSchema) -> dict[str, Any]:
+    """The row as JSON values, in the order of `FIELDS`."""
+    return {
+        "handoff_type": row.handoff_type,
+        "schema": row.schema.source if row.schema else None,
+        "assert_formats": row.schema is not None and row.schema.assert_formats,
+        "claim_fields": None if row.claim_fields is None else list(row.claim_fields),
+    }
+
+
+def parse_row(given: Mapping[str, Any]) -> TypeSchema:
+    """One row, its schema compiled. Every wrong value is told in `InvalidPolicy`."""
+    row = values.row_name(given.get("handoff_type"))
+    errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
+    found: dict[str, Any] = {}
+    for field, read in _READ.items():
+        try:
+            found[field] = read(given)
+        except Wrong as wrong:
+            errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
+        except InvalidDemand as invalid:
+            errors.extend(
+                PolicyError(row, _inside(field, one.place), one.value, one.message, one.remedy)
+                for one in invalid.flaws[:MOST_ERRORS]
+            )
+    if not errors and found["schema"] is None and found["claim_fields"] is None:
+        remedy = "Give it a schema or claim_fields, or take the row out."
+        errors.append(PolicyError(row, "", None, "The row demands nothing.", remedy))
+    if errors:
+        raise InvalidPolicy(errors)
+    return TypeSchema(**found)
+
+
+def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypeSchema, ...]:
+    """All rows, from such as `to_plain` writes."""
+    return check_rows(values.read_all(given, parse_row))
+
+
+def check_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
+    """By type, each type once, and not too much of it all."""
+    table = sorted(rows, key=lambda row: row.handoff_type)
+    errors = values.find_repeated((row.handoff_type for row in table), "type")
+    errors.extend(values.too_many([row.handoff_type for row in table], MOST_ROWS))
+    errors.extend(values.too_large({row.handoff_type: to_plain(row) for row in table}))
+    if errors:
+        raise InvalidPolicy(errors)
+    return tuple(table)
+
+
+def _inside(field: str, place: str) -> str:
+    if not place:
+        return field
+    return f"{field}{place}" if place.startswith("[") else f"{field}.{place}"
+
+
+def _type(given: Mapping[str, Any]) -> str:
+    value = given.get("handoff_type")
+    if value == ANY_OTHER_TYPE:
+        raise Wrong("A schema is for one type.", "Write a row for each type that has one.")
+    return values.handoff_type(value)
+
+
+def _schema(given: Mapping[str, Any]) -> DataSchema | None:
+    value, formats = given.get("schema"), given.get("assert_formats", False)
+    if not isinstance(formats, bool):
+        remedy = "Write true for assert_formats to have format checked, else false."
+        raise Wrong(f"assert_formats is {brief(formats)}, not true or false.", remedy)
+    if value is None and formats:
+        raise Wrong("There is no schema whose formats could be checked.", "Write a schema, or take assert_formats out.")
+    if value is None:
+        return None
+    if not isinstance(value, dict | bool):
+        remedy = 'Write a JSON Schema, e.g. {"type": "object"}, true or false, or null.'
+        raise Wrong(f"{brief(value)} is not an object, nor true or false.", remedy)
+    values.can_be_kept(value)
+    DataSchema.of(value, assert_formats=formats)
+    # With its keys in the order that they were written in.
+    return DataSchema(value, formats)
+
+
+def _claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
+    value = given.get("claim_fields")
+    if value is None:
+        return None
+    try:
+        return parse_fields(value)
+    except InvalidDemand as invalid:
+        first = invalid.flaws[0]
+        raise Wrong(first.message, first.remedy) from invalid
+
+
+_FIELDS_ARE = f"The fields are {', '.join(FIELDS)}."
+
+_READ = {"handoff_type": _type, "schema": _schema, "claim_fields": _claim_fields}

@@ -13,7 +13,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 from environs import Env
 
-from handoffaudit.llm.configured import prices_here
+from handoffaudit.llm.service import prices_here
 from handoffaudit.variables import drop_empty
 
 drop_empty()

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import structlog
 
-from handoffaudit.validation.asking.masking import masked
+from handoffaudit.validation.prompts.masking import mask_secrets
 
 
 def _dumps(event: dict[str, Any], **_: Any) -> str:
@@ -19,7 +19,7 @@ def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any])
     """The event without secrets: in its words, in its values and in what is told of an exception."""
     kept = {key: value for key, value in event.items() if key.startswith("_")}
     told = {key: _to_json_value(value) for key, value in event.items() if key not in kept}
-    return {**masked(told), **kept}
+    return {**mask_secrets(told), **kept}
 
 
 def _to_json_value(value: Any) -> Any:

@@ -16,10 +16,10 @@ from handoffaudit.cli import command
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
-from handoffaudit.validation.explaining import explanation_of
+from handoffaudit.validation.explanations import explanation_of
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Outcome
 
 ROOT = Path(__file__).parents[1]

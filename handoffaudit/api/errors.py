@@ -22,7 +22,7 @@ from handoffaudit.handoffs.review.errors import ReviewError, Stale, WrongInput
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale as StalePolicy
 from handoffaudit.problem_types import type_of
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import show
 
 MOST: Final = 100
 
@@ -122,7 +122,7 @@ def _words(kind: str, value: Any, one: Mapping[str, Any]) -> tuple[str, str]:
         article = "" if wanted.startswith("true") else "an " if wanted[0] in "aeio" else "a "
         message, remedy = f"{{value}} is not {article}{wanted.partition(',')[0]}.", f"Send {article}{wanted}."
     facts = {name: str(fact).replace("'", "") for name, fact in one.get("ctx", {}).items()}
-    return message.format(**facts, value=shown(value)), remedy.format(**facts)
+    return message.format(**facts, value=show(value)), remedy.format(**facts)
 
 
 def _body(request: HttpRequest) -> Any:
@@ -145,7 +145,7 @@ def _inside(value: Any, place: Sequence[str | int]) -> Any:
 
 def _cut(value: Any) -> Any:
     if isinstance(value, dict | list):
-        return shown(value)
+        return show(value)
     return value if not isinstance(value, str) or len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
 
 

@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_s
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.models import LogImport
 from handoffaudit.handoffs.filters import FilterError, Filters
-from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
+from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
 
 router = Router()
 

@@ -16,8 +16,8 @@ from handoffaudit.policy.rules import example_sets as shipped
 from handoffaudit.policy.rules import rule_set_to_plain
 from handoffaudit.policy.strictness import to_plain
 from handoffaudit.policy.versions import Table, Versions
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
+from handoffaudit.validation.prompts.question import Use
 
 
 class PolicyOut(Schema):

@@ -21,8 +21,8 @@ from handoffaudit.handoffs import preview as handoffs_preview
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.ingest.prepare import Refusal, read_submission
 from handoffaudit.handoffs.repair import cases, run
-from handoffaudit.validation.asking.question import Answer, Question
 from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.prompts.question import Answer, Question
 from handoffaudit.validation.repair import HeldFiles, session_context
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.verdict import verdict_to_dict

@@ -143,8 +143,8 @@ def _config(policy: tuple[str, ...]) -> "ValidationConfig":
 
 def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
     from handoffaudit.evaluation.judging import Judge
-    from handoffaudit.validation.counting import CharacterCounter, default_counter
     from handoffaudit.validation.layers import LAYERS
+    from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
     chosen = [layer.name for layer in LAYERS] if names == ["all"] else names
     try:

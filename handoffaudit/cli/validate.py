@@ -75,7 +75,7 @@ def command(
 
 
 def _known_agents(folder: str) -> frozenset[str]:
-    from handoffaudit.validation.registry import SKILL_FILE, discover, skill_files
+    from handoffaudit.validation.agents import SKILL_FILE, discover, skill_files
 
     registry = discover(skill_files(Path(folder)))
     for warning in registry.warnings:

@@ -21,7 +21,7 @@ from handoffaudit.diagnostics import llm_status, workers
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.periods import format_utc, window_of
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import State

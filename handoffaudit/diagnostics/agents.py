@@ -19,7 +19,7 @@ from handoffaudit.handoffs.rates import OutcomeCounts, Share, outcome_counts_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.registry import closest_agents
+from handoffaudit.validation.agents import closest_agents
 
 # Those with the most handoffs are told apart; what is left of the whole is summed.
 MOST_ROUTES: Final = 5_000

@@ -31,12 +31,12 @@ from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.canonical import canonical
-from handoffaudit.validation.file_health import explained, failed, health_line
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, Source, judge_report
 from handoffaudit.validation.formats.handoff_file import NAME, report_flaws
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.loglines import HealthLine, write_health
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.logs.lines import HealthLine
+from handoffaudit.validation.logs.writer import describe_report, has_phase_failed, health_line, write_health
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.submission import Submission
 from handoffaudit.validation.text import clean_or_empty
@@ -318,7 +318,7 @@ def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple
         source=str(finding.source),
         reason=str(finding.reason or ""),
         fallback=str(finding.fallback or ""),
-        failed=failed(finding, strict=strict.strict),
+        failed=has_phase_failed(finding, strict=strict.strict),
     )
     answer = _answer(report, receipt.handoff_id, finding, line, strict)
     report.content = orjson.dumps(answer).decode()
@@ -342,6 +342,6 @@ def _answer(
     return report_json(report) | {
         "handoff_id": handoff_id,
         "policy": {"strict_handoff_files": strict.strict, "version": strict.version},
-        **explained(finding, strict=strict.strict),
+        **describe_report(finding, strict=strict.strict),
         "line": write_health(line),
     }

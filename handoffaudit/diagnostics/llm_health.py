@@ -18,7 +18,7 @@ from handoffaudit.diagnostics.periods import Period
 from handoffaudit.handoffs.db import TimeStep
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
-from handoffaudit.validation.asking.question import Reason
+from handoffaudit.validation.prompts.question import Reason
 
 # SQLite has no percentiles of its own: so many of the newest calls are read.
 SAMPLE = 20_000

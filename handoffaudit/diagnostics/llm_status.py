@@ -14,7 +14,7 @@ from handoffaudit.handoffs.filters import first_id_at
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import CheckKind, Handoff, ModelCall, ModelCheck, State
-from handoffaudit.validation.asking.question import Reason
+from handoffaudit.validation.prompts.question import Reason
 
 COUNTED_AT_MOST = 10_000
 

@@ -14,8 +14,8 @@ import orjson
 from django.db.models import Count, QuerySet
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.lanes import Arrow, lanes
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.handoffs.filters import Filters, parse_cursor
 from handoffaudit.handoffs.models import Finding, Handoff, HandoffBody, State, Verdict
@@ -36,7 +36,7 @@ from handoffaudit.validation.provenance import (
     suspects,
     tainted,
 )
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 MOST_HANDOFFS: Final = 200
 
@@ -344,7 +344,7 @@ def _arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: b
         # From there, previous and next go on along the trace.
         href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
         at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
-        told=counted(findings, "finding") if findings else "",
+        told=pluralize(findings, "finding") if findings else "",
         is_origin=is_origin,
         carries=carries,
         loops=one.loops,

@@ -4,11 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from handoffaudit.drawing.chain_layout import Box, Layout, lay_out
-from handoffaudit.drawing.chain_parts import arc, connector, fold, limit_line, node, target_box
-from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.drawing.folding import ENDS, FOLDED_PAST, folded
-from handoffaudit.drawing.svg import columns_of, element, frame, shortened, text, titled, visible
+from handoffaudit.drawing.chain_parts import Box, Layout, arc, connector, fold, lay_out, limit_line, node, target_box
+from handoffaudit.drawing.svg import (
+    ENDS,
+    FOLDED_PAST,
+    Drawing,
+    columns_of,
+    element,
+    fold_positions,
+    frame,
+    shorten,
+    text,
+    tooltip,
+    visible,
+)
 
 _LONGEST_NAME = 20
 _SHORTEST_NAME = 7
@@ -128,7 +137,7 @@ def _draw(lane: _Lane, width: int, ends: int, *, href: str, prefix: str) -> tupl
     limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
     marked = {*lane.loop[:_ARCS], *limit}
     length = len(lane.agents)
-    slots = list(folded(length, marked, ends=ends) if ends else range(length))
+    slots = list(fold_positions(length, marked, ends=ends) if ends else range(length))
     layout = lay_out(slots, width, _name_columns(lane, slots), has_arcs=bool(lane.loop), caption=bool(lane.caption))
     parts = [text(lane.caption, 2, 16, class_="chain-caption", fill="#6e7781")] if lane.caption else []
     parts += [connector(layout, before, after) for before, after in zip(layout.boxes, layout.boxes[1:], strict=False)]
@@ -150,8 +159,8 @@ def _slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -
     name = lane.agents[slot]
     return node(
         box,
-        shortened(name, layout.columns) or "(no name)",
-        titled(name),
+        shorten(name, layout.columns) or "(no name)",
+        tooltip(name),
         slot + 1,
         is_loop=slot in lane.loop,
         is_over=lane.over_from is not None and slot >= lane.over_from,
@@ -160,8 +169,8 @@ def _slot(lane: _Lane, slot: int | range, box: Box, layout: Layout, href: str) -
 
 
 def _target(lane: _Lane, layout: Layout) -> str:
-    name = shortened(lane.target, layout.columns) or "(no name)"
-    return target_box(layout.boxes[-1], name, titled(lane.target), is_loop=bool(lane.loop))
+    name = shorten(lane.target, layout.columns) or "(no name)"
+    return target_box(layout.boxes[-1], name, tooltip(lane.target), is_loop=bool(lane.loop))
 
 
 def _name_columns(lane: _Lane, slots: Sequence[int | range]) -> int:
@@ -172,17 +181,17 @@ def _name_columns(lane: _Lane, slots: Sequence[int | range]) -> int:
 
 def _title(lane: Chain) -> str:
     number = len(lane.agents)
-    return f"Chain of {number} {'agent' if number == 1 else 'agents'}, handing over to {titled(lane.target)}"
+    return f"Chain of {number} {'agent' if number == 1 else 'agents'}, handing over to {tooltip(lane.target)}"
 
 
 def _words(lane: _Lane) -> list[str]:
     listed = " ".join(
-        f"{position}. {visible(titled(name))}" for position, name in enumerate(lane.agents[:_NAMES_IN_TEXT], start=1)
+        f"{position}. {visible(tooltip(name))}" for position, name in enumerate(lane.agents[:_NAMES_IN_TEXT], start=1)
     )
     if len(lane.agents) > _NAMES_IN_TEXT:
         listed += f" … and {len(lane.agents) - _NAMES_IN_TEXT} more"
     start = f"{lane.caption}: " if lane.caption else ""
-    sentences = [f"{start}{listed or 'no agents'} → target {visible(titled(lane.target))}."]
+    sentences = [f"{start}{listed or 'no agents'} → target {visible(tooltip(lane.target))}."]
     if lane.loop:
         places = ", ".join(str(position + 1) for position in lane.loop[:_NAMES_IN_TEXT])
         sentences.append(f"The target is already in the chain, at position {places}.")

@@ -1,18 +1,114 @@
-"""The parts of a chain drawing. Colours in attributes read on white and on dark; a page's classes override them."""
+"""The parts of a chain drawing and where each stands. A page's classes override the colours in attributes."""
 
-from handoffaudit.drawing.chain_layout import GAP, NODE_HEIGHT, Box, Layout
-from handoffaudit.drawing.svg import element, escaped, link, text
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from handoffaudit.drawing.svg import element, escape_text, link, text
+
+_COLUMN = 7.4
+
+_PADDING = 22
+
+NODE_HEIGHT = 40
+
+GAP = 30
+
+_TARGET_GAP = 24
+
+_ROW_GAP = 34
+
+_ARC_ROOM = 30
+
+_EDGE = 10
+
+_LANE = 26
+
+_CAPTION = 26
+
+_FOLD_WIDTH = 112
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    row: int
+    x: float
+    y: float
+    width: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def right(self) -> float:
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        return self.y + NODE_HEIGHT
+
+    @property
+    def centre(self) -> float:
+        return self.y + NODE_HEIGHT / 2
+
+
+@dataclass(slots=True)
+class Layout:
+    """`boxes`: one for each slot, the target's last; `of_position`: the box of each agent that is drawn."""
+
+    width: float
+    columns: int
+    boxes: list[Box] = field(default_factory=list)
+    of_position: dict[int, Box] = field(default_factory=dict)
+    height: float = 0
+
+
+def lay_out(slots: Sequence[int | range], width: float, columns: int, *, has_arcs: bool, caption: bool) -> Layout:
+    """Fills rows of `width`; the target stands apart after the last agent."""
+    node_width = min(columns * _COLUMN + _PADDING, width - 2 * (_EDGE + _LANE))
+    layout = Layout(width, columns)
+    top = (_CAPTION if caption else 0) + (_ARC_ROOM if has_arcs else 8)
+    pitch = NODE_HEIGHT + _ROW_GAP + (14 if has_arcs else 0)
+    left = _EDGE
+    right = width - _EDGE - _LANE
+    x = float(left)
+    row = 0
+    sizes = [_FOLD_WIDTH if isinstance(slot, range) else node_width for slot in slots]
+    for number, size in enumerate([*sizes, node_width]):
+        is_target = number == len(sizes)
+        start = x + (_TARGET_GAP if is_target and x > left else 0)
+        if x > left and start + size > right:
+            row += 1
+            x = start = float(left + _LANE)
+        box = Box(row, start, top + row * pitch, size)
+        layout.boxes.append(box)
+        if not is_target and isinstance(slot := slots[number], int):
+            layout.of_position[slot] = box
+        x = box.right + GAP
+    layout.height = layout.boxes[-1].bottom + 26
+    return layout
+
 
 INK = "#1f2328"
+
 PAPER = "#ffffff"
+
 LINE = "#6e7781"
+
 WRONG = "#d1242f"
+
 WRONG_PAPER = "#ffebe9"
+
 OVER = "#9a6700"
+
 OVER_PAPER = "#fff8c5"
+
 TARGET_PAPER = "#ddf4ff"
+
 TARGET = "#0969da"
+
 _ROUND = 8
+
 _ARROW = 6
 
 
@@ -25,7 +121,7 @@ def node(box: Box, name: str, title: str, position: int, *, is_loop: bool, is_ov
     label += ", differs between the two chains" if differs else ""
     return element(
         "g",
-        element("title", escaped(label)),
+        element("title", escape_text(label)),
         _rectangle(box, paper, line, dashes="5 3" if is_over or differs else None, thick=is_loop),
         _name(box, name),
         _below(box, str(position)),
@@ -37,7 +133,7 @@ def target_box(box: Box, name: str, title: str, *, is_loop: bool) -> str:
     paper, line = (WRONG_PAPER, WRONG) if is_loop else (TARGET_PAPER, TARGET)
     return element(
         "g",
-        element("title", escaped(f"Target: {title}")),
+        element("title", escape_text(f"Target: {title}")),
         _rectangle(box, paper, line, round_=NODE_HEIGHT / 2, thick=True),
         _name(box, name),
         _below(box, "target"),

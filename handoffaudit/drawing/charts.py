@@ -1,23 +1,28 @@
-"""How states came over time, as stacked bars."""
+"""Charts over time: stacked bars of states, and sparklines for lists."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.patterns import FILLS, definitions, paint
-from handoffaudit.drawing.svg import element, frame, link, shortened, text
+from handoffaudit.drawing.svg import Drawing, element, frame, link, shorten, text
 
 # Drawn as wide as the page shows it, so that its text is as large as the page's: alone, beside other cards, on a phone.
 ALONE, BESIDE, NARROW = 1120, 740, 340
 
 _AXIS = "#6e7781"
+
 _LEFT = 46
+
 _LEGEND_LINE = 18
+
 _BOTTOM = 24
+
 _TICKS = 3
+
 # The first digit of a step: steps have no other but zeros.
 _ROUND = (1, 2, 3, 4, 5, 6, 8, 10)
+
 _LABEL_ROOM = 92
 
 
@@ -166,7 +171,7 @@ def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
     every = max(1, round(_LABEL_ROOM / plot.pitch + 0.5))
     return [
         text(
-            shortened(bar.label, 14),
+            shorten(bar.label, 14),
             plot.left(number) + plot.pitch / 2,
             plot.height - 7,
             class_="axis-text",
@@ -206,3 +211,38 @@ def _legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, 
         entries.append(text(label, x + 19, y + 10.5, class_="axis-text", fill=_AXIS, font_size=12))
         x += wide
     return (element("g", *entries, class_="legend") if entries else ""), y + 30.0
+
+
+_GAP = 1.5
+
+_LEAST = 1.5
+
+
+def sparkline(
+    numbers: Sequence[int], *, title: str, prefix: str, labels: Sequence[str] = (), width: int = 112, height: int = 28
+) -> Drawing:
+    """A bar for each number, the last one at the right; each number is told in the drawing's words too. It has the
+    colour of the text that it stands in. `labels` say what each bar is of, in its table."""
+    highest = max(numbers, default=0) or 1
+    pitch = width / max(len(numbers), 1)
+    floor = element("path", d=f"M0 {height - 0.5}H{width}", stroke="currentColor", stroke_opacity=0.3)
+    bars = [
+        element(
+            "rect",
+            x=at * pitch + _GAP / 2,
+            y=height - tall,
+            width=max(pitch - _GAP, 1.0),
+            height=tall,
+            fill="currentColor",
+            class_="spark-last" if at == len(numbers) - 1 else "spark",
+        )
+        for at, number in enumerate(numbers)
+        if number > 0
+        for tall in [max(number / highest * height, _LEAST)]
+    ]
+    told = f"{title}: {', '.join(f'{number:,}' for number in numbers) or 'nothing'}."
+    svg = frame(
+        floor, *bars, width=width, height=height, title=title, description=told, prefix=prefix, class_="sparkline"
+    )
+    rows = tuple((label, f"{number:,}") for label, number in zip(labels, numbers, strict=False))
+    return Drawing(svg=svg, text=(told,), columns=("Period", "Number"), rows=rows)

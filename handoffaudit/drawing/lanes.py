@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.drawing.folding import folded
-from handoffaudit.drawing.lanes_layout import Layout, lay_out
-from handoffaudit.drawing.lanes_parts import arrow, band, bracket, definitions, fold, held, lane, legend
-from handoffaudit.drawing.svg import frame, titled, visible
+from handoffaudit.drawing.lane_parts import (
+    Layout,
+    arrow,
+    band,
+    bracket,
+    definitions,
+    draw_held,
+    fold,
+    lane,
+    lay_out,
+    legend,
+)
+from handoffaudit.drawing.svg import Drawing, fold_positions, frame, tooltip, visible
 
 FOLDED_PAST = 30
 _ENDS = 12
@@ -52,7 +60,7 @@ def lanes(
     marked = [place for place, one in enumerate(arrows) if one.is_origin or one.carries]
     whole = range(len(arrows))
     slots = (
-        list(folded(len(arrows), marked, past=FOLDED_PAST, ends=_ENDS, most_marked=_MARKED))
+        list(fold_positions(len(arrows), marked, past=FOLDED_PAST, ends=_ENDS, most_marked=_MARKED))
         if is_folded
         else list(whole)
     )
@@ -105,7 +113,7 @@ def _held(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout)
     for before, after in pairwise(slots):
         if isinstance(before, int) and isinstance(after, int) and arrows[before].target == arrows[after].source:
             row = layout.row_of[arrows[before].target]
-            parts.append(held(layout, row, layout.of_place[before], layout.of_place[after]))
+            parts.append(draw_held(layout, row, layout.of_place[before], layout.of_place[after]))
     return parts
 
 
@@ -122,13 +130,13 @@ def _columns(
         if one.carries:
             parts.append(band(layout, middle, prefix))
         rows = layout.row_of[one.source], layout.row_of[one.target]
-        parts.append(arrow(layout, middle, rows, one, said(one), href=one.href if linked else ""))
+        parts.append(arrow(layout, middle, rows, one, describe_handoff(one), href=one.href if linked else ""))
     return parts
 
 
-def said(one: Arrow) -> str:
+def describe_handoff(one: Arrow) -> str:
     """A handoff in a sentence."""
-    source, target = (visible(titled(name)) or _NAMELESS for name in (one.source, one.target))
+    source, target = (visible(tooltip(name)) or _NAMELESS for name in (one.source, one.target))
     parts = [f"{one.number}. {source} → {target}: {one.state}"]
     parts += [one.told] if one.told else []
     parts += ["an ungrounded value comes in here"] if one.is_origin else []
@@ -140,6 +148,6 @@ def said(one: Arrow) -> str:
 
 
 def _words(arrows: Sequence[Arrow], names: Sequence[str]) -> list[str]:
-    listed = ", ".join(visible(titled(name)) or _NAMELESS for name in names[:50])
+    listed = ", ".join(visible(tooltip(name)) or _NAMELESS for name in names[:50])
     more = f" and {len(names) - 50} more" if len(names) > 50 else ""
-    return [f"Agents: {listed}{more}.", *(f"{said(one)}." for one in arrows)]
+    return [f"Agents: {listed}{more}.", *(f"{describe_handoff(one)}." for one in arrows)]

@@ -1,17 +1,23 @@
-"""Pieces of SVG. Text from a sender passes through `text` or an attribute here, and nowhere else."""
+"""Pieces of SVG, a drawing with its words, and the folding of long chains. All senders' text is escaped here."""
 
 import re
 import unicodedata
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from html import escape
 
 Attribute = str | int | float | None
 
 _SAFE_HREF = ("/", "?", "#", "https://", "http://")
+
 _CONTROL_PICTURES = 0x2400
+
 _PLACEHOLDER = "\ufffd"
+
 # Of printable ASCII, all but `"`, `&`, `'`, `<` and `>`: most of what stands in a drawing.
 _PLAIN = re.compile(r"[ !#-%(-;=?-~]*").fullmatch
+
 # Joins emoji and shapes letters of some scripts; every other format character only hides or turns text around.
 _JOINERS = "\u200c\u200d"
 
@@ -38,7 +44,7 @@ def _visible_character(character: str) -> str:
             return character
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     return text if _PLAIN(text) else escape(visible(text), quote=True)
 
 
@@ -46,7 +52,7 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
     """An element around children that are markup already; `class_` is written `class`, and `_` within a name `-`."""
     written = "".join(
         [
-            f' {_name(key)}="{escaped(value) if isinstance(value, str) else _value(value)}"'
+            f' {_name(key)}="{escape_text(value) if isinstance(value, str) else _value(value)}"'
             for key, value in attributes.items()
             if value is not None
         ]
@@ -66,14 +72,14 @@ def _value(value: float) -> str:
 
 
 def text(content: str, x: float, y: float, **attributes: Attribute) -> str:
-    return element("text", escaped(content), x=float(x), y=float(y), **attributes)
+    return element("text", escape_text(content), x=float(x), y=float(y), **attributes)
 
 
 def link(href: str, label: str, *children: str, class_: str | None = None) -> str:
     """The children as a link named `label`; an address that is not one of a page leaves them bare."""
     if not href.startswith(_SAFE_HREF):
-        return element("g", element("title", escaped(label)), *children, class_=class_)
-    return element("a", element("title", escaped(label)), *children, href=href, aria_label=label, class_=class_)
+        return element("g", element("title", escape_text(label)), *children, class_=class_)
+    return element("a", element("title", escape_text(label)), *children, href=href, aria_label=label, class_=class_)
 
 
 def columns_of(content: str) -> int:
@@ -89,7 +95,7 @@ def _columns_of_character(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def shortened(content: str, columns: int) -> str:
+def shorten(content: str, columns: int) -> str:
     """`content` cut in its middle to so many columns: names of agents differ at either end."""
     # a name may be a megabyte long, or stack marks without end on one letter
     content = visible(content if len(content) <= 2000 else f"{content[:1000]}{content[-1000:]}")
@@ -108,7 +114,7 @@ def _head(content: str, columns: int) -> str:
     return content[: 2 * columns]
 
 
-def titled(content: str) -> str:
+def tooltip(content: str) -> str:
     """A name in whole for a tooltip, up to what a person would read."""
     return content if len(content) <= 300 else f"{content[:299]}…"
 
@@ -126,8 +132,8 @@ def frame(
     """The `<svg>` itself. Links inside stay reachable only where it is a group and not an image."""
     return element(
         "svg",
-        element("title", escaped(title), id=f"{prefix}-title"),
-        element("desc", escaped(description), id=f"{prefix}-desc"),
+        element("title", escape_text(title), id=f"{prefix}-title"),
+        element("desc", escape_text(description), id=f"{prefix}-desc"),
         *children,
         xmlns="http://www.w3.org/2000/svg",
         class_=class_,
@@ -140,3 +146,55 @@ def frame(
         font_family="system-ui, sans-serif",
         font_size=13,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """`svg` is safe to put into a page as it is: all text in it is escaped, and it carries no script and no style.
+
+    `text` says the same in sentences; where the drawing shows numbers, `columns` and `rows` are its table.
+    """
+
+    svg: str
+    text: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+FOLDED_PAST = 10
+
+ENDS = 4
+
+_MARKED = 4
+
+
+def fold_positions(
+    length: int,
+    marked: Collection[int] = (),
+    *,
+    past: int = FOLDED_PAST,
+    ends: int = ENDS,
+    most_marked: int = _MARKED,
+) -> Iterator[int | range]:
+    """The positions to draw in order, and a range for each fold. What is no longer than `past` is drawn whole; else
+    `ends` entries at both ends and the first `most_marked` marked positions stay.
+
+    >>> list(fold_positions(12))
+    [0, 1, 2, 3, range(4, 8), 8, 9, 10, 11]
+    >>> list(fold_positions(3))
+    [0, 1, 2]
+    """
+    if length <= past:
+        yield from range(length)
+        return
+    kept = {*range(ends), *range(length - ends, length), *sorted(marked)[:most_marked]}
+    following = 0
+    for position in sorted(kept):
+        missing = position - following
+        # a fold takes the room of an entry, so folding one saves nothing
+        if missing == 1:
+            yield following
+        elif missing > 1:
+            yield range(following, position)
+        yield position
+        following = position + 1

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.patterns import FILLS, definitions, paint
-from handoffaudit.drawing.svg import element, escaped, frame, shortened, text, titled
+from handoffaudit.drawing.svg import Drawing, element, escape_text, frame, shorten, text, tooltip
 
 _TEXT = "#6e7781"
 _NAME_ROOM = 138.0
@@ -74,8 +73,8 @@ def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> 
     within = wide if limit is None else min(wide, limit)
     told = f"{line.count:,}" + ("" if line.target is None else f" / {line.target:,}")
     parts = [
-        element("title", escaped(f"{titled(line.name)}: {told}")),
-        text(shortened(line.name, 18), 0, y + 16, class_="section-name", fill=_TEXT),
+        element("title", escape_text(f"{tooltip(line.name)}: {told}")),
+        text(shorten(line.name, 18), 0, y + 16, class_="section-name", fill=_TEXT),
         element(
             "rect",
             x=_NAME_ROOM,

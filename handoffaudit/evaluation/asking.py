@@ -8,12 +8,12 @@ from handoffaudit.evaluation.items import Item, Span
 from handoffaudit.evaluation.judging import AS_SHIPPED, Judged, record_of, subject_of
 from handoffaudit.evaluation.repeats import Before
 from handoffaudit.validation import pipeline
-from handoffaudit.validation.asking.question import Answer, Question
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.counting import CharacterCounter
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.layers import Subject, semantic
-from handoffaudit.validation.placing import placer
+from handoffaudit.validation.locate import placer
+from handoffaudit.validation.prompts.question import Answer, Question
+from handoffaudit.validation.tokenizers import CharacterCounter
 from handoffaudit.validation.verdict import Verdict
 
 
@@ -30,7 +30,7 @@ class Key:
         return cls(model, question.prompt, question.digest)
 
 
-class ModelJudge:
+class LLMJudge:
     """Judges items by the semantic layer alone, with answers that somebody else brings."""
 
     def __init__(self, *, now: Callable[[], datetime], config: ValidationConfig = AS_SHIPPED) -> None:

@@ -8,12 +8,12 @@ from handoffaudit.evaluation.items import Item, Span, UnreadableError
 from handoffaudit.evaluation.repeats import Before, Repeats
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import Strictness, TypePolicy, ValidationConfig
-from handoffaudit.validation.counting import Counter
+from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, History, Layer, Subject
 from handoffaudit.validation.record import Record
+from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import Verdict
-from handoffaudit.validation.workflows import workflow_of
 
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
 """Every type strict, no rules."""
@@ -50,7 +50,7 @@ class Judge:
         self,
         names: Sequence[str],
         *,
-        counter: Counter,
+        counter: TokenCounter,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
         config: ValidationConfig = AS_SHIPPED,
@@ -84,7 +84,7 @@ def record_of(item: Item) -> Record:
 def subject_of(
     record: Record,
     config: ValidationConfig,
-    counter: Counter,
+    counter: TokenCounter,
     *,
     now: Callable[[], datetime],
     files: frozenset[str] | None = None,

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
-from handoffaudit.validation.canonical import repeated_as
+from handoffaudit.validation.canonical import repetition_key
 from handoffaudit.validation.record import Record
 
 
@@ -25,7 +25,7 @@ class Repeats:
         if not record.trace_id:
             return Before()
         way = (record.trace_id, record.source_agent_id, record.target_agent_id)
-        content = repeated_as(record)
+        content = repetition_key(record)
         data = (*way, content)
         before = Before(self._seen[way], self._seen[data] if content else 0)
         self._seen[way] += 1

@@ -19,8 +19,8 @@ from handoffaudit.handoffs import stats
 from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import Alert, Handoff, ModelCall
 from handoffaudit.handoffs.transitions import SYSTEM
-from handoffaudit.validation.asking.question import Reason
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.prompts.question import Reason
+from handoffaudit.validation.text import pluralize
 
 # Between counting up and opening, somebody may open or acknowledge one: then it begins again.
 _ATTEMPTS = 5
@@ -141,15 +141,15 @@ def format_span(seconds: float) -> str:
 
 
 def _would_have_rejected(alert: Alert) -> str:
-    return f"The model would have rejected {counted(alert.number, 'handoff')} that passed without it"
+    return f"The model would have rejected {pluralize(alert.number, 'handoff')} that passed without it"
 
 
 def _model_unavailable(alert: Alert) -> str:
-    return f"{counted(alert.number, 'handoff')} {'is' if alert.number == 1 else 'are'} not checked by the model"
+    return f"{pluralize(alert.number, 'handoff')} {'is' if alert.number == 1 else 'are'} not checked by the model"
 
 
 def _webhook_failing(alert: Alert) -> str:
-    return f"{counted(alert.number, 'delivery', 'deliveries')} to subscribers failed for good"
+    return f"{pluralize(alert.number, 'delivery', 'deliveries')} to subscribers failed for good"
 
 
 def _rejection_rate(alert: Alert) -> str:
@@ -169,12 +169,12 @@ def _model_age(alert: Alert) -> str:
 
 
 def _fail_open(alert: Alert) -> str:
-    return f"{counted(int(alert_value(alert)), 'handoff')} passed without the model's check"
+    return f"{pluralize(int(alert_value(alert)), 'handoff')} passed without the model's check"
 
 
 def _overdue_holds(alert: Alert) -> str:
     number = int(alert_value(alert))
-    return f"{counted(number, 'held handoff')} {'is' if number == 1 else 'are'} overdue"
+    return f"{pluralize(number, 'held handoff')} {'is' if number == 1 else 'are'} overdue"
 
 
 def _no_handoffs(alert: Alert) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.differing import Difference, difference
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.diff import Difference, difference
+from handoffaudit.validation.json_input import parse_json
 
 # Two documents of this size are compared in a tenth of a second.
 LARGEST = 256 * 1024

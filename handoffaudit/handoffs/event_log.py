@@ -19,8 +19,9 @@ from django.utils import timezone
 from handoffaudit.handoffs.ingest.prepare import NewHandoff
 from handoffaudit.handoffs.models import Handoff, ModelCall
 from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.validation.asking.masking import masked
-from handoffaudit.validation.loglines import GateLine, HealthLine, TraceLine, write_gate, write_health, write_trace
+from handoffaudit.validation.logs.lines import GateLine, HealthLine, TraceLine
+from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
+from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.text import clean
 from handoffaudit.validation.verdict import Outcome, Verdict
 
@@ -132,7 +133,9 @@ def trace_line(
 ) -> str:
     """A trace line. A handoff of no trace stands for one of its own."""
     # The keys of the details are ours, their values the sender's.
-    named = masked({"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details})
+    named = mask_secrets(
+        {"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details}
+    )
     trace_id, parent = named.pop("trace"), named.pop("parent")
     line = TraceLine(at, event_type, trace_id, "handoffaudit", details=named, span_id=str(handoff.id), **more)
     return write_trace(replace(line, parent_span_id=parent))
@@ -141,7 +144,7 @@ def trace_line(
 def invocation_line(at: datetime, event: str, told: Mapping[str, Any]) -> str:
     """Return the gate line of a call of the gate: which delegation, and how much text there is to judge."""
     lengths = f"objective {told['objective_characters']:,} characters, result {told['result_characters']:,} characters"
-    details = masked(f"{event}: {told['tool']} to {told['target']}, {lengths}")
+    details = mask_secrets(f"{event}: {told['tool']} to {told['target']}, {lengths}")
     return write_gate(GateLine(at, "TRIGGER", COMPONENT, details))
 
 
@@ -175,7 +178,7 @@ def llm_call_line(call: ModelCall) -> str:
         )
     else:
         how = "not asked"
-    why = f": {masked(call.detail)}" if call.detail else ""
+    why = f": {mask_secrets(call.detail)}" if call.detail else ""
     about = f", handoff {call.handoff}" if call.handoff else ""
     event_type = "INFO" if call.outcome == "ok" else "ERROR"
     details = f"{call.use} by {call.model}: {call.outcome}, {how}{about}{why}"
@@ -188,13 +191,13 @@ def hook_answer_line(at: datetime, event: str, answer: Mapping[str, Any]) -> str
     status = str(answer["status"])
     asks = (answer.get("hookSpecificOutput") or {}).get("permissionDecision") == "ask"
     decision = "block" if answer["blocked"] else "ask" if asks else "allow"
-    reason = masked(clean(str(answer["reason"]), _LONGEST_REASON))
+    reason = mask_secrets(clean(str(answer["reason"]), _LONGEST_REASON))
     details = f"{event or 'no event'}: {status}, {decision}{f': {reason}' if reason else ''}"
     return write_gate(GateLine(at, _EVENT_TYPES[status], COMPONENT, details))
 
 
 def health_line(line: HealthLine) -> str:
-    return write_health(replace(line, **{name: masked(getattr(line, name)) for name in _HEALTH_TEXTS}))
+    return write_health(replace(line, **{name: mask_secrets(getattr(line, name)) for name in _HEALTH_TEXTS}))
 
 
 LOGGER: Final = "handoffaudit.events"
@@ -223,7 +226,7 @@ def log_invocation(event: str, invocation: Mapping[str, Any]) -> None:
     """Tell that the gate for hooks was called about a delegation, before anything is judged."""
     if _is_wanted(logging.DEBUG):
         _write(lambda: [invocation_line(timezone.now(), event, invocation)])
-        log.debug("the gate was called", hook_event=event, **masked(dict(invocation)))
+        log.debug("the gate was called", hook_event=event, **mask_secrets(dict(invocation)))
 
 
 def log_llm_call(call: ModelCall) -> None:

@@ -14,7 +14,7 @@ from handoffaudit.handoffs import alerts, leases, notify, tasks
 from handoffaudit.handoffs.dry_runs import run as dry_runs_run
 from handoffaudit.handoffs.llm import client, jobs, run
 from handoffaudit.memory import freeze_startup_objects
-from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.tokenizers import default_counter
 
 log = structlog.get_logger(__name__)
 

@@ -10,8 +10,8 @@ from handoffaudit.handoffs.models import Handoff, Remediation
 from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.validation import remediation
 from handoffaudit.validation.config import Mode
+from handoffaudit.validation.library.models import RemediationRecord
 from handoffaudit.validation.remediation import RemediationLog
-from handoffaudit.validation.remediation_models import RemediationRecord
 from handoffaudit.validation.verdict import Outcome
 
 

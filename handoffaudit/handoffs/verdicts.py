@@ -20,18 +20,17 @@ from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, State, new
 from handoffaudit.policy import load
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.validation import formats, pipeline
-from handoffaudit.validation.config import Demands, ValidationConfig
-from handoffaudit.validation.counting import default_counter
-from handoffaudit.validation.formats import handoff_file
+from handoffaudit.validation.config import Requirements, ValidationConfig
+from handoffaudit.validation.formats import handoff_file, workflow_of
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.layers.base import History, Subject
+from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.ports import LanguageModel
-from handoffaudit.validation.reading import parse_json
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.remediation import RemediationLog
-from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
-from handoffaudit.validation.workflows import workflow_of
 
 
 def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
@@ -256,7 +255,7 @@ def verdict_on_record(
     return replace(verdict, handoff_id=handoff.handoff_id)
 
 
-def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Demands:
+def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requirements:
     """Return what is demanded beside the strictness row. Whether only the handoff file counts is answered for the time
     when the handoff arrived, as its report was: judged again later, it gets the same verdict."""
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))

@@ -6,7 +6,7 @@ A value without a place of its own: whoever keeps it for all processes stores wh
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from handoffaudit.validation.asking.question import Reason, Unavailable
+from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 FAILURES = 5
 OPEN_SECONDS = 30.0

@@ -10,26 +10,47 @@ from typing import TYPE_CHECKING, Any, Final
 
 from handoffaudit.llm import errors
 from handoffaudit.llm.background import BACKGROUND, Background, StoppedError
-from handoffaudit.llm.bounding import read_bounded
-from handoffaudit.llm.calling import Messages, Reply, Usage
-from handoffaudit.validation.asking.pricing import ROOM_FOR_THINKING
-from handoffaudit.validation.asking.question import Unavailable
+from handoffaudit.llm.calls import Messages, Reply, Usage
+from handoffaudit.validation.prompts.pricing import ROOM_FOR_THINKING
+from handoffaudit.validation.prompts.question import Unavailable
 
 if TYPE_CHECKING:
     import anthropic
 
+
+LONGEST_BODY: Final = 4 * 1024 * 1024
+
+
+async def read_bounded(response: Any) -> None:
+    """Reads the body of a response of the SDK's HTTP client, unpacked. Raises `Unavailable` where it is too long."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > LONGEST_BODY:
+            raise errors.too_long(LONGEST_BODY)
+        parts.append(part)
+    # Where the client itself keeps what it has read: else it would read again, and find nothing.
+    response._content = b"".join(parts)  # noqa: SLF001
+
+
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS: Final = 5.0
+
 PREPARING_SECONDS: Final = 60.0
+
 PROVIDERS: Final = ("anthropic", "bedrock", "vertex")
+
 _CLIENTS: Final = {
     "anthropic": "AsyncAnthropic",
     "bedrock": "AsyncAnthropicBedrock",
     "vertex": "AsyncAnthropicVertex",
 }
+
 # no context is as long: more is a mistake, which must not use up a budget, nor go beyond what a row takes
 _LARGEST_COUNT = 10_000_000
+
 # models of these generations think before they answer, and take a word on how much; older ones refuse that word
 _EFFORT: Final = re.compile(r"(?:haiku|sonnet|opus|fable|mythos)-(?:[5-9]|\d\d)(?!\d)")
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from handoffaudit.validation.asking.masking import masked
-from handoffaudit.validation.asking.question import Reason, Unavailable
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.question import Reason, Unavailable
 from handoffaudit.validation.text import clean
 
 # nobody is believed who says "in a week"
@@ -62,7 +62,9 @@ RETRIED: Final = frozenset(
 def of_status(status: int, *, retry_after: str | None, said: str | None, now: datetime) -> Unavailable:
     """An HTTP status other than success. `said` are the service's own words, told on where something is to be fixed."""
     row = _BY_STATUS.get(status) or _row_of_class(status)
-    words = clean(" ".join(str(masked(said)).split()), _LONGEST_SAID) if said and row.reason is Reason.REFUSED else ""
+    words = (
+        clean(" ".join(str(mask_secrets(said)).split()), _LONGEST_SAID) if said and row.reason is Reason.REFUSED else ""
+    )
     detail = f'{row.detail}; it says "{words}".' if words else f"{row.detail}."
     return Unavailable(row.reason, detail, retry_after=seconds_of(retry_after, now), status=status)
 

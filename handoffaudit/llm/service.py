@@ -1,19 +1,52 @@
-"""Claude for those who use the validators as a library: what `SemanticValidator` and `CritiqueValidator` ask."""
+"""The client that the settings ask for, and Claude for those who use the validators as a library."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from handoffaudit.llm.calling import SECONDS, Messages, Reply, whole
-from handoffaudit.llm.claude import ClaudeClient
-from handoffaudit.llm.configured import client_from, prices_here
-from handoffaudit.validation.asking import critique, grounding, pricing
-from handoffaudit.validation.asking.fencing import as_text, fenced
-from handoffaudit.validation.asking.question import ANSWER_TOKENS, Reason, Unavailable
+from handoffaudit.llm.calls import SECONDS, TRIES, Caller, Messages, Reply, whole
+from handoffaudit.llm.claude import CONNECT_SECONDS, ClaudeClient
+from handoffaudit.validation.prompts import critique, grounding, pricing
+from handoffaudit.validation.prompts.pricing import Price, read_prices
+from handoffaudit.validation.prompts.question import ANSWER_TOKENS, Reason, Role, Unavailable, as_text, fence
+
+PRICES_VARIABLE = "HANDOFFAUDIT_MODEL_PRICES"
+
+
+@lru_cache(maxsize=8)
+def client_from(
+    provider: str, api_key: str = "", base_url: str = "", *, connect_seconds: float = CONNECT_SECONDS
+) -> ClaudeClient | None:
+    """None where Anthropic's own service is meant and there is no key. Bedrock and Vertex have credentials of their
+    own, which are looked for when they are called. Equal arguments give the same client,
+    with its one pool of connections."""
+    key = api_key.strip()
+    if provider == "anthropic" and not key:
+        return None
+    return ClaudeClient(provider, key, base_url.strip(), connect_seconds=connect_seconds)
+
+
+def caller_from(
+    client: ClaudeClient, *, fast: str, careful: str, seconds: float = SECONDS, tries: int = TRIES
+) -> Caller:
+    """A caller with a model for each role, and the prices that this process has."""
+    return Caller(client, {Role.FAST: fast, Role.CAREFUL: careful}, seconds=seconds, tries=tries, prices=prices_here())
+
+
+def prices_here() -> Mapping[str, Price]:
+    """The shipped prices with those of `HANDOFFAUDIT_MODEL_PRICES`. Raises ValueError, which names the variable."""
+    try:
+        return read_prices(os.environ.get("HANDOFFAUDIT_MODEL_PRICES", ""))
+    except ValueError as error:
+        raise ValueError(f"{PRICES_VARIABLE}: {error}") from None
+
 
 FAST: Final = "claude-haiku-5-5"
+
 CAREFUL: Final = "claude-sonnet-5-5"
+
 # whose answers have a schema that the service can keep to
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({"handoff_semantic_validation": grounding.SCHEMA})
 
@@ -126,7 +159,7 @@ def _parted(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Messages]:
 def _between_tags(context: Mapping[str, Any]) -> str:
     """What the critique is given: other people's text, which no tag in it can end."""
     parts = {name: part if isinstance(part, str) else as_text(part) for name, part in context.items()}
-    return "\n\n".join(fenced(name, part) for name, part in parts.items())
+    return "\n\n".join(fence(name, part) for name, part in parts.items())
 
 
 def _cost(model: str, reply: Reply) -> float:

@@ -13,8 +13,8 @@ from django.conf import settings
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
+from handoffaudit.validation.agents import discover, skill_files
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.registry import discover, skill_files
 
 ANYBODY = ANY_OTHER_TYPE
 

@@ -20,7 +20,7 @@ from handoffaudit.policy.retention import Retention
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.strictness import ROWS_AS_SHIPPED
 from handoffaudit.policy.versions import Versions
-from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy
 
 strictness: Versions[TypePolicy] = Versions(

@@ -16,7 +16,7 @@ from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.versions import AS_SHIPPED
-from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
 from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy, ValidationConfig
 
 MOST_TENANTS = 256

@@ -9,9 +9,8 @@ from typing import Any
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import Wrong, brief
-from handoffaudit.validation.asking.prompting import LONGEST_PROMPT, Prompt
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Prompts
+from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Prompt, Use
 from handoffaudit.validation.text import clean
 
 MOST_ROWS = 200

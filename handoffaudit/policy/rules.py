@@ -7,9 +7,9 @@ from typing import Any
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong
-from handoffaudit.validation.business_rules import BusinessRuleSet, build_cmt_rules, build_signal_rules, parse_sets
-from handoffaudit.validation.business_rules.parsing import MOST_SETS
-from handoffaudit.validation.flaws import Flaw, InvalidDemand
+from handoffaudit.validation.business_rules.parser import MOST_SETS, parse_sets
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet, build_cmt_rules, build_signal_rules
+from handoffaudit.validation.errors import ConfigError, InvalidConfigError
 
 HIGHEST_VERSION = 1_000_000
 
@@ -43,7 +43,7 @@ def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet
         sets = parse_sets(plain)
     except Wrong as wrong:
         raise InvalidPolicy([PolicyError("?", "", None, wrong.message, wrong.remedy)]) from wrong
-    except InvalidDemand as invalid:
+    except InvalidConfigError as invalid:
         raise InvalidPolicy([_error(one, plain) for one in invalid.flaws[:MOST_ERRORS]]) from invalid
     return check_sets(sets)
 
@@ -65,7 +65,7 @@ def check_sets(sets: Iterable[BusinessRuleSet]) -> tuple[BusinessRuleSet, ...]:
     return tuple(table)
 
 
-def _error(flaw: Flaw, sets: Sequence[Any]) -> PolicyError:
+def _error(flaw: ConfigError, sets: Sequence[Any]) -> PolicyError:
     """The flaw at its set: `[1].rules[2].field` is `rules[2].field` of the second one."""
     inside = _PLACE.fullmatch(flaw.place)
     if inside is None:

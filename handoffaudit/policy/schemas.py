@@ -9,8 +9,8 @@ from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
 from handoffaudit.validation.claims import parse_fields
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.data_schema import DataSchema
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.schemas.schema import DataSchema
 
 MOST_ROWS = 200
 
@@ -49,7 +49,7 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
             found[field] = read(given)
         except Wrong as wrong:
             errors.append(PolicyError(row, field, given.get(field), wrong.message, wrong.remedy))
-        except InvalidDemand as invalid:
+        except InvalidConfigError as invalid:
             errors.extend(
                 PolicyError(row, _inside(field, one.place), one.value, one.message, one.remedy)
                 for one in invalid.flaws[:MOST_ERRORS]
@@ -115,7 +115,7 @@ def _claim_fields(given: Mapping[str, Any]) -> tuple[str, ...] | None:
         return None
     try:
         return parse_fields(value)
-    except InvalidDemand as invalid:
+    except InvalidConfigError as invalid:
         first = invalid.flaws[0]
         raise Wrong(first.message, first.remedy) from invalid
 

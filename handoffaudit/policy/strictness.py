@@ -10,7 +10,6 @@ from typing import Any
 from handoffaudit.policy import values
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.values import MOST_ERRORS, Wrong, brief
-from handoffaudit.validation.asking.question import Role
 from handoffaudit.validation.config import (
     ANY_OTHER_TYPE,
     OPTIONAL_LAYERS,
@@ -24,6 +23,7 @@ from handoffaudit.validation.config import (
     TypePolicy,
 )
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.prompts.question import Role
 
 MOST_ROWS = 500
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import orjson
 
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import show
 
 LONGEST_NAME = 200
 LONGEST_SHOWN = 80
@@ -30,7 +30,7 @@ class Wrong(Exception):
 
 
 def brief(value: Any) -> str:
-    text = shown(value) if isinstance(value, dict | list) else repr(value)
+    text = show(value) if isinstance(value, dict | list) else repr(value)
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 

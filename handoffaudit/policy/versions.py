@@ -17,7 +17,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion, PolicyError
 from handoffaudit.policy.models import Kind, PolicyVersion
 from handoffaudit.validation.config import ANY_OTHER_TYPE
-from handoffaudit.validation.paths import Location, dotted
+from handoffaudit.validation.paths import Location, dotted_path
 
 WHOLE_ROW = "row"
 
@@ -49,7 +49,7 @@ def _row_changes(name: str, old: Mapping[str, Any] | None, new: Mapping[str, Any
         yield Change(name, WHOLE_ROW, old, new)
         return
     for location, before, after in _inside((), old, new):
-        yield Change(name, dotted(location), before, after)
+        yield Change(name, dotted_path(location), before, after)
 
 
 def _inside(location: Location, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[tuple[Location, Any, Any]]:

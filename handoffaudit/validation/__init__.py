@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from handoffaudit.validation.business_rules import (
+    from handoffaudit.validation.business_rules.rules import (
         BusinessRule,
         BusinessRuleSet,
         BusinessRuleType,
@@ -26,24 +26,27 @@ if TYPE_CHECKING:
         SchemaValidationError,
     )
     from handoffaudit.validation.layers.plugins import IValidator
-    from handoffaudit.validation.library.config import CritiqueTriggerConfig, ValidationConfig
     from handoffaudit.validation.library.critique import CritiqueValidator
-    from handoffaudit.validation.library.envelopes import EvidenceItem, LLMEnvelope, LLMResult
-    from handoffaudit.validation.library.evidence import EvidenceValidator
     from handoffaudit.validation.library.models import (
         ClaimAnnotation,
         ClaimType,
         CritiqueResult,
+        CritiqueTriggerConfig,
+        EvidenceItem,
+        LLMEnvelope,
+        LLMResult,
+        RemediationAction,
+        RemediationPolicy,
+        RemediationRecord,
+        ValidationConfig,
         ValidationIssue,
         ValidationLayer,
         ValidationResult,
         ValidationSeverity,
     )
-    from handoffaudit.validation.library.pipeline import ValidationPipeline
-    from handoffaudit.validation.library.remediation import RemediationEngine
-    from handoffaudit.validation.library.rules import BusinessRuleValidator
-    from handoffaudit.validation.library.schema import SchemaValidator
+    from handoffaudit.validation.library.pipeline import RemediationEngine, ValidationPipeline
     from handoffaudit.validation.library.semantic import SemanticValidator
+    from handoffaudit.validation.library.validators import BusinessRuleValidator, EvidenceValidator, SchemaValidator
     from handoffaudit.validation.protocol import (
         HandoffPayload,
         HandoffProtocol,
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
         ValidationStrictness,
     )
     from handoffaudit.validation.remediation import RemediationState
-    from handoffaudit.validation.remediation_models import RemediationAction, RemediationPolicy, RemediationRecord
 
 __all__ = [
     "BusinessRule",
@@ -102,29 +104,27 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "business_rules": ("BusinessRule BusinessRuleSet BusinessRuleType Operator build_cmt_rules build_signal_rules"),
+    "business_rules.rules": (
+        "BusinessRule BusinessRuleSet BusinessRuleType Operator build_cmt_rules build_signal_rules"
+    ),
     "errors": (
         "BusinessRuleValidationError CritiqueValidationError EvidenceValidationError HandoffAuditError "
         "HandoffValidationError RemediationExhaustedError SchemaValidationError"
     ),
     "layers.plugins": "IValidator",
-    "library.config": "CritiqueTriggerConfig ValidationConfig",
     "library.critique": "CritiqueValidator",
-    "library.envelopes": "EvidenceItem LLMEnvelope LLMResult",
-    "library.evidence": "EvidenceValidator",
     "library.models": (
-        "ClaimAnnotation ClaimType CritiqueResult ValidationIssue ValidationLayer ValidationResult ValidationSeverity"
+        "ClaimAnnotation ClaimType CritiqueResult CritiqueTriggerConfig EvidenceItem LLMEnvelope LLMResult "
+        "RemediationAction RemediationPolicy RemediationRecord ValidationConfig ValidationIssue ValidationLayer "
+        "ValidationResult ValidationSeverity"
     ),
-    "library.pipeline": "ValidationPipeline",
-    "library.remediation": "RemediationEngine",
-    "library.rules": "BusinessRuleValidator",
-    "library.schema": "SchemaValidator",
+    "library.pipeline": "RemediationEngine ValidationPipeline",
     "library.semantic": "SemanticValidator",
+    "library.validators": "BusinessRuleValidator EvidenceValidator SchemaValidator",
     "protocol": (
         "HandoffPayload HandoffProtocol HandoffRejectedError HandoffResult StrictnessConfig ValidationStrictness"
     ),
     "remediation": "RemediationState",
-    "remediation_models": "RemediationAction RemediationPolicy RemediationRecord",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

@@ -45,7 +45,7 @@ def data_hash(record: Record) -> str:
     return sha256_hex(canonical(record.data))
 
 
-def repeated_as(record: Record) -> str:
+def repetition_key(record: Record) -> str:
     """The same, empty where nothing is handed over: an empty answer given twice is no loop."""
     return data_hash(record) if any(_holds(value) for value in record.data.values()) else ""
 

@@ -4,22 +4,60 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
-from handoffaudit.validation.effort import MOST_STEPS, Effort, TooMuchError
-from handoffaudit.validation.flaws import InvalidDemand, flaw
-from handoffaudit.validation.paths import Location, dotted, pointer
-from handoffaudit.validation.selecting import MISSING, PathError, parse_path, select
-from handoffaudit.validation.text import clean, shown
+from handoffaudit.validation.errors import InvalidConfigError, config_error
+from handoffaudit.validation.limits import MOST_STEPS, StepBudget, StepBudgetSpentError
+from handoffaudit.validation.paths import Location, dotted_path, pointer
+from handoffaudit.validation.selectors import MISSING, PathError, parse_path, select
+from handoffaudit.validation.text import clean, show
 
-if TYPE_CHECKING:  # a layer's package, whose modules import this one
-    from handoffaudit.validation.layers.grounding.marks import Mark
+Kind = Literal["number", "date", "name", "quote", "identifier", "wording"]
+
+Status = Literal["grounded", "derived", "ungrounded"]
+
+
+class Source(NamedTuple):
+    """One text that claims may rest on.
+
+    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of
+    its own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines is given
+    whole. `keys` is the part of that path inside the supplied value (`.total` of `context.order`): these keys are
+    content like the text, while the name of the value itself is only what the sender calls it.
+    """
+
+    name: str
+    text: str
+    keys: str = ""
+
+
+class Mark(NamedTuple):
+    """One value of a claim, or a run of words (`wording`), with what it rests on.
+
+    `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
+    value and says what a derived one was made from (`3 + 4`, `rounded from 54.0267`). `closest` is the value of the
+    sources that looks most like an ungrounded one, where there is one.
+    """
+
+    kind: Kind
+    start: int
+    end: int
+    text: str
+    status: Status
+    where: tuple[str, ...] = ()
+    closest: str = ""
+
 
 LONGEST_TEXT = 500
+
 MOST_CLAIMS = 500
+
 MOST_FIELDS = 100
+
 SHORTEST_STATEMENT = 10
+
 ABOUT_CLAIMS = frozenset({"_output_type", "evidence_refs", "assumptions"})
+
 SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "CMTAssessmentResponse": (
         "thesis",
@@ -31,10 +69,13 @@ SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
     ),
     "Signal": ("rationale", "stop_loss", "take_profit", "confidence"),
 }
+
 """The claim fields of the types that the library knows without being told."""
 
 _MOST_IDS = 20
+
 _LONGEST_INTEGER = 190
+
 # to look up what a statement cites takes longer than to pass a value
 _STEPS_PER_STATEMENT = 2
 
@@ -135,7 +176,7 @@ def extract(
         for kind, ids in [_judged(location, value, citations, within)]
         if kind is not None
     ]
-    kept = found if len(found) <= MOST_CLAIMS else sorted(found, key=lambda one: dotted(one[0]))[:MOST_CLAIMS]
+    kept = found if len(found) <= MOST_CLAIMS else sorted(found, key=lambda one: dotted_path(one[0]))[:MOST_CLAIMS]
     claims = tuple(
         Claim(f"claim-{number}", location, place_of(location), _text(value), kind, ids)
         for number, (location, value, kind, ids) in enumerate(kept, 1)
@@ -153,7 +194,7 @@ def _at_the_top(stating: dict[str, Any], within: Location) -> list[_Statement]:
 def _at_fields(data: dict[str, Any], fields: Sequence[str]) -> tuple[list[_Statement], tuple[str, ...]]:
     """Return the texts and numbers at `fields`, each place once, and the fields that could not be read."""
     found: dict[Location, Any] = {}
-    effort = Effort(MOST_STEPS)
+    effort = StepBudget(MOST_STEPS)
     for number, path in enumerate(fields):
         try:
             found |= {
@@ -162,12 +203,12 @@ def _at_fields(data: dict[str, Any], fields: Sequence[str]) -> tuple[list[_State
                 for place, one in _items(location, value, effort)
                 if place not in found
             }
-        except TooMuchError:
+        except StepBudgetSpentError:
             return list(found.items()), tuple(fields[number:])
     return list(found.items()), ()
 
 
-def _items(location: Location, value: Any, effort: Effort) -> Iterator[_Statement]:
+def _items(location: Location, value: Any, effort: StepBudget) -> Iterator[_Statement]:
     """Yield a text or number, or those in a list."""
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -202,13 +243,13 @@ def _judged(
 def _paths(location: Location, within: Location) -> list[str]:
     """How a sender may name the place: from the root of the data or of its stating part, by the list it is in, or by
     the bare key of a field at the top, whatever signs are in it."""
-    paths = [dotted(location)]
+    paths = [dotted_path(location)]
     if within and location[: len(within)] == within:
-        paths.append(dotted(location[len(within) :]))
+        paths.append(dotted_path(location[len(within) :]))
     outer = location
     while outer and isinstance(outer[-1], int):
         outer = outer[:-1]
-        paths.append(dotted(outer))
+        paths.append(dotted_path(outer))
     top = plain_key(outer, within)
     return [*paths, top] if top else paths
 
@@ -222,20 +263,22 @@ def plain_key(location: Location, within: Location) -> str:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return shown(value) if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER else str(value)
+    return show(value) if isinstance(value, int) and value.bit_length() > _LONGEST_INTEGER else str(value)
 
 
 def parse_fields(plain: object) -> tuple[str, ...]:
     """The claim fields of a type from plain JSON: a list of dotted paths. Raises InvalidDemand with every flaw."""
     if not isinstance(plain, list):
-        raise InvalidDemand([flaw("", plain, "The claim fields are not a list.", "Give a list of dotted paths.")])
+        raise InvalidConfigError(
+            [config_error("", plain, "The claim fields are not a list.", "Give a list of dotted paths.")]
+        )
     if len(plain) > MOST_FIELDS:
         message = f"There are {len(plain):,} claim fields, over the limit of {MOST_FIELDS}."
         remedy = f"Keep at most {MOST_FIELDS}; * stands for any list item or object value."
-        raise InvalidDemand([flaw("", len(plain), message, remedy)])
+        raise InvalidConfigError([config_error("", len(plain), message, remedy)])
     flaws = list(_field_flaws(plain))
     if flaws:
-        raise InvalidDemand(flaws)
+        raise InvalidConfigError(flaws)
     return tuple(dict.fromkeys(plain))
 
 
@@ -243,22 +286,22 @@ def _field_flaws(plain: Iterable[Any]) -> Iterator[Any]:
     example = 'Write it as in "layers.*.key_findings".'
     for index, path in enumerate(plain):
         if not isinstance(path, str):
-            yield flaw(f"[{index}]", path, f"The path is {shown(path)}, not a text.", example)
+            yield config_error(f"[{index}]", path, f"The path is {show(path)}, not a text.", example)
             continue
         if not path.isprintable():
-            yield flaw(f"[{index}]", path, f"{shown(path)} has signs that cannot be seen.", "Take them out.")
+            yield config_error(f"[{index}]", path, f"{show(path)} has signs that cannot be seen.", "Take them out.")
             continue
         try:
             parse_path(path)
         except PathError as error:
-            yield flaw(f"[{index}]", path, f"{shown(path)}: {error}", example)
+            yield config_error(f"[{index}]", path, f"{show(path)}: {error}", example)
 
 
 def claim_to_dict(claim: Claim) -> dict[str, Any]:
     """The claim as the API and files show it."""
     return {
         "claim_id": claim.claim_id,
-        "field_path": dotted(_storable(claim.location)),
+        "field_path": dotted_path(_storable(claim.location)),
         "json_pointer": pointer(_storable(claim.place)),
         "claim_text": clean(claim.text[:LONGEST_TEXT], LONGEST_TEXT),
         "claim_type": claim.claim_type.value,

@@ -5,20 +5,19 @@ from types import MappingProxyType
 from typing import Any
 
 from handoffaudit.validation.catalogue import (
+    Code,
     chain,
     consistency,
     critique,
     evidence,
+    families,
     files,
     grounding,
     references,
-    rules,
-    schema,
     semantic,
     structure,
     tokens,
 )
-from handoffaudit.validation.catalogue.entry import Code
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.text import brief, clean
@@ -34,7 +33,9 @@ CATALOGUE: Mapping[str, Code] = MappingProxyType(
         for entry in layer.CODES
     }
 )
-FAMILIES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in (rules.FAMILY, schema.FAMILY)})
+FAMILIES: Mapping[str, Code] = MappingProxyType(
+    {entry.code: entry for entry in (families.RULE_FAMILY, families.SCHEMA_FAMILY)}
+)
 """Codes made as they are needed, by what they begin with: `schema.minimum`, `business_rule.range.<rule_id>`."""
 _OF_A_USER = Code(
     code="",

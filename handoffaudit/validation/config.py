@@ -5,13 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from handoffaudit.validation.asking.prompting import Prompt
-from handoffaudit.validation.asking.question import Role, Use
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.prompts.question import Prompt, Role, Use
 
 if TYPE_CHECKING:  # loaded by whoever makes some: pydantic's models alone take longer to load than all else here
-    from handoffaudit.validation.business_rules import BusinessRuleSet
-    from handoffaudit.validation.data_schema import DataSchema
+    from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+    from handoffaudit.validation.schemas.schema import DataSchema
 
 OPTIONAL_LAYERS = (
     "tokens",
@@ -132,7 +131,7 @@ class TypePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class Requirements:
     """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
     every text and number at the top of the data is a claim. `prompts` replace those that are shipped. `strict_files`: a
     report of a handoff file that was not used is rejected, whatever was read in its place."""
@@ -188,9 +187,9 @@ class ValidationConfig:
     def policy_for(self, handoff_type: str) -> TypePolicy:
         return self.types.get(handoff_type, self.other)
 
-    def demands_for(self, handoff_type: str, workflow: str = "") -> Demands:
+    def demands_for(self, handoff_type: str, workflow: str = "") -> Requirements:
         """`workflow`: the one that the handoff belongs to, empty where its sender names none."""
-        return Demands(
+        return Requirements(
             self.rules,
             self.schemas.get(handoff_type),
             self.claim_fields.get(handoff_type),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from handoffaudit.validation.paths import Location, dotted, pointer
+from handoffaudit.validation.paths import Location, dotted_path, pointer
 
 
 class Severity(StrEnum):
@@ -35,7 +35,7 @@ class Issue:
 
     @property
     def field_path(self) -> str:
-        return dotted(self.location)
+        return dotted_path(self.location)
 
     @property
     def json_pointer(self) -> str:

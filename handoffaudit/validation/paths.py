@@ -22,7 +22,7 @@ _WHOLE_KEY = re.compile(
 _NUMBER_OF_KEY = re.compile(r"(?<=[_\-#])\d+(?![A-Za-z0-9])|(?<=[A-Za-z])\d{4,}(?![A-Za-z0-9])")
 
 
-def dotted(location: Location) -> str:
+def dotted_path(location: Location) -> str:
     """`("files", 2, "path")` as `files[2].path`; a key that is not a plain word is quoted."""
     text = ""
     for part in location:
@@ -41,7 +41,7 @@ def last_name(location: Location) -> str:
     start = len(location) - 1
     while start > 0 and isinstance(location[start], int):
         start -= 1
-    return dotted(location[max(start, 0) :])
+    return dotted_path(location[max(start, 0) :])
 
 
 def pointer(location: Location) -> str:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from handoffaudit.validation.flaws import Flaw, InvalidDemand, flaw
-from handoffaudit.validation.text import closest, either, shown, type_name, unknown_field_hint
+from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
+from handoffaudit.validation.text import closest, either, show, type_name, unknown_field_hint
 
 MOST_RULES = 100
 MOST_RESULTS = 200
@@ -121,17 +121,17 @@ def failed_errors(rules: Iterable[PhaseRule], status: Mapping[str, RuleStatus]) 
 class _Object:
     """One object being read: collects the flaws of its fields."""
 
-    def __init__(self, place: str, plain: Mapping[str, Any], fields: Sequence[str], flaws: list[Flaw]) -> None:
+    def __init__(self, place: str, plain: Mapping[str, Any], fields: Sequence[str], flaws: list[ConfigError]) -> None:
         self.place = place
         self.plain = plain
         self.flaws = flaws
         for key in plain:
             if key not in fields:
                 remedy, _ = unknown_field_hint(str(key), fields, plain, f"Remove it; there are {either(fields)}.")
-                self.wrong(str(key), f"{shown(key)} is not a field here.", remedy)
+                self.wrong(str(key), f"{show(key)} is not a field here.", remedy)
 
     def wrong(self, name: str, message: str, remedy: str) -> None:
-        self.flaws.append(flaw(f"{self.place}.{name}", self.plain.get(name), message, remedy))
+        self.flaws.append(config_error(f"{self.place}.{name}", self.plain.get(name), message, remedy))
 
     def text(self, name: str, longest: int = LONGEST_TEXT, *, needed: bool = True) -> str:
         """A text; `needed`: it must be there and not be empty."""
@@ -154,7 +154,7 @@ class _Object:
         if value in options:
             return choices(value)
         near = closest(value, options)
-        what = "missing" if name not in self.plain else shown(value)
+        what = "missing" if name not in self.plain else show(value)
         self.wrong(name, f"{name} is {what}.", f"Use {near}." if near else f"Use one of {either(options)}.")
         return None
 
@@ -162,7 +162,7 @@ class _Object:
         value = self.plain.get(name, default)
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
-        self.wrong(name, f"{name} is {shown(value)}.", f"Give a whole number from {low} to {high}.")
+        self.wrong(name, f"{name} is {show(value)}.", f"Give a whole number from {low} to {high}.")
         return default
 
     def texts(self, name: str, most: int, *, needed: bool) -> list[str]:
@@ -207,7 +207,7 @@ def _config(kind: RuleType, config: _Object) -> dict[str, Any]:
     return {**own, "timeout_seconds": seconds}
 
 
-def _read_rule(place: str, plain: Mapping[str, Any], flaws: list[Flaw]) -> PhaseRule:
+def _read_rule(place: str, plain: Mapping[str, Any], flaws: list[ConfigError]) -> PhaseRule:
     fields = ("rule_id", "rule_type", "rule_config", "severity", "rule_name")
     read = _Object(place, plain, fields, flaws)
     kind = read.choice("rule_type", RuleType)
@@ -226,7 +226,7 @@ def _read_rule(place: str, plain: Mapping[str, Any], flaws: list[Flaw]) -> Phase
     )
 
 
-def _read_result(place: str, plain: Mapping[str, Any], flaws: list[Flaw]) -> RuleResult:
+def _read_result(place: str, plain: Mapping[str, Any], flaws: list[ConfigError]) -> RuleResult:
     fields = ("result_id", "rule_id", "validated_at", "status", "message", "details")
     read = _Object(place, plain, fields, flaws)
     details = plain.get("details")
@@ -245,30 +245,32 @@ def _read_result(place: str, plain: Mapping[str, Any], flaws: list[Flaw]) -> Rul
 
 def _parse_list(plain: object, what: str, most: int, read: Callable[..., T]) -> tuple[T, ...]:
     if not isinstance(plain, list):
-        raise InvalidDemand([flaw("", plain, f"This is {type_name(plain)}, not a list of {what}.", "Give a list.")])
+        raise InvalidConfigError(
+            [config_error("", plain, f"This is {type_name(plain)}, not a list of {what}.", "Give a list.")]
+        )
     if len(plain) > most:
         message = f"There are {len(plain):,} {what}, over the limit of {most}."
-        raise InvalidDemand([flaw("", len(plain), message, "Leave some out.")])
-    flaws: list[Flaw] = []
+        raise InvalidConfigError([config_error("", len(plain), message, "Leave some out.")])
+    flaws: list[ConfigError] = []
     found = list(_read_all(plain, read, flaws))
     if flaws:
-        raise InvalidDemand(flaws)
+        raise InvalidConfigError(flaws)
     return tuple(found)
 
 
-def _read_all(plain: list[Any], read: Callable[..., T], flaws: list[Flaw]) -> Iterator[T]:
+def _read_all(plain: list[Any], read: Callable[..., T], flaws: list[ConfigError]) -> Iterator[T]:
     for index, one in enumerate(plain):
         if isinstance(one, dict):
             yield read(f"[{index}]", one, flaws)
         else:
-            flaws.append(flaw(f"[{index}]", one, f"This is {type_name(one)}.", "Give an object."))
+            flaws.append(config_error(f"[{index}]", one, f"This is {type_name(one)}.", "Give an object."))
 
 
 def _refuse_repeated(ids: Sequence[str], name: str, what: str) -> None:
     flaws = [
-        flaw(f"[{index}].{name}", one, f"Another {what} has the id {shown(one)}.", "Give each an id of its own.")
+        config_error(f"[{index}].{name}", one, f"Another {what} has the id {show(one)}.", "Give each an id of its own.")
         for index, one in enumerate(ids)
         if one in ids[:index]
     ]
     if flaws:
-        raise InvalidDemand(flaws)
+        raise InvalidConfigError(flaws)

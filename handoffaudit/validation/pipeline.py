@@ -1,13 +1,14 @@
-"""A handoff through the layers, to its verdict."""
+"""A handoff through the layers, to its verdict; also the verdict on a document that cannot be read."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from handoffaudit.validation import remediation
 from handoffaudit.validation.canonical import data_hash
 from handoffaudit.validation.codes import blocks
-from handoffaudit.validation.config import Mode
+from handoffaudit.validation.config import Mode, TypePolicy
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import (
     LAYERS,
@@ -20,10 +21,10 @@ from handoffaudit.validation.layers import (
 )
 from handoffaudit.validation.layers.plugins import installed_layers
 from handoffaudit.validation.remediation import RemediationLog, facts_of
-from handoffaudit.validation.scoring import score
-from handoffaudit.validation.verdict import PENDING, Critique, LayerResult, LayerStatus, Outcome, Verdict
+from handoffaudit.validation.verdict import PENDING, Critique, LayerResult, LayerStatus, Outcome, Verdict, score
 
 _GRAVE = (Severity.ERROR, Severity.CRITICAL)
+
 _STRUCTURE = "structure"
 
 
@@ -153,3 +154,39 @@ def decide(issues: Iterable[Issue]) -> Outcome:
 def _enforced(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
     """In shadow all is accepted but what the structure layer rejects."""
     return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
+
+
+def reject_unread(
+    issues: Sequence[Issue],
+    *,
+    handoff_id: str,
+    validation_id: str,
+    policy: TypePolicy,
+    policy_version: int,
+    output_hash: str,
+    validated_at: datetime,
+    policy_versions: Mapping[str, int] = MappingProxyType({}),
+) -> Verdict:
+    """Rejected by the structure layer with these issues; no other layer ran. Shadow mode does not let it pass."""
+    first, *others = LAYERS
+    return Verdict(
+        validation_id=validation_id,
+        handoff_id=handoff_id,
+        outcome=Outcome.REJECTED,
+        would_decide=Outcome.REJECTED,
+        mode=policy.mode,
+        strictness=policy.strictness,
+        issues=tuple(issue.numbered(number) for number, issue in enumerate(issues, 1)),
+        layers=(
+            LayerResult(first.name, LayerStatus.FAILED, "", 0.0),
+            *(LayerResult(layer.name, LayerStatus.SKIPPED, "structure failed", 0.0) for layer in others),
+        ),
+        quality_score=0.0,
+        token_counts=None,
+        chain=None,
+        output_hash=output_hash,
+        policy_version=policy_version,
+        policy_versions=policy_versions,
+        validated_at=validated_at,
+        duration_ms=0.0,
+    )

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from handoffaudit.validation.asking.question import Answer, Question
+from handoffaudit.validation.prompts.question import Answer, Question
 
 
 class FileView(Protocol):

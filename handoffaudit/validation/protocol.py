@@ -10,18 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, field_validator, 
 
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Strictness, TypePolicy
-from handoffaudit.validation.counting import CharacterCounter, Counter, default_counter
 from handoffaudit.validation.errors import HandoffValidationError
 from handoffaudit.validation.formats import read
 from handoffaudit.validation.formats.payload import NAME
+from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.layers import History, Layer, Subject, chain, consistency, structure
-from handoffaudit.validation.library.defaults import new_id, utc_now
 from handoffaudit.validation.library.logger import get_logger, log_validation
+from handoffaudit.validation.library.models import new_id, utc_now
 from handoffaudit.validation.library.semantic import FAST, SemanticValidator
-from handoffaudit.validation.pipeline import run
-from handoffaudit.validation.plain import plain
+from handoffaudit.validation.pipeline import reject_unread, run
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 
 __all__ = [
@@ -196,11 +195,11 @@ def _judged(
     payload: HandoffPayload,
     policy: TypePolicy,
     context: Mapping[str, Any] | None,
-    counter: Counter,
+    counter: TokenCounter,
     layers: Iterable[Layer] | None = None,
 ) -> Verdict:
     """The engine's verdict on the payload's values as they stand."""
-    document, given = plain(payload), plain(dict(context)) if context else None
+    document, given = to_json(payload), to_json(dict(context)) if context else None
     reading = read(document, NAME, Envelope(context=given))
     if reading.record is None:
         return reject_unread(

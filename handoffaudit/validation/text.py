@@ -51,7 +51,7 @@ def trace_name(trace_id: str) -> str:
     return trace_id.lower() if is_uuid(trace_id) else trace_id
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """A JSON value as it stands in a message: short, and quoted where it is text."""
     match value:
         case str():
@@ -60,16 +60,16 @@ def shown(value: object) -> str:
         case None | bool():
             return _WORDS[value]
         case dict():
-            return f"an object of {counted(len(value), 'field')}"
+            return f"an object of {pluralize(len(value), 'field')}"
         case list() | tuple():
-            return f"a list of {counted(len(value), 'entry', 'entries')}"
+            return f"a list of {pluralize(len(value), 'entry', 'entries')}"
         case int() if value.bit_length() > _LONGEST_INTEGER:
             return f"an integer of {value.bit_length():,} bits"
         case _:
             return clean(f"{value:.15g}" if isinstance(value, float) else str(value), _SHOWN)
 
 
-def quoted(text: str, limit: int = MAX_TEXT) -> str:
+def quote_text(text: str, limit: int = MAX_TEXT) -> str:
     """The whole of a text as JSON, to be copied; empty where that is longer than `limit`."""
     written = json.dumps(text, ensure_ascii=not storable(text)) if len(text) < limit else ""
     return written if len(written) <= limit else ""
@@ -103,9 +103,9 @@ def brief(value: Any, depth: int = 0) -> Any:
             items = [brief(item, depth + 1) for item in value[:_MOST_ENTRIES]]
             return items if len(value) <= _MOST_ENTRIES else [*items, f"… and {len(value) - _MOST_ENTRIES} more"]
         case dict() | list() | tuple():
-            return shown(value)
+            return show(value)
         case int() if value.bit_length() >= 64:
-            return shown(value)
+            return show(value)
         case _:
             return value
 
@@ -150,7 +150,7 @@ def _ended(part: str) -> str:
     return part if part.rstrip("\"')]”»").endswith((".", "!", "?", "…", ":")) else f"{part}."
 
 
-def counted(number: int, singular: str, plural: str = "") -> str:
+def pluralize(number: int, singular: str, plural: str = "") -> str:
     """`1 agent`, `2,000 agents`."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 

@@ -1,6 +1,6 @@
-"""The outcome of one validation run over one handoff."""
+"""The outcome of one validation run over one handoff, its score, and its lines for senders of outputs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -10,13 +10,54 @@ from handoffaudit.validation.claims import Claim, claim_to_dict
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import OUTPUT, Mode, Strictness
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.output_names import error_lines
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.times import utc_text
 
+_COST = {Severity.CRITICAL: 0.30, Severity.ERROR: 0.15, Severity.WARNING: 0.05, Severity.INFO: 0.0}
+
+_STRUCTURE = "structure"
+
+
+def score(issues: Iterable[Issue]) -> float:
+    """1.0 less the cost of each issue; a structure error leaves nothing."""
+    total = 1.0
+    for issue in issues:
+        if issue.layer == _STRUCTURE and issue.severity in (Severity.ERROR, Severity.CRITICAL):
+            return 0.0
+        total -= _COST[issue.severity]
+    return max(round(total, 2), 0.0)
+
+
+_TO_ENGINE = {"schema": "structure", "business_rule": "rules"}
+
+_FROM_ENGINE = {engine: theirs for theirs, engine in _TO_ENGINE.items()}
+
+_GRAVE = (Severity.ERROR, Severity.CRITICAL)
+
+
+def engine_layer(name: str) -> str:
+    """`schema` is the engine's `structure`, `business_rule` its `rules`; other layers have one name."""
+    return _TO_ENGINE.get(name, name)
+
+
+def library_layer(name: str) -> str:
+    return _FROM_ENGINE.get(name, name)
+
+
+def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
+    """Of each issue's layer (by either name), severity and message: errors and criticals as
+    `[layer:severity] message`."""
+    return [
+        f"[{library_layer(layer)}:{severity}] {message}" for layer, severity, message in found if severity in _GRAVE
+    ]
+
+
 PIPELINE_VERSION = "3"
+
 PENDING: Final = "pending: the model is being asked"
+
 NOT_CHECKED: Final = "semantic_validation_unavailable"
+
 STRUCTURAL_LAYERS = frozenset({"structure", "tokens", "chain", "references", "consistency"})
 
 

@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import ModelCall
-from handoffaudit.validation.asking.question import Unavailable
+from handoffaudit.validation.prompts.question import Unavailable
 from tests.api.support import problem
 from tests.handoffs.asking_support import FAST, question
 from tests.messages_api.scripted import fails, says

@@ -14,7 +14,7 @@ import pytest
 
 from handoffaudit.cli.evaluating import asker
 from handoffaudit.cli.evaluating.results import DEFAULT_NAME
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 from tests.cli.test_eval import written
 from tests.evaluation.support import grounded
 from tests.messages_api.requests import Request

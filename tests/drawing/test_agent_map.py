@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
-from handoffaudit.drawing.agent_map.layout import NODE_HEIGHT, Layout, Place, lay_out
-from handoffaudit.drawing.agent_map.lines import Ways
+from handoffaudit.drawing.agent_map.geometry import NODE_HEIGHT, Layout, Place, Ways, lay_out
 from tests.scale import examples
 
 SVG = "{http://www.w3.org/2000/svg}"

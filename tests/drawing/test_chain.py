@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from tests.elapsed import grows_linearly
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from handoffaudit.drawing.charts import Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from handoffaudit.drawing.sparkline import sparkline
+from handoffaudit.drawing.charts import sparkline
 
 SVG = "{http://www.w3.org/2000/svg}"
 

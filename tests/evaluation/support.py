@@ -8,7 +8,7 @@ from typing import Any
 from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
 from handoffaudit.evaluation.measuring import Measured, measure
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.counting import CharacterCounter
+from handoffaudit.validation.tokenizers import CharacterCounter
 
 NOW = datetime(2026, 2, 1, 8, 1, tzinfo=UTC)
 

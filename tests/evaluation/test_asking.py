@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.evaluation.asking import Key, ModelJudge, percentile
+from handoffaudit.evaluation.asking import Key, LLMJudge, percentile
 from handoffaudit.evaluation.items import Item, UnreadableError
 from handoffaudit.evaluation.measuring import read_line
-from handoffaudit.validation.asking.question import Answer, MalformedAnswer
+from handoffaudit.validation.prompts.question import Answer, MalformedAnswer
 from tests.evaluation.support import NOW, grounded, reviewed
 
-JUDGE = ModelJudge(now=lambda: NOW)
+JUDGE = LLMJudge(now=lambda: NOW)
 TEXT = "The order costs 999 EUR."
 
 

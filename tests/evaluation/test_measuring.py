@@ -8,7 +8,7 @@ import pytest
 from handoffaudit.evaluation.figures import Characters, Tally
 from handoffaudit.evaluation.judging import AS_SHIPPED
 from handoffaudit.evaluation.measuring import measure
-from handoffaudit.validation.business_rules.parsing import parse_sets
+from handoffaudit.validation.business_rules.parser import parse_sets
 from tests.evaluation.support import chat, grounded, judge_of, measured, reviewed
 
 

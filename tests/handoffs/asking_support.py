@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from handoffaudit.validation.asking.answers import answered_object
-from handoffaudit.validation.asking.question import Question, Role, Use
+from handoffaudit.validation.prompts.question import Question, Role, Use, parse_answer
 
 FAST = "claude-haiku-5-5"
 SCHEMA = {"type": "object", "additionalProperties": False, "properties": {"valid": {"type": "boolean"}}}
@@ -18,7 +17,7 @@ def question(content: str = "Three suppliers deliver.", **changes: Any) -> Quest
             "instructions": "Is it so?",
             "content": content,
             "schema": SCHEMA,
-            "read": answered_object,
+            "read": parse_answer,
             **changes,
         }
     )

@@ -10,7 +10,7 @@ from django.utils import timezone
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.llm import client
 from handoffaudit.handoffs.models import ModelAnswer, ModelBreaker, ModelCall, ModelSpend
-from handoffaudit.validation.asking.question import MalformedAnswer, Reason, Unavailable
+from handoffaudit.validation.prompts.question import MalformedAnswer, Reason, Unavailable
 from tests.handoffs.asking_support import FAST, question
 from tests.handoffs.support import at_once
 from tests.messages_api.scripted import fails, says

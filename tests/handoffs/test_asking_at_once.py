@@ -19,8 +19,8 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import ModelAnswer, ModelBreaker, ModelCall, ModelSpend
 from handoffaudit.llm.breaker import Breaker
-from handoffaudit.validation.asking.pricing import estimated_cost
-from handoffaudit.validation.asking.question import Answer, Unavailable
+from handoffaudit.validation.prompts.pricing import estimate_call_cost
+from handoffaudit.validation.prompts.question import Answer, Unavailable
 from tests.handoffs.asking_support import FAST, question
 from tests.handoffs.support import at_once
 from tests.messages_api.scripted import fails, says
@@ -54,7 +54,7 @@ def reserved(content: str = "Number 000") -> float:
     """What is kept aside for one call."""
     asked = question(content)
     size = len(asked.instructions.encode()) + len(asked.content.encode())
-    return limits.ANSWERS_PAID * estimated_cost(FAST, size, asked.max_tokens)
+    return limits.ANSWERS_PAID * estimate_call_cost(FAST, size, asked.max_tokens)
 
 
 def test_a_hundred_at_once_with_a_budget_for_ten_spend_no_more_than_it(

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from handoffaudit.llm.calling import Caller
-from handoffaudit.llm.configured import caller_from, client_from
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.llm.calls import Caller
+from handoffaudit.llm.service import caller_from, client_from
+from handoffaudit.validation.prompts.question import Use
 from tests.messages_api.scripted import says
 from tests.messages_api.server import MessagesServer, running
 from tests.validation.asking.injections import ATTEMPTS, HARMLESS, PADDED, questions

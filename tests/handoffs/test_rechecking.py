@@ -8,8 +8,8 @@ from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import Alert, CheckKind, Event, Finding, Handoff, ModelCheck, State, Verdict
 from handoffaudit.handoffs.review import decide as review_decide
 from handoffaudit.handoffs.review.decide import Decision
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import FailMode, Mode
+from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import (
     NOT_ASKED,
     SENDER,

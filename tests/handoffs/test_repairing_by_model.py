@@ -16,7 +16,7 @@ from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.llm import run as llm_run
 from handoffaudit.handoffs.models import Event, Handoff, HandoffBody, ModelCall, ModelCheck, State
 from handoffaudit.handoffs.repair import cases, run
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import SENDER, assert_counts_are_right, circular, judged, payload, set_policy
 from tests.messages_api.requests import Request
 from tests.messages_api.scripted import Scripted, fails, says

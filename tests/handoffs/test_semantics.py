@@ -8,8 +8,8 @@ from handoffaudit.handoffs import judge, leases, notify, periodic_jobs, queries,
 from handoffaudit.handoffs.llm import jobs, run
 from handoffaudit.handoffs.llm.run import check
 from handoffaudit.handoffs.models import CheckKind, Finding, Handoff, ModelCall, ModelCheck, State, Verdict
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import FailMode, Mode
+from handoffaudit.validation.prompts.question import Use
 from tests.handoffs.support import (
     NOT_ASKED,
     NOT_JSON,

@@ -8,7 +8,8 @@ from handoffaudit.diagnostics.traces import load_trace
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters
 from handoffaudit.handoffs.models import Handoff
-from handoffaudit.validation.loglines import TraceLine, read_bytes
+from handoffaudit.validation.logs.lines import TraceLine
+from handoffaudit.validation.logs.reader import read_bytes
 from tests.handoffs.support import judged, payload
 from tests.validation.support import universal
 

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from handoffaudit.validation.asking import grounding
-from handoffaudit.validation.asking.question import Question
+from handoffaudit.validation.prompts import grounding
+from handoffaudit.validation.prompts.question import Question
 
 VALID = {"valid": True, "issues": []}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.llm.calling import Caller
+from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient, load_sdk
-from handoffaudit.validation.asking.question import Role
+from handoffaudit.validation.prompts.question import Role
 from tests.messages_api.server import MessagesServer, running
 from tests.running.conftest import free_port
 

@@ -64,7 +64,7 @@ def test_a_fork_while_calls_are_out_is_safe(api, caller_of):
 
 PROGRAM = """
 import sys, threading
-from handoffaudit.llm.calling import Caller
+from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient
 from tests.llm.asked import question
 from tests.llm.conftest import MODELS

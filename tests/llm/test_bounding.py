@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from handoffaudit.llm.bounding import LONGEST_BODY
-from handoffaudit.validation.asking.question import Reason
+from handoffaudit.llm.claude import LONGEST_BODY
+from handoffaudit.validation.prompts.question import Reason
 from tests.llm.asked import VALID, question
 from tests.messages_api.scripted import Scripted, says
 

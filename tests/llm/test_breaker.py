@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from handoffaudit.llm.breaker import Breaker, is_outage
-from handoffaudit.validation.asking.question import Reason, Unavailable
+from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

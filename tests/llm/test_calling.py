@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.llm.calling import Caller, Reply, Usage
-from handoffaudit.validation.asking.pricing import Price
-from handoffaudit.validation.asking.question import Reason, Role, Unavailable
+from handoffaudit.llm.calls import Caller, Reply, Usage
+from handoffaudit.validation.prompts.pricing import Price
+from handoffaudit.validation.prompts.question import Reason, Role, Unavailable
 from tests.llm.asked import question
 from tests.llm.conftest import MODELS
 

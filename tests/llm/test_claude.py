@@ -7,11 +7,12 @@ from email.utils import format_datetime
 
 import pytest
 
-from handoffaudit.llm.calling import Caller
+from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient
-from handoffaudit.validation.asking import critique, objective, repair
-from handoffaudit.validation.asking.pricing import ROOM_FOR_THINKING
-from handoffaudit.validation.asking.question import Reason, Role, Unavailable, Use
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.pricing import ROOM_FOR_THINKING
+from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, Use
+from handoffaudit.validation.repair import by_model
 from tests.llm.asked import VALID, question
 from tests.llm.conftest import KEY, MODELS
 from tests.messages_api.scripted import Scripted, cuts, fails, says
@@ -83,9 +84,9 @@ def test_only_models_that_know_it_are_told_how_much_to_think(api, model, config)
     ("asked", "use"),
     [
         (question(), Use.GROUNDING),
-        (objective.question("Sum up.", "The sum."), Use.OBJECTIVE),
+        (grounding.objective_question("Sum up.", "The sum."), Use.OBJECTIVE),
         (critique.question({"a": 1}, {}, []), Use.CRITIQUE),
-        (repair.question({"a": 1}, []), Use.REPAIR),
+        (by_model.repair_question({"a": 1}, []), Use.REPAIR),
     ],
     ids=lambda one: getattr(one, "value", ""),
 )

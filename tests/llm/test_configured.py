@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from handoffaudit.llm.configured import caller_from, client_from, prices_here
-from handoffaudit.validation.asking.pricing import SHIPPED, Price
-from handoffaudit.validation.asking.question import Role
+from handoffaudit.llm.service import caller_from, client_from, prices_here
+from handoffaudit.validation.prompts.pricing import SHIPPED, Price
+from handoffaudit.validation.prompts.question import Role
 
 
 @pytest.mark.parametrize("key", ["", "  ", "\n"])
@@ -44,7 +44,7 @@ def test_the_sdk_is_not_loaded_before_a_call():
     program = """
 import sys
 from handoffaudit.llm import ClaudeService, claude_critic
-from handoffaudit.llm.configured import caller_from, client_from
+from handoffaudit.llm.service import caller_from, client_from
 caller_from(client_from("anthropic", "a-key"), fast="a", careful="b")
 ClaudeService(), claude_critic()
 print(sorted({"anthropic", "httpx2", "django"} & set(sys.modules)))

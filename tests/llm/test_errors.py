@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from handoffaudit.llm import errors
-from handoffaudit.validation.asking.question import Reason
+from handoffaudit.validation.prompts.question import Reason
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

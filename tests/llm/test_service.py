@@ -15,8 +15,8 @@ from handoffaudit.validation import (
     SemanticValidator,
     StrictnessConfig,
 )
-from handoffaudit.validation.asking import critique, grounding
-from handoffaudit.validation.asking.question import MalformedAnswer, Reason, Unavailable
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.question import MalformedAnswer, Reason, Unavailable
 from tests.llm.conftest import KEY
 from tests.messages_api.scripted import Scripted, cuts, fails, says
 

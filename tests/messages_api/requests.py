@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 
 # what tells the uses apart: a property that only this one's answer has
 _USE_BY_PROPERTY = {"valid": Use.GROUNDING, "status": Use.OBJECTIVE, "overall_score": Use.CRITIQUE}

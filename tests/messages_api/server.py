@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 from tests.messages_api.requests import Request, complaint
 from tests.messages_api.scripted import Scripted, error_body, fails, from_json, message_body, says
 

@@ -15,10 +15,11 @@ from anthropic.types import ErrorResponse, Message
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from pydantic import TypeAdapter
 
-from handoffaudit.llm.calling import Caller
+from handoffaudit.llm.calls import Caller
 from handoffaudit.llm.claude import ClaudeClient
-from handoffaudit.validation.asking import critique, grounding, objective, repair
-from handoffaudit.validation.asking.question import Role
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.question import Role
+from handoffaudit.validation.repair import by_model
 from tests.messages_api.requests import FIELDS
 from tests.messages_api.scripted import ERROR_TYPES, Scripted, cuts, fails, from_json, says
 from tests.messages_api.server import running
@@ -26,9 +27,9 @@ from tests.messages_api.server import running
 ROOT = Path(__file__).parents[2]
 QUESTIONS = {
     "grounding": grounding.question({"a": 1}, {"b": 2}, None),
-    "objective": objective.question("Sum up.", "The sum."),
+    "objective": grounding.objective_question("Sum up.", "The sum."),
     "critique": critique.question({"a": 1}, {}, []),
-    "repair": repair.question({"a": 1}, []),
+    "repair": by_model.repair_question({"a": 1}, []),
 }
 BODY = {"model": "claude-haiku-5-5", "max_tokens": 10, "messages": [{"role": "user", "content": "Well?"}]}
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.strictness import FIELDS, MOST_ROWS, parse_row, parse_rows, to_plain
 from handoffaudit.policy.values import MOST_ERRORS
-from handoffaudit.validation.asking.question import Role
 from handoffaudit.validation.config import (
     OPTIONAL_LAYERS,
     CircularPolicy,
@@ -21,6 +20,7 @@ from handoffaudit.validation.config import (
     TypePolicy,
 )
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.prompts.question import Role
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

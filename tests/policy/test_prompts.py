@@ -14,9 +14,8 @@ from handoffaudit.policy.load import draft, load
 from handoffaudit.policy.models import Kind
 from handoffaudit.policy.prompts import FIELDS, MOST_ROWS, PromptRow, parse_row, parse_rows, to_plain
 from handoffaudit.policy.values import MOST_ERRORS
-from handoffaudit.validation.asking.prompting import LONGEST_PROMPT
-from handoffaudit.validation.asking.question import Answer, Question, Use
 from handoffaudit.validation.layers import History
+from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Answer, Question, Use
 from tests.handoffs.support import judged, payload
 from tests.policy.test_parsing import JSON
 from tests.validation.support import UNIVERSAL, record_of

@@ -15,9 +15,9 @@ from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
 from handoffaudit.policy.versions import Stale, Versions
-from handoffaudit.validation.asking.question import Use
-from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
 from handoffaudit.validation.config import TypePolicy
+from handoffaudit.validation.prompts.question import Use
 
 
 def a_set(number: int) -> BusinessRuleSet:

@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats import read
 from handoffaudit.validation.layers import LAYERS, History, Subject
 from handoffaudit.validation.pipeline import run
 from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
 
 NOW = datetime(2026, 2, 1, 8, 1, tzinfo=UTC)

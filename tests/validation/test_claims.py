@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.claims import SHIPPED_FIELDS, claim_to_dict, extract, parse_fields
-from handoffaudit.validation.flaws import InvalidDemand
-from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.paths import dotted_path
 
 SUPPLIED = frozenset({"a", "b", "chart-1", "chart-2"})
 
 
 def kinds(data: dict[str, Any], *fields: str, **given: Any) -> dict[str, str]:
     found = extract(data, fields or None, **{"supplied": SUPPLIED, **given})
-    return {dotted(claim.location): claim.claim_type.value for claim in found.claims}
+    return {dotted_path(claim.location): claim.claim_type.value for claim in found.claims}
 
 
 def test_the_first_of_the_four_that_holds_counts() -> None:
@@ -104,7 +104,7 @@ def test_a_claim_can_be_stored() -> None:
 
 def test_flawed_claim_fields_are_all_told() -> None:
     assert parse_fields(["thesis", "layers.*.key_findings", "thesis"]) == ("thesis", "layers.*.key_findings")
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_fields(["", "a..b", 3, "a[", "fine"])
     assert [flaw.place for flaw in told.value.flaws] == ["[0]", "[1]", "[2]", "[3]"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.converting import as_checksum, as_storable, as_utc, as_uuid, converted
+from handoffaudit.validation.coerce import as_checksum, as_storable, as_utc, as_uuid, convert
 
 DIGEST = "0123456789abcdef" * 4
 
@@ -39,7 +39,7 @@ DIGEST = "0123456789abcdef" * 4
     ],
 )
 def test_types(value: Any, types: list[str], expected: Any) -> None:
-    found = converted(value, types)
+    found = convert(value, types)
     assert found == expected
     assert type(found) is type(expected)
 
@@ -85,7 +85,7 @@ ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.l
 
 @given(ANY, st.lists(st.sampled_from(["string", "number", "integer", "boolean", "array", "object", "null"])))
 def test_nothing_raises(value: Any, types: list[str]) -> None:
-    converted(value, types)
+    convert(value, types)
     as_utc(value)
     as_uuid(value)
     as_checksum(value)

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from handoffaudit.validation.counting import CharacterCounter, default_counter
+from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 from tests.elapsed import grows_linearly
 
 

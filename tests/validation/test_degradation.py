@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import handoffaudit
+from handoffaudit.validation.agents import discover
 from handoffaudit.validation.handoff_files import write_handoff
-from handoffaudit.validation.registry import discover
 from handoffaudit.validation.verdict import Outcome
 
 from .formats.documents import EXAMPLES
@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 {before}
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.layers import History, Subject
 from handoffaudit.validation.record import Envelope
 

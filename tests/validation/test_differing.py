@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from handoffaudit.validation.differing import Difference, difference
-from handoffaudit.validation.repair.editing import placed, renamed, without
+from handoffaudit.validation.diff import Difference, difference
+from handoffaudit.validation.repair.edit import place_value, remove_field, rename_field
 from tests.elapsed import grows_linearly
 from tests.scale import examples
 
@@ -76,11 +76,11 @@ def test_large_documents_take_time_in_proportion() -> None:
 def test_edits_leave_what_they_are_given() -> None:
     document = payload(data={"list": [{"a": 1}, 2], "b": 3, "c": 4})
     before = copy.deepcopy(document)
-    assert placed(document, ("data", "list", 0, "a"), 5)["data"]["list"] == [{"a": 5}, 2]
-    assert placed(document, ("data", "list", 1), 5)["data"]["list"] == [{"a": 1}, 5]
-    assert "b" not in without(document, ("data", "b"))["data"]
-    assert list(renamed(document, ("data", "b"), "new")["data"]) == ["list", "new", "c"]
-    assert placed(PAYLOAD, (), 1) == 1
+    assert place_value(document, ("data", "list", 0, "a"), 5)["data"]["list"] == [{"a": 5}, 2]
+    assert place_value(document, ("data", "list", 1), 5)["data"]["list"] == [{"a": 1}, 5]
+    assert "b" not in remove_field(document, ("data", "b"))["data"]
+    assert list(rename_field(document, ("data", "b"), "new")["data"]) == ["list", "new", "c"]
+    assert place_value(PAYLOAD, (), 1) == 1
     assert document == before
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
-from handoffaudit.validation.explaining import Explanation, _family, explanation_of, text_of
+from handoffaudit.validation.explanations import Explanation, _family, explanation_of, text_of
 from handoffaudit.validation.formats import payload
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Shape
 
 from .test_goldens import outcome_of, written
 

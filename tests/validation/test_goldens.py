@@ -14,30 +14,30 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable
-from handoffaudit.validation.business_rules import parse_sets
+from handoffaudit.validation.business_rules.parser import parse_sets
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.config import (
     CircularPolicy,
     CritiquePolicy,
-    Demands,
     EvidencePolicy,
     FailMode,
     GroundingPolicy,
     Mode,
+    Requirements,
     Strictness,
     TypePolicy,
 )
-from handoffaudit.validation.counting import CharacterCounter, default_counter
-from handoffaudit.validation.data_schema import DataSchema
 from handoffaudit.validation.formats import payload, read
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Shape
 from handoffaudit.validation.handoff_files import write_handoff
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, History, Subject
 from handoffaudit.validation.pipeline import decide, run
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
 from .support import NOW
 
@@ -79,9 +79,9 @@ class Scripted:
         return Answer(question.read(told), told, "golden-model", 0.001, 12.0)
 
 
-def demanded(given: dict[str, Any]) -> Demands:
+def demanded(given: dict[str, Any]) -> Requirements:
     fields = given.get("claim_fields")
-    return Demands(
+    return Requirements(
         rules=parse_sets(given.get("rules", [])),
         schema=DataSchema.of(given["schema"]) if "schema" in given else None,
         claim_fields=tuple(fields) if fields is not None else None,

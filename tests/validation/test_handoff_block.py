@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.handoff_block import MARK, read_block
+from handoffaudit.validation.formats.block import MARK, read_block
 from tests.elapsed import grows_linearly
 
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation import LLMEnvelope, LLMResult, ValidationPipeline
-from handoffaudit.validation.business_rules import BusinessRuleSet
-from handoffaudit.validation.business_rules.parsing import parse_sets
-from handoffaudit.validation.config import Demands, TypePolicy
-from handoffaudit.validation.library.rules import BusinessRuleValidator
-from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.business_rules.parser import parse_sets
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.config import Requirements, TypePolicy
+from handoffaudit.validation.library.validators import BusinessRuleValidator
+from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.verdict import verdict_to_dict
 
 from .support import NOW, judge, payload
@@ -49,7 +49,7 @@ def output(**parsed: Any) -> dict[str, Any]:
 
 
 def told(document: dict[str, Any]) -> dict[str, Any]:
-    return verdict_to_dict(judge(document, "output", demands=Demands(RULES)))
+    return verdict_to_dict(judge(document, "output", demands=Requirements(RULES)))
 
 
 def test_one_without_errors_passed() -> None:

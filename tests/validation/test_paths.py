@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.paths import LONGEST_SHAPED, at, dotted, last_name, pointer, shape
+from handoffaudit.validation.paths import LONGEST_SHAPED, at, dotted_path, last_name, pointer, shape
 
 DOCUMENT = {"files": [{"path": "a"}], "b.c": {"": 1}}
 
 
 def test_as_people_and_machines_read_them() -> None:
-    assert dotted(("files", 0, "path")) == "files[0].path"
-    assert dotted(("b.c", 'q"')) == '["b.c"]["q\\""]'
+    assert dotted_path(("files", 0, "path")) == "files[0].path"
+    assert dotted_path(("b.c", 'q"')) == '["b.c"]["q\\""]'
     assert pointer(("a/b", "~", 2)) == "/a~1b/~0/2"
     assert last_name(("handoff", "files", 2)) == "files[2]"
     assert last_name(("handoff", "version")) == "version"
@@ -75,7 +75,7 @@ def test_any_text_has_one_shape_that_is_its_own(text: str) -> None:
 
 @given(st.lists(_KEYS, max_size=4), st.integers(0, 10**6), st.integers(0, 10**6), _KEYS)
 def test_positions_do_not_tell_shapes_apart(keys: list[str], one: int, other: int, last: str) -> None:
-    assert shape(dotted((*keys, one, last))) == shape(dotted((*keys, other, last)))
+    assert shape(dotted_path((*keys, one, last))) == shape(dotted_path((*keys, other, last)))
 
 
 @given(st.uuids(), st.uuids())

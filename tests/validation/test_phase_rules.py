@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.phase_rules import Overall, RuleType, overall, parse_results, parse_rules
 
 TIME = "2026-11-21T12:00:00Z"
@@ -74,7 +74,7 @@ def test_rules_and_results_are_read_as_they_were_written():
     ],
 )
 def test_a_rule_that_cannot_be_set_is_told_with_its_place(plain, said):
-    with pytest.raises(InvalidDemand) as refused:
+    with pytest.raises(InvalidConfigError) as refused:
         parse_rules(plain)
     assert str(refused.value).startswith(said)
 
@@ -88,7 +88,7 @@ def test_a_rule_that_cannot_be_set_is_told_with_its_place(plain, said):
     ],
 )
 def test_a_result_that_cannot_be_read_is_told_with_its_place(plain, said):
-    with pytest.raises(InvalidDemand) as refused:
+    with pytest.raises(InvalidConfigError) as refused:
         parse_results(plain)
     assert str(refused.value).startswith(said)
 

@@ -10,8 +10,7 @@ from handoffaudit.validation.config import Mode
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, History, Subject
 from handoffaudit.validation.pipeline import decide
-from handoffaudit.validation.scoring import score
-from handoffaudit.validation.verdict import verdict_to_dict
+from handoffaudit.validation.verdict import score, verdict_to_dict
 
 from .support import judge, payload, universal
 

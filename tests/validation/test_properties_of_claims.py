@@ -8,9 +8,9 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
-from handoffaudit.validation.config import Demands, EvidencePolicy
-from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.config import EvidencePolicy, Requirements
+from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.scale import examples
 
@@ -43,7 +43,7 @@ def _rule(number: int, **given: Any) -> BusinessRule:
     return BusinessRule(rule_id=f"r{number}", name="n", **given)
 
 
-DEMANDS = Demands(
+DEMANDS = Requirements(
     rules=(
         BusinessRuleSet(
             set_id="s",
@@ -70,7 +70,7 @@ DEMANDS = Demands(
 )
 
 
-def verdicts(data: dict[str, Any], context: dict[str, Any], evidence: list[Any], demands: Demands) -> Any:
+def verdicts(data: dict[str, Any], context: dict[str, Any], evidence: list[Any], demands: Requirements) -> Any:
     return judge(
         payload(data=data),
         "payload",
@@ -83,7 +83,7 @@ def verdicts(data: dict[str, Any], context: dict[str, Any], evidence: list[Any],
 @settings(max_examples=examples(200))
 @given(data=OBJECTS, context=OBJECTS, evidence=EVIDENCE, with_schema=st.booleans())
 def test_any_data_comes_to_a_verdict(data: Any, context: Any, evidence: Any, with_schema: bool) -> None:
-    demands = DEMANDS if with_schema else Demands(rules=DEMANDS.rules)
+    demands = DEMANDS if with_schema else Requirements(rules=DEMANDS.rules)
     verdict = verdicts(data, context, evidence, demands)
     shown = orjson.loads(orjson.dumps(verdict_to_dict(verdict)))
     assert not any("\0" in text for text in texts(shown))
@@ -95,7 +95,7 @@ def test_any_data_comes_to_a_verdict(data: Any, context: Any, evidence: Any, wit
 def test_the_order_of_keys_changes_nothing(
     data: Any, context: Any, evidence: Any, seed: int, with_schema: bool
 ) -> None:
-    demands = DEMANDS if with_schema else Demands(rules=DEMANDS.rules, claim_fields=DEMANDS.claim_fields)
+    demands = DEMANDS if with_schema else Requirements(rules=DEMANDS.rules, claim_fields=DEMANDS.claim_fields)
     source = random.Random(seed)  # noqa: S311
     first = verdicts(data, context, evidence, demands)
     second = verdicts(shuffled(data, source), shuffled(context, source), shuffled(evidence, source), demands)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from handoffaudit.validation.agents import SKILL_FILE, closest_agents, discover, skill_files
 from handoffaudit.validation.layers import History
-from handoffaudit.validation.registry import SKILL_FILE, closest_agents, discover, skill_files
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import LayerStatus, Verdict
 from tests.elapsed import grows_linearly
 
@@ -112,7 +112,7 @@ def test_an_unknown_target_is_told_the_closest_names() -> None:
 def test_one_that_resembles_none_is_told_what_to_do() -> None:
     (issue,) = target_verdict("qqqqqqqq").issues
     assert issue.hint == (
-        f"Known agents: {', '.join(map(shown, sorted(KNOWN)))}. "
+        f"Known agents: {', '.join(map(show, sorted(KNOWN)))}. "
         "If none of them is meant, add the target's skill to the registry."
     )
     assert issue.metadata["closest"] == []

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.library.models import RemediationPolicy, RemediationRecord
 from handoffaudit.validation.remediation import (
     Action,
     Facts,
@@ -20,7 +21,6 @@ from handoffaudit.validation.remediation import (
     decide,
     facts_of,
 )
-from handoffaudit.validation.remediation_models import RemediationPolicy, RemediationRecord
 
 START = datetime(2026, 2, 1, 8, 0, tzinfo=UTC)
 PASSED = Facts("v", passed=True)

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.effort import Effort, TooMuchError
-from handoffaudit.validation.paths import Location, dotted
-from handoffaudit.validation.selecting import ANY, MISSING, Path, PathError, parse_path, select
+from handoffaudit.validation.limits import StepBudget, StepBudgetSpentError
+from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.selectors import ANY, MISSING, Path, PathError, parse_path, select
 
 DOCUMENT = {"layers": [{"score": 1}, {"score": 2}], "by_name": {"a.b": {"low": 3}, "c": 4}, "empty": [], "none": None}
 
 
 def found(path: str) -> list[tuple[str, Any]]:
-    return [(dotted(place), value) for place, value in select(DOCUMENT, parse_path(path))]
+    return [(dotted_path(place), value) for place, value in select(DOCUMENT, parse_path(path))]
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_what_a_path_points_at(path: str, values: list[tuple[str, Any]]) -> None
 
 def test_every_value_that_is_passed_is_a_step() -> None:
     path = parse_path("layers.*.score")
-    assert len(list(select(DOCUMENT, path, effort=Effort(6)))) == 2
-    with pytest.raises(TooMuchError):
-        list(select(DOCUMENT, path, effort=Effort(5)))
+    assert len(list(select(DOCUMENT, path, effort=StepBudget(6)))) == 2
+    with pytest.raises(StepBudgetSpentError):
+        list(select(DOCUMENT, path, effort=StepBudget(5)))
 
 
 @given(st.lists(st.text(min_size=1, max_size=8) | st.integers(0, 10**9 - 1), min_size=1, max_size=8).map(tuple))
 def test_places_are_written_as_paths_that_lead_there(place: Location) -> None:
-    assert parse_path(dotted(place)) == place
+    assert parse_path(dotted_path(place)) == place

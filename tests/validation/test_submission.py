@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from handoffaudit.validation.submission import read_submission
-from handoffaudit.validation.submission_fields import FIELDS
+from handoffaudit.validation.submission import FIELDS, read_submission
 from tests.validation.support import payload
 
 BOM = b"\xef\xbb\xbf"

@@ -8,10 +8,10 @@ from handoffaudit.validation.text import (
     brief,
     clean,
     closest,
-    counted,
     either,
+    pluralize,
     sentences,
-    shown,
+    show,
     storable,
     type_name,
     unknown_field_hint,
@@ -32,11 +32,11 @@ from handoffaudit.validation.text import (
     ],
 )
 def test_shown(value: Any, text: str) -> None:
-    assert shown(value) == text
+    assert show(value) == text
 
 
 def test_an_integer_too_long_for_str_is_shown() -> None:
-    assert shown(10**5000) == "an integer of 16,610 bits"
+    assert show(10**5000) == "an integer of 16,610 bits"
 
 
 def test_clean_keeps_what_can_be_stored() -> None:
@@ -57,8 +57,8 @@ def test_closest() -> None:
 
 
 def test_words() -> None:
-    assert counted(1, "agent") == "1 agent"
-    assert counted(2000, "entry", "entries") == "2,000 entries"
+    assert pluralize(1, "agent") == "1 agent"
+    assert pluralize(2000, "entry", "entries") == "2,000 entries"
     assert either(["a", "b", "c"]) == "a, b or c"
     assert either(["a"]) == "a"
     assert [type_name(value) for value in (1, True, None)] == ["a number", "a boolean", "null"]

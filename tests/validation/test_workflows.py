@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.workflows import workflow_of
+from handoffaudit.validation.formats import workflow_of
 from tests.validation.support import payload, record_of, universal
 
 CALL = {"tool": {"name": "Task", "parameters": {"prompt": "Write"}, "result": "Written"}, "sessionId": "s-1"}

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from handoffaudit.cli.stop import Stop
-from handoffaudit.llm.calling import SECONDS, TRIES, Caller
+from handoffaudit.llm.calls import SECONDS, TRIES, Caller
 from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
-from handoffaudit.llm.configured import caller_from, client_from
+from handoffaudit.llm.service import caller_from, client_from
 
 # as in the settings, which load Django
 FAST: Final = "claude-haiku-5-5"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from handoffaudit.cli.evaluating.results import Line, Results
 from handoffaudit.evaluation.asking import Key
-from handoffaudit.llm.calling import Call, Caller
-from handoffaudit.validation.asking.question import Question
+from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.validation.prompts.question import Question
 
 
 class Crew:

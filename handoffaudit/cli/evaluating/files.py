@@ -42,10 +42,10 @@ def tell_left_out(name: str, measured: "Measured") -> None:
     if not measured.kind:
         raise nothing_known(name, measured.unread[0] if measured.unread else "")
     if measured.unread_lines:
-        from handoffaudit.validation.text import counted
+        from handoffaudit.validation.text import pluralize
 
         said = "; ".join(measured.unread)
-        click.echo(f"{name}: {counted(measured.unread_lines, 'line')} left out: {said}.", err=True)
+        click.echo(f"{name}: {pluralize(measured.unread_lines, 'line')} left out: {said}.", err=True)
 
 
 def share_of(source: Source, items: int) -> str:

@@ -13,14 +13,14 @@ from handoffaudit.cli.evaluating.crew import Crew
 from handoffaudit.cli.evaluating.planning import Found, LeftOut, Plan, found_in, key_of
 from handoffaudit.cli.evaluating.results import Line, Results
 from handoffaudit.cli.progress import Progress
-from handoffaudit.evaluation.asking import Key, ModelJudge
+from handoffaudit.evaluation.asking import Key, LLMJudge
 from handoffaudit.evaluation.items import Item
 from handoffaudit.evaluation.judging import Judge, Judged
 from handoffaudit.evaluation.measuring import Measured
 from handoffaudit.llm.breaker import Breaker, is_outage
-from handoffaudit.llm.calling import Call, Caller
-from handoffaudit.validation.asking.question import MalformedAnswer, Question
-from handoffaudit.validation.text import counted
+from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.validation.prompts.question import MalformedAnswer, Question
+from handoffaudit.validation.text import pluralize
 
 WAIT_SECONDS = 0.2
 # An answer that can't be read is asked for once more, and both are paid.
@@ -63,7 +63,7 @@ class Run:
     crew: Crew
     results: Results
     judge_of_file: Callable[[], Judge]
-    model_judge: ModelJudge
+    model_judge: LLMJudge
     plan: Plan
     max_usd: float | None = None
     show: int = 0
@@ -88,7 +88,7 @@ class Run:
             while self.crew.under_way and not self.abandoned:
                 self._hear()
         if self.crew.under_way:
-            left = counted(self.crew.under_way, "call")
+            left = pluralize(self.crew.under_way, "call")
             self.stopped += f"; {left} under way, which may cost something, had no answer yet"
         for file in self.files:
             file.unanswered += sum(one.file is file for waiting in self._waiting.values() for one in waiting)

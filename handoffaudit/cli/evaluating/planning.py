@@ -10,11 +10,11 @@ from handoffaudit.cli.importing.files import STANDARD_INPUT
 from handoffaudit.cli.local.documents import Documents
 from handoffaudit.cli.progress import Progress
 from handoffaudit.cli.stop import Stop
-from handoffaudit.evaluation.asking import Key, ModelJudge
+from handoffaudit.evaluation.asking import Key, LLMJudge
 from handoffaudit.evaluation.items import Item, UnreadableError
 from handoffaudit.evaluation.measuring import read_line
-from handoffaudit.llm.calling import Caller
-from handoffaudit.validation.asking.question import Question, Role
+from handoffaudit.llm.calls import Caller
+from handoffaudit.validation.prompts.question import Question, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class _Asked:
     usd: float
 
 
-def found_in(path: str, judge: ModelJudge, progress: Progress | None = None) -> Iterator[Found | LeftOut]:
+def found_in(path: str, judge: LLMJudge, progress: Progress | None = None) -> Iterator[Found | LeftOut]:
     """The items of a file from its beginning, each time it is called."""
     source, read_beside, place = Documents(path), beside(path), 0
     for number, text in lines(source):
@@ -78,7 +78,7 @@ def found_in(path: str, judge: ModelJudge, progress: Progress | None = None) -> 
             progress.tell(lambda: share_of(source, place))  # noqa: B023 -- told at once
 
 
-def plan(paths: Sequence[str], judge: ModelJudge, caller: Caller, results: Results, limit: int | None) -> Plan:
+def plan(paths: Sequence[str], judge: LLMJudge, caller: Caller, results: Results, limit: int | None) -> Plan:
     """`limit` items of each file, None for all: spread over the file by the hash of what is asked, so that they are the
     same in every run and for every model, and all among those of a larger limit."""
     if STANDARD_INPUT in paths:
@@ -99,7 +99,7 @@ def key_of(caller: Caller, question: Question) -> Key:
     return Key.of(caller.model_of(Role(question.role)), question)
 
 
-def _asked(path: str, judge: ModelJudge, caller: Caller) -> Iterator[_Asked]:
+def _asked(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_Asked]:
     """Raises `Stop` where nothing in the file can be used, so that no other file costs something before that is
     told."""
     kind, left_out = "", ""

@@ -13,8 +13,8 @@ import orjson
 
 from handoffaudit.cli.stop import Stop
 from handoffaudit.evaluation.asking import Key
-from handoffaudit.llm.calling import Call
-from handoffaudit.validation.asking.question import Answer
+from handoffaudit.llm.calls import Call
+from handoffaudit.validation.prompts.question import Answer
 
 DEFAULT_NAME = "handoffaudit-eval-answers.jsonl"
 OK = "ok"

@@ -17,12 +17,12 @@ from handoffaudit.cli.evaluating.measuring import Run
 from handoffaudit.cli.evaluating.planning import Plan, plan
 from handoffaudit.cli.evaluating.results import DEFAULT_NAME, Results
 from handoffaudit.cli.stop import Stop
-from handoffaudit.evaluation.asking import ModelJudge
+from handoffaudit.evaluation.asking import LLMJudge
 from handoffaudit.evaluation.judging import Judge
-from handoffaudit.llm.calling import Caller
-from handoffaudit.validation.asking.question import Role
+from handoffaudit.llm.calls import Caller
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.prompts.question import Role
+from handoffaudit.validation.text import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def measure_model(
 ) -> None:
     """Exits with 1 where it was stopped before all was asked."""
     caller = caller_here(wishes.model)
-    model_judge = ModelJudge(now=lambda: datetime.now(UTC), config=config)
+    model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
     with Results(Path(wishes.results or DEFAULT_NAME)) as results:
         planned = plan(list(dict.fromkeys(paths)), model_judge, caller, results, wishes.limit)
         _agree(planned, caller, results, wishes)
@@ -65,8 +65,8 @@ def _agree(planned: Plan, caller: Caller, results: Results, wishes: Wishes) -> N
     model = caller.model_of(Role.FAST)
     to_ask = len(planned.to_ask)
     click.echo(
-        f"{counted(planned.items, 'item')} for {model}: {planned.known:,} have their answer in {results.path}, "
-        f"{counted(to_ask, 'question')} to ask{_cost(planned, results.mean_cost(model))}.",
+        f"{pluralize(planned.items, 'item')} for {model}: {planned.known:,} have their answer in {results.path}, "
+        f"{pluralize(to_ask, 'question')} to ask{_cost(planned, results.mean_cost(model))}.",
         err=True,
     )
     if not to_ask or wishes.is_agreed:

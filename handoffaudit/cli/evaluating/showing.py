@@ -6,8 +6,8 @@ from typing import Any
 from handoffaudit.cli.evaluating.measuring import FileRun, Run
 from handoffaudit.cli.local import figures
 from handoffaudit.evaluation.asking import percentile
-from handoffaudit.validation.asking.question import Role
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.prompts.question import Role
+from handoffaudit.validation.text import pluralize
 
 SHARES = (0.5, 0.9, 0.95, 0.99)
 
@@ -52,12 +52,12 @@ def lines(run: Run, layers: list[str]) -> Iterator[str]:
     for file in run.files:
         yield from figures.wrong(file.path, file.by_model.wrong)
     yield ""
-    yield f"{counted(run.calls, 'call')} in this run, {run.spent_usd:.4f} USD. Answers are in {run.results.path}."
+    yield f"{pluralize(run.calls, 'call')} in this run, {run.spent_usd:.4f} USD. Answers are in {run.results.path}."
 
 
 def _of_answers(file: FileRun) -> str:
     answered = file.by_model.tally.items
-    parts = [f"{counted(answered, 'answer')}, {file.known:,} of them from before, {file.answers_usd:.4f} USD"]
+    parts = [f"{pluralize(answered, 'answer')}, {file.known:,} of them from before, {file.answers_usd:.4f} USD"]
     if file.latencies_ms:
         times = (f"p{share * 100:g} {percentile(file.latencies_ms, share) or 0:,.0f}" for share in SHARES)
         parts.append(f"latency in ms: {', '.join(times)}")

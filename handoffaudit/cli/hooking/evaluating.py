@@ -11,8 +11,8 @@ from typing import Any
 
 from handoffaudit.cli.hooking.bounding import OutOfTime, within
 from handoffaudit.cli.hooking.commands import Ran, run
-from handoffaudit.validation.asking.masking import masked
 from handoffaudit.validation.phase_rules import LONGEST_TEXT, PhaseRule, RuleResult, RuleStatus, RuleType
+from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.text import clean
 
 READ_BYTES = 1024 * 1024
@@ -37,7 +37,7 @@ def _result(rule: PhaseRule, found: Found) -> RuleResult:
         rule_id=rule.rule_id,
         validated_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         status=found.status,
-        message=clean(masked(found.message), LONGEST_TEXT),
+        message=clean(mask_secrets(found.message), LONGEST_TEXT),
         details=found.details,
     )
 
@@ -86,7 +86,7 @@ def _custom(config: Mapping[str, Any], root: Path) -> Found:
 
 
 def _of_run(name: str, ran: Ran, expected: int) -> Found:
-    output = masked(ran.output).strip()
+    output = mask_secrets(ran.output).strip()
     details: dict[str, Any] = {"exit_code": ran.code, "expected_exit_code": expected}
     if output:
         details["output"] = clean(output[-LONGEST_TEXT:], LONGEST_TEXT)

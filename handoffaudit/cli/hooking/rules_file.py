@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 from handoffaudit.cli.stop import Stop
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.phase_rules import PhaseRule, parse_rules
 
 LONGEST_BYTES = 1024 * 1024
@@ -31,7 +31,7 @@ def load(path: Path, code: int) -> tuple[PhaseRule, ...]:
     try:
         plain = json.loads(raw)
         return parse_rules(plain["rules"] if isinstance(plain, dict) and "rules" in plain else plain)
-    except InvalidDemand as error:
+    except InvalidConfigError as error:
         told = "; ".join(str(one) for one in error.flaws[:_MOST_TOLD])
         more = f"; and {len(error.flaws) - _MOST_TOLD} more" if len(error.flaws) > _MOST_TOLD else ""
         raise Stop(f"The rules file {path} is wrong: {told}{more}", code) from error

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from handoffaudit.validation.counting import ENCODING, Counter, default_counter
+from handoffaudit.validation.tokenizers import ENCODING, TokenCounter, default_counter
 
 
 class QuickCounter:
@@ -15,7 +15,7 @@ class QuickCounter:
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
-        self._real: Counter | None = None
+        self._real: TokenCounter | None = None
 
     def count(self, text: str) -> int:
         if self._real is None:
@@ -26,6 +26,6 @@ class QuickCounter:
         return self._real.count(text)
 
 
-def quick_counter(budget: int) -> Counter:
+def quick_counter(budget: int) -> TokenCounter:
     """Without a tokenizer every count is an estimate, and the verdict says so."""
     return QuickCounter(budget) if find_spec("splintr") else default_counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 from handoffaudit.evaluation.judging import Judged
 from handoffaudit.validation.paths import at
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 # Heading, the figure's name, and how it is written.
 COLUMNS = (
@@ -53,8 +53,9 @@ def located(path: str, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[str]
     for name, group in groups.items():
         told = "" if name == "all" else f", {name}"
         yield (
-            f"\n{Path(path).name}{told}: {counted(group['chats'], 'failed trace')}, "
-            f"{counted(group['handoffs'], 'handoff')}; in {group['mistake_in_a_handoff']:,} the mistake is in a handoff"
+            f"\n{Path(path).name}{told}: {pluralize(group['chats'], 'failed trace')}, "
+            f"{pluralize(group['handoffs'], 'handoff')}; "
+            f"in {group['mistake_in_a_handoff']:,} the mistake is in a handoff"
         )
         first = max(map(len, group["methods"]))
         headings = ("near", "exact", "agent", "exact in 2", "exact in 3", "near in 2", "flags")

@@ -13,11 +13,11 @@ from handoffaudit.cli.local.reading import Given, take_apart
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.canonical import sha256_hex
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.counting import Counter, default_counter
 from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.pipeline import reject_unread
 from handoffaudit.validation.ports import FileView
 from handoffaudit.validation.record import Reading, Record
-from handoffaudit.validation.unread import reject_unread
+from handoffaudit.validation.tokenizers import TokenCounter, default_counter
 from handoffaudit.validation.verdict import Verdict
 
 
@@ -28,7 +28,7 @@ class Judge:
     config: ValidationConfig
     files: FileView | None = None
     declared_format: str | None = None
-    counter: Counter = field(default_factory=default_counter)
+    counter: TokenCounter = field(default_factory=default_counter)
     root: Path = Path()
 
     def judge(self, sent: bytes) -> tuple[Reading, Verdict]:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import click
 
 from handoffaudit.cli.local.showing import issues, wrapped
-from handoffaudit.validation.differing import Change, ChangeKind
+from handoffaudit.validation.diff import Change, ChangeKind
 from handoffaudit.validation.repair import Attempt, Repair, RepairStatus
-from handoffaudit.validation.text import shown
+from handoffaudit.validation.text import show
 from handoffaudit.validation.verdict import Verdict
 
 
@@ -40,8 +40,8 @@ def _said(change: Change) -> str:
     place = change.field_path or "the document"
     match change.kind:
         case ChangeKind.ADDED:
-            return f"+ {place} = {shown(change.after)}{why}"
+            return f"+ {place} = {show(change.after)}{why}"
         case ChangeKind.REMOVED:
-            return f"- {place}, {shown(change.before)}{why}"
+            return f"- {place}, {show(change.before)}{why}"
         case _:
-            return f"~ {place}: {shown(change.before)} → {shown(change.after)}{why}"
+            return f"~ {place}: {show(change.before)} → {show(change.after)}{why}"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from handoffaudit.validation import formats
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.record import Envelope, Reading
 from handoffaudit.validation.submission import read_submission
 

@@ -8,7 +8,7 @@ import click
 
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Reading
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 _COLOURS = {Outcome.ACCEPTED: "green", Outcome.HELD: "yellow", Outcome.REJECTED: "red"}
@@ -63,7 +63,7 @@ def counts(seen: Mapping[str, int]) -> str:
         for outcome in (Outcome.ACCEPTED, Outcome.REJECTED, Outcome.HELD)
         if seen.get(outcome.value)
     )
-    return f"{counted(sum(seen.values()), 'handoff')}: {said}"
+    return f"{pluralize(sum(seen.values()), 'handoff')}: {said}"
 
 
 def wrapped(text: str, indent: str = _INDENT) -> str:

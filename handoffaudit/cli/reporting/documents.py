@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from handoffaudit.cli.reporting.looking import Looked
-from handoffaudit.validation.handoff_block import MARK
+from handoffaudit.validation.formats.block import MARK
 
 LONGEST_BODY = 900_000
 # The last block counts, and of it no more is read.

@@ -55,10 +55,9 @@ class Here:
     strict: bool = False
 
     def report(self, document: dict[str, Any]) -> dict[str, Any]:
-        from handoffaudit.validation.file_health import explained, health_line
         from handoffaudit.validation.formats.file_report import judge_report
         from handoffaudit.validation.formats.handoff_file import report_flaws
-        from handoffaudit.validation.loglines import write_health
+        from handoffaudit.validation.logs.writer import describe_report, health_line, write_health
         from handoffaudit.validation.times import moment
 
         flaws = " ".join(issue.message for issue in report_flaws(document))
@@ -67,7 +66,7 @@ class Here:
             raise Refused(flaws)
         finding = judge_report(document)
         line = write_health(health_line(document, finding, at.at))
-        return {**explained(finding, strict=self.strict), "iteration": document.get("iteration"), "line": line}
+        return {**describe_report(finding, strict=self.strict), "iteration": document.get("iteration"), "line": line}
 
     def retry(self) -> int:
         return 0

@@ -18,7 +18,7 @@ from handoffaudit.dashboard.readable import cut
 from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
 from handoffaudit.diagnostics.agents import AgentRoute
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import stats
 
 ORDER: Final = ("caused", "passed-on")

@@ -10,7 +10,7 @@ from handoffaudit.dashboard.agents.words import took
 from handoffaudit.dashboard.diagnostics.choosing import Links
 from handoffaudit.diagnostics.agents import Agent, AgentRoute, fold_routes
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 
 MOST_DRAWN: Final = 60
 

@@ -13,9 +13,9 @@ from handoffaudit.dashboard.partials import render_page
 from handoffaudit.diagnostics import codes
 from handoffaudit.diagnostics.codes import CodeReport
 from handoffaudit.drawing.charts import Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
-from handoffaudit.validation.explaining import explanation_of
+from handoffaudit.validation.explanations import explanation_of
 
 
 @page_for(Role.VIEWER)

@@ -23,7 +23,7 @@ from handoffaudit.diagnostics.file_stats import Pair
 from handoffaudit.diagnostics.file_tally import Change, FileTally
 from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.rates import OutcomeCounts
 

@@ -25,10 +25,10 @@ from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.retention import Data
 from handoffaudit.validation.formats.base import obj
+from handoffaudit.validation.formats.block import last_block
 from handoffaudit.validation.formats.file_report import Fallback, FileFinding, judge_report
-from handoffaudit.validation.handoff_block import last_block
-from handoffaudit.validation.paths import dotted
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.paths import dotted_path
 
 TEMPLATE = "dashboard/diagnostics/files/report.html"
 MOST_BLOCK = 4_000
@@ -97,7 +97,7 @@ def _of_document(document: dict[str, Any]) -> dict[str, Any]:
 def _issue(finding: FileFinding, number: int) -> FileIssue:
     issue = finding.issues[number]
     in_file = issue.location[:_IN_REPORT] == ("file", "content")
-    return FileIssue(issue.code, dotted(issue.location[_IN_REPORT:]) if in_file else "", issue.message, issue.hint)
+    return FileIssue(issue.code, dotted_path(issue.location[_IN_REPORT:]) if in_file else "", issue.message, issue.hint)
 
 
 def _content(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:

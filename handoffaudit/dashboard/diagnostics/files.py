@@ -26,7 +26,7 @@ from handoffaudit.policy.handoff_files import FIELD, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
 from handoffaudit.policy.versions import Change, Stale
 from handoffaudit.validation.formats.file_report import Fallback, Reason
-from handoffaudit.validation.loglines import Kind
+from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.times import utc_text
 
 TEMPLATE = "dashboard/diagnostics/files/page.html"

@@ -11,8 +11,8 @@ from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES
 from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.diagnostics.models import LogImport
-from handoffaudit.validation.loglines import Kind
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.text import pluralize
 
 # By then a worker has begun, where there is one.
 LATE = timedelta(seconds=30)
@@ -106,7 +106,7 @@ class ShownImport:
         """Read out when it ends."""
         if self.under_way:
             return ""
-        return self.row.error or f"All read: {counted(self.new, 'new line')}, {self.row.bad:,} bad."
+        return self.row.error or f"All read: {pluralize(self.new, 'new line')}, {self.row.bad:,} bad."
 
     @property
     def query(self) -> str:

@@ -13,7 +13,7 @@ from handoffaudit.dashboard.readable import readable
 from handoffaudit.diagnostics.logs.filters import LogQuery
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.validation.formats.file_report import Fallback, Reason
-from handoffaudit.validation.loglines import GATE_EVENTS, TRACE_EVENTS
+from handoffaudit.validation.logs.lines import GATE_EVENTS, TRACE_EVENTS
 
 FIELDS = {
     "q": "text",

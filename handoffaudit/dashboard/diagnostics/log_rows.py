@@ -13,8 +13,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.diagnostics.logs.search import FoundLine
 from handoffaudit.validation.formats.file_report import Fallback, Source
-from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine
-from handoffaudit.validation.loglines.aspects import agents_of, level_of
+from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, Line, TraceLine, agents_of, level_of
 from handoffaudit.validation.times import utc_text
 
 KIND_NAMES = {

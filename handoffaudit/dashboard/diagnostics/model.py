@@ -16,9 +16,9 @@ from handoffaudit.diagnostics.llm_health import CallTally, Latency, LLMHealth, T
 from handoffaudit.diagnostics.llm_status import COUNTED_AT_MOST, Standing
 from handoffaudit.diagnostics.periods import PERIODS, Period
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.filters import FilterError
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 DEFAULT = "24h"
 ORDER = ("answered", "cached", "skipped", "failed")
@@ -64,7 +64,7 @@ def health_page(request: HttpRequest, who: Who) -> HttpResponse:
 
 def _hours(hours: int) -> str:
     """`7 days`, `36 hours`."""
-    return counted(hours, "hour") if hours % 24 else counted(hours // 24, "day")
+    return pluralize(hours, "hour") if hours % 24 else pluralize(hours // 24, "day")
 
 
 def _chart(health: LLMHealth, *, width: int, prefix: str) -> Drawing:

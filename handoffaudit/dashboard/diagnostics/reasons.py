@@ -20,7 +20,7 @@ from handoffaudit.diagnostics.file_tally import FALLBACK_FAILED, FALLBACK_OK, OT
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 
 ORDER = ("used", *REASONS, OTHER)
 

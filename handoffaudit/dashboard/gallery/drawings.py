@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
 from handoffaudit.drawing.chain import Chain, chain
-from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.charts import ALONE, NARROW, Bar, sparkline, stacked_bars
 from handoffaudit.drawing.lanes import Arrow, lanes
-from handoffaudit.drawing.sparkline import sparkline
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
 
 _STATES = ("accepted", "approved", "held", "rejected", "declined")

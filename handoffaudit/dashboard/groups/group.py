@@ -15,7 +15,7 @@ from handoffaudit.diagnostics.groups import queries
 from handoffaudit.diagnostics.groups.queries import list_one
 from handoffaudit.diagnostics.models import FindingGroup
 from handoffaudit.drawing.charts import Bar, stacked_bars
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.validation.codes import entry_of
 
 TEMPLATE: Final = "dashboard/groups/group.html"

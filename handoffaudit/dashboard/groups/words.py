@@ -9,8 +9,8 @@ from handoffaudit.diagnostics.groups.mutes import FIFTH, FOR_GOOD, UNTIL
 from handoffaudit.diagnostics.groups.queries import ListedGroup
 from handoffaudit.diagnostics.groups.stats import WEEK
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.drawing.drawing import Drawing
-from handoffaudit.drawing.sparkline import sparkline
+from handoffaudit.drawing.charts import sparkline
+from handoffaudit.drawing.svg import Drawing
 
 STATUS_NAMES = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
 SORT_NAMES = {

@@ -23,7 +23,7 @@ from handoffaudit.handoffs.repair import cases, run
 from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.remediation import RemediationLog
 from handoffaudit.validation.repair import RepairStatus
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 ACTIONS = {
     "retry": "Mend it and send it again",
@@ -83,7 +83,7 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
         return ""
     log = (content or {}).get("remediation") or {}
     left = log.get("max_retries", 0) - log.get("retry_count", 0)
-    more = f" After that, {counted(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
+    more = f" After that, {pluralize(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
     return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
 
 

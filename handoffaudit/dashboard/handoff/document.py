@@ -9,7 +9,7 @@ from typing import Any
 from handoffaudit.dashboard.handoff.nodes import Gap, Missing, Node
 from handoffaudit.dashboard.handoff.places import Spot, anchor
 from handoffaudit.dashboard.readable import cut, readable, weight
-from handoffaudit.validation.paths import dotted, pointer
+from handoffaudit.validation.paths import dotted_path, pointer
 from handoffaudit.validation.text import clean
 
 FIELDS_SHOWN = 40
@@ -87,7 +87,7 @@ def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
 
 def place_of(value: Any, path: str) -> str:
     """The part's place as people read it; empty for the whole."""
-    return readable(dotted(_cleaned(_part(value, path)[0])))
+    return readable(dotted_path(_cleaned(_part(value, path)[0])))
 
 
 def is_text(value: Any, path: str) -> bool:

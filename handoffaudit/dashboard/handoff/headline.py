@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from handoffaudit.dashboard.handoff.places import Found
 from handoffaudit.handoffs.models import Event, Handoff, State
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ def _accepted(handoff: Handoff, found: Sequence[Found], deciding: Sequence[Found
         return Headline("accepted", "wait", text)
     warnings = sum(issue.severity == "warning" for issue in found)
     if handoff.unverified:
-        others = counted(warnings - 1, "other warning") if warnings > 1 else ""
+        others = pluralize(warnings - 1, "other warning") if warnings > 1 else ""
         text = "Accepted, not checked by the model" + (f", with {others}" if others else "")
         return Headline("accepted", "wait", text)
     if not warnings:
         return Headline("accepted", "good", "Accepted: nothing is wrong with it")
-    return Headline("accepted", "good", f"Accepted with {counted(warnings, 'warning')}")
+    return Headline("accepted", "good", f"Accepted with {pluralize(warnings, 'warning')}")

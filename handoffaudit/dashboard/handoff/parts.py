@@ -13,13 +13,13 @@ from handoffaudit.dashboard.handoff.document import Bounds, tree
 from handoffaudit.dashboard.handoff.nodes import Node
 from handoffaudit.dashboard.handoff.places import Found, spots_of
 from handoffaudit.drawing.chain import Chain, chain, folds
-from handoffaudit.drawing.drawing import Drawing
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.drawing.tokens import Section, token_sections
 from handoffaudit.handoffs import queries, verdicts
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import envelope_of
 from handoffaudit.validation import formats
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
 
 WIDE = 800
 PANE = 440

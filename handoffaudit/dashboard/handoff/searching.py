@@ -6,8 +6,8 @@ from typing import Any
 
 from handoffaudit.dashboard.handoff.places import parts_of
 from handoffaudit.dashboard.readable import readable
-from handoffaudit.validation.paths import Location, dotted, pointer
-from handoffaudit.validation.selecting import PathError, parse_path
+from handoffaudit.validation.paths import Location, dotted_path, pointer
+from handoffaudit.validation.selectors import PathError, parse_path
 
 MOST_HITS = 50
 MOST_WANTED = 200
@@ -50,7 +50,7 @@ def look_up(value: Any, wanted: str) -> Hits:
         return Hits("", ())
     named = _place(value, wanted)
     if named is not None:
-        hits.append(Hit(_pointer(named), _path(named), "", readable(dotted(named)), "", is_key=True))
+        hits.append(Hit(_pointer(named), _path(named), "", readable(dotted_path(named)), "", is_key=True))
     for hit in _found(value, wanted.lower()):
         weight += len(hit.pointer or "")
         if len(hits) == MOST_HITS or weight > _MOST_POINTERS:
@@ -131,7 +131,7 @@ def _pointer(location: Location) -> str | None:
 def _path(location: Location) -> str:
     """As people read it; of a very long one its end, which tells places apart."""
     is_long = _is_long(location)
-    whole = readable(dotted(location[-1:] if is_long else location))
+    whole = readable(dotted_path(location[-1:] if is_long else location))
     return f"…{whole[-_LONGEST_PATH:]}" if is_long or len(whole) > _LONGEST_PATH else whole
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from handoffaudit.validation.explaining import Explanation, text_of
+from handoffaudit.validation.explanations import Explanation, text_of
 
 
 @dataclass(frozen=True, slots=True)

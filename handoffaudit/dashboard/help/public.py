@@ -13,7 +13,7 @@ from handoffaudit.dashboard.help.examples import sides
 from handoffaudit.dashboard.help.layers import by_layer
 from handoffaudit.problem_types import PROBLEM_TYPES
 from handoffaudit.validation.codes import entry_of
-from handoffaudit.validation.explaining import explanation_of
+from handoffaudit.validation.explanations import explanation_of
 
 
 @require_safe

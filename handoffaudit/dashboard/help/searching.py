@@ -9,7 +9,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.help import reference
 from handoffaudit.dashboard.help.guides import GUIDES, LOOKED_UP, beginning, sections
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
-from handoffaudit.validation.explaining import explanation_of
+from handoffaudit.validation.explanations import explanation_of
 
 MOST_FOUND = 40
 LONGEST_QUERY = 100

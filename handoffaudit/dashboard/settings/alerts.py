@@ -26,7 +26,7 @@ from handoffaudit.policy.alert_rules import AlertRule, NoData, Watched, parse_ro
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import alert_policy
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 TITLES = {
     Watched.REJECTION_RATE: "Rejection rate",
@@ -222,7 +222,7 @@ def _now(row: AlertRule, measured: Measured) -> str:
         return f"{measured.value * 100:.1f} %"
     if row.name is Watched.QUEUE_AGE:
         return format_span(measured.value) if measured.number else "nothing waits"
-    return counted(int(measured.value), "handoff")
+    return pluralize(int(measured.value), "handoff")
 
 
 urlpatterns = [

@@ -24,7 +24,7 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.kinds import retention
 from handoffaudit.policy.retention import LEAST, MOST, Data, Retention, parse_row
 from handoffaudit.policy.versions import WHOLE_ROW, Change, Stale, Table
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 LONGEST_DAYS: Final = 40
 FOR_GOOD: Final = "kept for good"
@@ -96,7 +96,7 @@ def lines(changes: Iterable[Change]) -> list[Line]:
 
 
 def _days(value: Any) -> str:
-    return FOR_GOOD if value is None else counted(int(value), "day")
+    return FOR_GOOD if value is None else pluralize(int(value), "day")
 
 
 PAGE: PolicyPage[Retention] = PolicyPage(
@@ -248,7 +248,7 @@ def _said(data: Data, count: Count) -> str:
     words = WORDS[data]
     if not count:
         return f"no {words.one}"
-    return f"{'more than ' if count.more else ''}{counted(count.number, words.one, words.many)}"
+    return f"{'more than ' if count.more else ''}{pluralize(count.number, words.one, words.many)}"
 
 
 urlpatterns = [

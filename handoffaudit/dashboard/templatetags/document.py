@@ -10,7 +10,7 @@ from django.template import Library
 from handoffaudit.dashboard.handoff.nodes import steps
 from handoffaudit.dashboard.readable import as_json, cut
 from handoffaudit.dashboard.readable import readable as shown_readable
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 register = Library()
 _MILD = {"warning": "warning", "info": "note"}
@@ -53,4 +53,4 @@ def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
 def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
     """What a layer found that decides nothing: `12 warnings`, else `1 note`; empty where there is neither."""
     found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)
-    return next((counted(found[name], word) for name, word in _MILD.items() if found[name]), "")
+    return next((pluralize(found[name], word) for name, word in _MILD.items() if found[name]), "")

@@ -19,13 +19,13 @@ from handoffaudit.dashboard.saved.tabs import joined
 from handoffaudit.dashboard.tracing import log_lines, origins
 from handoffaudit.dashboard.tracing.addresses import address_of
 from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
-from handoffaudit.drawing.drawing import Drawing
 from handoffaudit.drawing.lanes import folds
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import FilterError, Filters, parse_cursor
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.provenance import Origin, Sign, Suspect
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 
 TEMPLATE: Final = "dashboard/traces/trace.html"
 LIVE_FOR: Final = timedelta(minutes=10)
@@ -118,7 +118,7 @@ def told(shown: Trace) -> str:
     value = readable(first.flaw.value)
     # Not "the first": mere words may have come in before it.
     start = f"Look first at handoff {at.number}, by {by}: “{value}” is in no source"
-    return f"{start}; carried by {counted(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
+    return f"{start}; carried by {pluralize(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
 
 
 def _drawings(shown: Trace, slug: str, asked: origins.Asked, chosen: Origin | None) -> dict[str, Drawing]:

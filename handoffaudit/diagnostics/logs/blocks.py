@@ -13,7 +13,7 @@ from uuid import UUID
 from zlib import crc32
 
 from handoffaudit.diagnostics.models import LogText
-from handoffaudit.validation.loglines import LONGEST_LINE
+from handoffaudit.validation.logs.reader import LONGEST_LINE
 
 # A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
 _RATE_BITS: Final = 15

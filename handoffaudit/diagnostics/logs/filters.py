@@ -7,8 +7,7 @@ from datetime import datetime
 
 import orjson
 
-from handoffaudit.validation.loglines import BadLine, Kind, Line
-from handoffaudit.validation.loglines.aspects import agents_of, events_of, level_of, phase_of, trace_of
+from handoffaudit.validation.logs.lines import BadLine, Kind, Line, agents_of, events_of, level_of, phase_of, trace_of
 from handoffaudit.validation.text import clean, is_uuid
 
 # Of more values a list would be no shorter than the block.

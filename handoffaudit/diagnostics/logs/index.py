@@ -21,9 +21,10 @@ from handoffaudit.diagnostics.logs.blocks import text_of
 from handoffaudit.diagnostics.logs.filters import Facets, limit_values
 from handoffaudit.diagnostics.models import FileReport, LogBlock, LogImport, LogPart
 from handoffaudit.handoffs import notify
-from handoffaudit.validation.loglines import HealthLine, Kind, read_bytes
-from handoffaudit.validation.loglines.sums import Counts, Tally, key_of
-from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.logs.lines import HealthLine, Kind
+from handoffaudit.validation.logs.reader import read_bytes
+from handoffaudit.validation.logs.sums import Counts, Tally, key_of
+from handoffaudit.validation.logs.tally import tally
 from handoffaudit.validation.text import clean
 
 _AT_ONCE = 500

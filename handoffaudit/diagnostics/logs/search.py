@@ -15,7 +15,8 @@ from handoffaudit.diagnostics.logs.blocks import lines_of, text_of
 from handoffaudit.diagnostics.logs.filters import Facets, LogQuery
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.handoffs.filters import FilterError
-from handoffaudit.validation.loglines import BadLine, Kind, Line, read_bytes
+from handoffaudit.validation.logs.lines import BadLine, Kind, Line
+from handoffaudit.validation.logs.reader import read_bytes
 
 # The lines of one page together, in bytes as they came: read, shown and escaped they take some twenty times as much.
 PAGE_BYTES: Final = 1024 * 1024

@@ -22,8 +22,8 @@ from handoffaudit.diagnostics.logs.blocks import Block, compress, cut_blocks
 from handoffaudit.diagnostics.logs.deduplication import Piece, Write, digest_of, plan_writes
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 from handoffaudit.handoffs.ingest import store
-from handoffaudit.validation.loglines.sums import Counts
-from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.logs.sums import Counts
+from handoffaudit.validation.logs.tally import tally
 from handoffaudit.validation.text import clean
 
 # What is stored in one transaction.

@@ -1,5 +1,214 @@
-"""A map of who hands to whom: agents in layers, lines through the room between them."""
+"""A map of who hands to whom: agents as boxes, handoffs as lines as wide as there are many of them."""
 
-from handoffaudit.drawing.agent_map.map import LOW_SHARE, MapAgent, MapEdge, agent_map
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Final
+
+from handoffaudit.drawing.agent_map.geometry import ARROW, Place, Way, Ways, lay_out
+from handoffaudit.drawing.svg import Drawing, element, frame, link, shorten, text, tooltip
+
+# Below it, a share is marked.
+LOW_SHARE: Final = 0.8
+
+_INK = "#1f2328"
+
+_LINE = "#6e7781"
+
+_LOW = "#d1242f"
+
+_PAPER = "#ffffff"
+
+_THINNEST, _THICKEST = 1.25, 8.0
+
+# A loop has little room above its box.
+_THICKEST_LOOP = 3.0
+
+_COLUMN = 7.2
+
+_MARK = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class MapEdge:
+    """`share` accepted, from 0 to 1; None: nothing was judged. `told` says it in words; `time` is how long it took."""
+
+    source: str
+    target: str
+    number: int
+    share: float | None
+    time: str = ""
+    href: str = ""
+
+    @property
+    def is_low(self) -> bool:
+        return self.share is not None and self.share < LOW_SHARE
+
+    @property
+    def share_told(self) -> str:
+        """100 only where it is all of them, 0 only where it is none: as tables have it."""
+        if self.share is None:
+            return "none judged"
+        percent = 100 * self.share
+        return f"{percent if self.share in (0, 1) else min(max(percent, 0.1), 99.9):.1f} %"
+
+    @property
+    def told(self) -> str:
+        time = f", median {self.time}" if self.time else ""
+        accepted = "none judged" if self.share is None else f"{self.share_told} accepted"
+        return f"{tooltip(self.source)} to {tooltip(self.target)}: {self.number:,} handed over, {accepted}{time}"
+
+
+@dataclass(frozen=True, slots=True)
+class MapAgent:
+    """`number` of handoffs from it and to it. `folded`: it stands for several."""
+
+    name: str
+    number: int
+    href: str = ""
+    folded: bool = False
+
+
+def _number(number: int, noun: str) -> str:
+    """`1 way`, `1,200 ways`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def agent_map(
+    agents: Sequence[MapAgent],
+    edges: Sequence[MapEdge],
+    *,
+    width: int = 960,
+    across: bool = True,
+    prefix: str = "map",
+) -> Drawing:
+    """Draw edges in the order given; all their agents must be among `agents`.
+
+    Handoffs among those that one box stands for are told in words: a loop at that box would say that somebody hands to
+    itself.
+    """
+    weights = {(edge.source, edge.target): edge.number for edge in edges}
+    layout = lay_out([agent.name for agent in agents], weights, width, across=across)
+    most = max((edge.number for edge in edges), default=1)
+    ways = Ways(layout, weights)
+    # Thin lines last: a wide one would hide them.
+    folded = {agent.name for agent in agents if agent.folded}
+    within = sum(edge.number for edge in edges if edge.source == edge.target and edge.source in folded)
+    lines = [edge for edge in edges if edge.source != edge.target or edge.source not in folded]
+    drawn = [_edge(edge, ways, most) for edge in sorted(lines, key=lambda one: (-one.number, one.source, one.target))]
+    boxes = [_box(agent, layout.places[agent.name]) for agent in agents]
+    low = [edge for edge in lines if edge.is_low]
+    words = (
+        f"{_number(len(agents), 'agent')}, {_number(len(edges), 'way')} between them, "
+        f"{_number(sum(edge.number for edge in edges), 'handoff')}."
+        + (f" Dashed, with a cross: {len(low):,} with less than {LOW_SHARE * 100:.0f} % accepted." if low else "")
+        + (f" Not drawn: {_number(within, 'handoff')} among the others." if within else ""),
+    )
+    svg = frame(
+        *drawn,
+        *boxes,
+        width=layout.width,
+        height=layout.height,
+        title="Map of who hands to whom",
+        description=" ".join(words),
+        prefix=prefix,
+        class_="drawing map",
+        interactive=True,
+    )
+    rows = tuple(
+        (edge.source, edge.target, f"{edge.number:,}", edge.share_told, edge.time or "unknown") for edge in edges
+    )
+    return Drawing(svg, words, ("Source", "Target", "Handoffs", "Accepted", "Median time"), rows)
+
+
+def _box(agent: MapAgent, place: Place) -> str:
+    columns = int((place.width - 14) / _COLUMN)
+    parts = [
+        element(
+            "rect",
+            x=place.x,
+            y=place.y,
+            width=place.width,
+            height=place.height,
+            rx=8,
+            fill=_PAPER,
+            stroke=_LINE,
+            stroke_width=1.25,
+            stroke_dasharray="3 4" if agent.folded else None,
+        ),
+        text(
+            shorten(agent.name, columns),
+            place.middle,
+            place.centre - 3,
+            class_="map-name",
+            fill=_INK,
+            font_size=12.5,
+            text_anchor="middle",
+        ),
+        text(
+            f"{agent.number:,}",
+            place.middle,
+            place.centre + 12,
+            class_="map-number",
+            fill=_LINE,
+            font_size=11,
+            text_anchor="middle",
+        ),
+    ]
+    label = f"{tooltip(agent.name)}: {agent.number:,} handoffs from it and to it"
+    return link(agent.href, label, *parts, class_="map-agent is-folded" if agent.folded else "map-agent")
+
+
+def _edge(edge: MapEdge, ways: Ways, most: int) -> str:
+    thickest = _THICKEST_LOOP if edge.source == edge.target else _THICKEST
+    wide = _THINNEST + (thickest - _THINNEST) * sqrt(edge.number / most)
+    way = ways.of((edge.source, edge.target), wide)
+    colour = _LOW if edge.is_low else _LINE
+    parts = [
+        element("path", d=way.path, fill="none", stroke="transparent", stroke_width=14, class_="map-field"),
+        element(
+            "path",
+            d=way.path,
+            fill="none",
+            stroke=colour,
+            stroke_width=wide,
+            stroke_opacity=0.75,
+            stroke_dasharray="7 4" if edge.is_low else None,
+            class_="map-line",
+        ),
+        _head(way, colour, wide),
+    ]
+    if edge.is_low:
+        parts.append(_cross(way))
+    return link(edge.href, edge.told, *parts, class_="map-edge is-low" if edge.is_low else "map-edge")
+
+
+def _head(way: Way, colour: str, wide: float) -> str:
+    """An arrow whose tip stands past the end of the line, at the box."""
+    (x, y), (along, across) = way.end, way.direction
+    length, half = ARROW + wide / 2, 3.5 + wide / 2
+    tip = (x + along * length, y + across * length)
+    left = (x - across * half, y + along * half)
+    right = (x + across * half, y - along * half)
+    points = "L".join(f"{a:.1f} {b:.1f}" for a, b in (tip, left, right))
+    return element("path", d=f"M{points}Z", fill=colour, class_="map-head")
+
+
+def _cross(way: Way) -> str:
+    x, y = way.marked_at
+    arm = _MARK * 0.45
+    left, right, top, bottom = x - arm, x + arm, y - arm, y + arm
+    return element(
+        "g",
+        element("circle", cx=x, cy=y, r=_MARK, fill=_PAPER, stroke=_LOW, stroke_width=1.5),
+        element(
+            "path",
+            d=f"M{left:.1f} {top:.1f}L{right:.1f} {bottom:.1f}M{right:.1f} {top:.1f}L{left:.1f} {bottom:.1f}",
+            stroke=_LOW,
+            stroke_width=1.75,
+        ),
+        class_="map-mark",
+    )
+
 
 __all__ = ["LOW_SHARE", "MapAgent", "MapEdge", "agent_map"]

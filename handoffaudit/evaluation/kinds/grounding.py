@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from handoffaudit.evaluation.items import Beside, Item, Label, Line, payload
-from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
 from handoffaudit.validation.record import Envelope
 
 NAME: Final = "grounding"

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from handoffaudit.evaluation.items import Beside, Item, Label, Line
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.counting import estimate
 from handoffaudit.validation.record import Envelope
+from handoffaudit.validation.tokenizers import estimate
 
 NAME: Final = "tasks"
 _LONGEST_SUMMARY = 500

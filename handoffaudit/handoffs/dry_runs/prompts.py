@@ -17,14 +17,14 @@ from handoffaudit.handoffs import lineage
 from handoffaudit.handoffs.llm import client, limits
 from handoffaudit.handoffs.models import Handoff, HandoffBody
 from handoffaudit.handoffs.verdicts import PriorContext, chunk_by_size, reading_of, verdict_on_stored
-from handoffaudit.llm.configured import prices_here
-from handoffaudit.validation.asking.pricing import estimated_cost
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable
+from handoffaudit.llm.service import prices_here
 from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.layers.base import History
 from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.prompts.pricing import estimate_call_cost
+from handoffaudit.validation.prompts.question import Answer, Question, Reason, Role, Unavailable
 from handoffaudit.validation.verdict import Verdict
-from handoffaudit.validation.workflows import workflow_of
 
 MOST = 500
 
@@ -202,7 +202,7 @@ class _Meter:
         if found := client.find_answer(self.tenant_id, key, question):
             return found
         size = len(question.instructions.encode()) + len(question.content.encode("utf-8", "replace"))
-        usd = estimated_cost(model, size, question.max_tokens, self._prices)
+        usd = estimate_call_cost(model, size, question.max_tokens, self._prices)
         if question.max_cost_usd is None or usd <= question.max_cost_usd:
             self.asked[key] = usd
         raise Unavailable(Reason.TOO_DEAR, "Nothing is asked while the cost is added up.")

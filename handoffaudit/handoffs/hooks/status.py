@@ -8,7 +8,7 @@ from typing import Any, Final
 from handoffaudit.handoffs.hooks.events import Name
 from handoffaudit.handoffs.models import State
 from handoffaudit.validation.codes import entry_of
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.phase_rules import (
     Overall,
     PhaseRule,
@@ -94,7 +94,7 @@ def read_phase(plain: object) -> Phase:
     try:
         rules = parse_rules(plain.get("rules", []))
         results = parse_results(plain.get("results", []))
-    except InvalidDemand as error:
+    except InvalidConfigError as error:
         return Phase(flaw=f"phase_results can't be read: {error}")
     return Phase(rules, results, hybrid=mode == HYBRID)
 

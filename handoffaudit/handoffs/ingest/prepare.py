@@ -14,7 +14,7 @@ from django.conf import settings
 from handoffaudit.handoffs.models import Handoff, State, new_id
 from handoffaudit.validation import canonical, formats, submission
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.record import Envelope, Reading, Record
 from handoffaudit.validation.submission import UNREADABLE, Submission, fields_of, usable_text
 from handoffaudit.validation.text import trace_name
@@ -217,7 +217,7 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
     handoff.retry_of = record.retry_of
     handoff.sender_timestamp = record.timestamp
     handoff.chain_length = len(record.call_chain)
-    handoff.data_hash = canonical.repeated_as(record)
+    handoff.data_hash = canonical.repetition_key(record)
 
 
 def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:

@@ -20,10 +20,10 @@ from handoffaudit.handoffs.llm import limits
 from handoffaudit.handoffs.llm.limits import Reservation
 from handoffaudit.handoffs.models import ModelAnswer, ModelCall
 from handoffaudit.llm.breaker import Breaker, is_outage
-from handoffaudit.llm.calling import Call, Caller
-from handoffaudit.llm.configured import caller_from, client_from
-from handoffaudit.validation.asking.question import Answer, MalformedAnswer, NoModel, Question, Reason, Unavailable
+from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.llm.service import caller_from, client_from
 from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, NoModel, Question, Reason, Unavailable
 from handoffaudit.validation.text import clean, storable
 
 log = structlog.get_logger(__name__)

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from handoffaudit.handoffs.models import ModelBreaker, ModelSpend
 from handoffaudit.llm.breaker import Breaker
-from handoffaudit.validation.asking.question import Reason, Unavailable
+from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 # How long the other side may ask to be left alone.
 LONGEST_OPEN_SECONDS = 600.0

@@ -34,9 +34,9 @@ from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.handoffs.verdicts import PriorContext, verdict_on_stored
 from handoffaudit.llm.breaker import is_outage
 from handoffaudit.policy import load
-from handoffaudit.validation.asking.question import Reason, Unavailable
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.layers import MODEL_LAYERS
+from handoffaudit.validation.prompts.question import Reason, Unavailable
 from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 BUDGET_PAUSE = timedelta(minutes=10)

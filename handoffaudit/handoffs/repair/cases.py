@@ -22,16 +22,15 @@ from handoffaudit.handoffs.verdicts import (
     verdict_on_unreadable,
 )
 from handoffaudit.policy import load
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable
 from handoffaudit.validation.codes import blocks
 from handoffaudit.validation.config import Strictness, ValidationConfig
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import MODEL_LAYERS
 from handoffaudit.validation.paths import Location
 from handoffaudit.validation.ports import LanguageModel
-from handoffaudit.validation.scoring import score
+from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable
 from handoffaudit.validation.submission import Submission
-from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
+from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict, score
 
 AT_ONCE: Final = 2
 

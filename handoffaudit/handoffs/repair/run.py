@@ -25,12 +25,11 @@ from handoffaudit.handoffs.results import JudgedHandoff
 from handoffaudit.handoffs.transitions import SYSTEM, Actor
 from handoffaudit.handoffs.verdicts import PriorContext
 from handoffaudit.validation import canonical
-from handoffaudit.validation.asking.prompting import Prompt
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.config import ValidationConfig
-from handoffaudit.validation.counting import default_counter
+from handoffaudit.validation.formats import workflow_of
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.ports import FileStore, LanguageModel
+from handoffaudit.validation.prompts.question import Prompt, Use
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.repair import (
     TRIES,
@@ -43,8 +42,8 @@ from handoffaudit.validation.repair import (
     repair,
     tries_with,
 )
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Outcome, Verdict
-from handoffaudit.validation.workflows import workflow_of
 
 MOST_OF_A_NAME = 180
 

@@ -1,6 +1,6 @@
 """Codes of the critique, a second model's opinion of an output."""
 
-from handoffaudit.validation.catalogue.entry import Code
+from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity
 
 _LAYER = "critique"

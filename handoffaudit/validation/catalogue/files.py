@@ -1,6 +1,6 @@
 """Codes of files in which handoffs are written and found."""
 
-from handoffaudit.validation.catalogue.entry import Code
+from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity
 
 CODES = (

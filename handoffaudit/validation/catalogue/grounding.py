@@ -1,6 +1,6 @@
 """Codes of the grounding layer. Their severity is the type's policy: a warning, or an error."""
 
-from handoffaudit.validation.catalogue.entry import Code
+from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity
 
 _LAYER = "grounding"

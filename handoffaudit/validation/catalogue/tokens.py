@@ -1,6 +1,6 @@
 """Codes of the `tokens` layer."""
 
-from handoffaudit.validation.catalogue.entry import Code
+from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity
 
 CODES = (

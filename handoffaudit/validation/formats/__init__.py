@@ -6,17 +6,18 @@ from types import MappingProxyType
 
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats import claude_code, delegation, handoff_file, output, payload, universal
-from handoffaudit.validation.formats.base import Format
+from handoffaudit.validation.formats.base import Format, obj
 from handoffaudit.validation.formats.schemas import SCHEMA_NAMES, schema
 from handoffaudit.validation.issues import Issue
-from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, too_deep
-from handoffaudit.validation.record import Envelope, Reading
-from handoffaudit.validation.text import closest, shown
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.record import Envelope, Reading, Record
+from handoffaudit.validation.text import clean_or_empty, closest, show
 
 __all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
 
 # asked in this order when a submission does not name its format
 FORMATS: tuple[Format, ...] = (universal, output, payload, claude_code, delegation, handoff_file)
+
 BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
 
 
@@ -48,7 +49,7 @@ def _unknown_format(name: str) -> Issue:
     near = closest(name, BY_NAME)
     return make(
         "structure.unrecognised_format",
-        message=f"The submission names the format {shown(name)}, which is not one of those read: {_tried()}.",
+        message=f"The submission names the format {show(name)}, which is not one of those read: {_tried()}.",
         hint=f'Use "{near}".' if near else f"Name one of {_tried()}, or none to have it recognised.",
         expected=list(BY_NAME),
         actual=name,
@@ -57,7 +58,7 @@ def _unknown_format(name: str) -> Issue:
 
 
 def _unrecognised(document: dict[str, object]) -> Issue:
-    fields = ", ".join(shown(name) for name in islice(document, 5)) or "none"
+    fields = ", ".join(show(name) for name in islice(document, 5)) or "none"
     return make(
         "structure.unrecognised_format",
         message=f"The document fits none of the formats tried: {_tried()}. Its fields: {fields}.",
@@ -71,3 +72,21 @@ def _unrecognised(document: dict[str, object]) -> Issue:
 
 def _tried() -> str:
     return ", ".join(BY_NAME)
+
+
+def workflow_of(record: Record) -> str:
+    """Its id as senders write it, empty where none is named.
+
+    `universal` has it in the handoff's source, `delegation` beside the tool call; in any format the context may name
+    it. A trace or a session is one run and no workflow.
+    """
+    found = (_of_document(record), record.context.get("workflow_id"))
+    return next((text for text in map(clean_or_empty, found) if text), "")
+
+
+def _of_document(record: Record) -> object:
+    if record.format == universal.NAME:
+        return obj(obj(record.document.get("handoff")).get("source")).get("workflow_id")
+    if record.format == delegation.NAME:
+        return record.document.get("workflow_id" if delegation.is_hook(record.document) else "workflowId")
+    return None

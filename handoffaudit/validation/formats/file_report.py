@@ -7,13 +7,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.formats.basics import Basics
-from handoffaudit.validation.formats.shape import Shape
-from handoffaudit.validation.handoff_block import MARK, read_block, why_no_block
+from handoffaudit.validation.formats.block import MARK, read_block, why_no_block
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.reading import MAX_DEPTH, deeper_than, not_an_object, parse_json, too_deep
-from handoffaudit.validation.text import clean_or_empty, shown
+from handoffaudit.validation.text import clean_or_empty, show
 
 FILE_BASICS: Final[Basics] = {("status",): "string", ("artifacts",): "array", ("next",): "any", ("summary",): "string"}
 FILE_SHAPE: Final = Shape("handoff-file", FILE_BASICS)
@@ -96,7 +95,7 @@ def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
     return make(
         "files.text_fallback",
         location=("file",),
-        message=f"The handoff file {shown(expected_path)} can't be used ({finding.reason}), and the {MARK} block of "
+        message=f"The handoff file {show(expected_path)} can't be used ({finding.reason}), and the {MARK} block of "
         f"the response was read in its place. {first}",
         hint=finding.issues[0].hint if finding.issues else None,
         reason=str(finding.reason),
@@ -153,7 +152,7 @@ def _not_read(report: Mapping[str, Any], said: str) -> Issue:
     wanted = clean_or_empty(report.get("expected_path"))
     issue = make(
         "structure.json_parse",
-        message=f"The handoff file {shown(wanted)} is there, but can't be read{': ' if said else ''}{said}.",
+        message=f"The handoff file {show(wanted)} is there, but can't be read{': ' if said else ''}{said}.",
         hint="Let the agent write a small file of UTF-8 text there that others may read: one JSON object.",
         expected=wanted,
     )
@@ -166,13 +165,13 @@ def _missing(report: Mapping[str, Any], said: str) -> Issue:
     named = elsewhere[:_MOST_PATHS] if isinstance(elsewhere, list) else []
     paths = [path for path in named if isinstance(path, str)]
     nearest = max(paths, key=lambda path: _nearness(path, wanted), default=None)
-    found = f" One of that name is at {shown(nearest)}." if nearest else ""
+    found = f" One of that name is at {show(nearest)}." if nearest else ""
     metadata: dict[str, Any] = {"wrong_path": nearest, "elsewhere": paths} if nearest else {}
     return make(
         "files.handoff_file_missing",
         location=("file", "exists"),
-        message=f"There is no handoff file at {shown(wanted)}{f' ({said})' if said else ''}.{found}",
-        hint=f"If that is this agent's, let it write to {shown(wanted)}, not {shown(nearest)}." if nearest else None,
+        message=f"There is no handoff file at {show(wanted)}{f' ({said})' if said else ''}.{found}",
+        hint=f"If that is this agent's, let it write to {show(wanted)}, not {show(nearest)}." if nearest else None,
         expected=wanted,
         actual=nearest,
         reason=str(Reason.FILE_MISSING),

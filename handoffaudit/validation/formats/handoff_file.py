@@ -17,12 +17,11 @@ from handoffaudit.validation.formats.base import (
     id_issues,
     obj,
 )
-from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.file_report import FILE_SHAPE, Fallback, Source, fallback_issue, judge_report
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import clean, clean_or_empty, shown
+from handoffaudit.validation.text import clean, clean_or_empty, show
 
 NAME: Final = "handoff-file"
 PLACES: Final = Places(target=("next",))
@@ -113,7 +112,7 @@ def strict_issues(report: Document) -> Iterable[Issue]:
     yield make(
         "files.strict",
         location=("file",),
-        message=f"The handoff file {shown(wanted)} cannot be used ({finding.reason}), and the policy lets only the file"
+        message=f"The handoff file {show(wanted)} cannot be used ({finding.reason}), and the policy lets only the file"
         " count.",
         expected=str(Source.HANDOFF_JSON),
         actual=str(finding.source),

@@ -17,8 +17,7 @@ from handoffaudit.validation.formats.base import (
     id_issues,
     obj,
 )
-from handoffaudit.validation.formats.basics import Basics
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty

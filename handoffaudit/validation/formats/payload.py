@@ -18,11 +18,10 @@ from handoffaudit.validation.formats.base import (
     names,
     obj,
 )
-from handoffaudit.validation.formats.basics import Basics
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import clean_or_empty, closest, shown
+from handoffaudit.validation.text import clean_or_empty, closest, show
 from handoffaudit.validation.times import moment
 
 NAME: Final = "payload"
@@ -106,8 +105,8 @@ def _source_in_chain(document: Document) -> Iterable[Issue]:
     yield make(
         "structure.source_not_in_chain",
         location=("call_chain",),
-        message=f"source_agent_id {shown(source)} must appear in call_chain, which ends with {shown(declared[-1])}.",
-        hint=f"{hint} {shown(source)} as the last entry of call_chain.",
+        message=f"source_agent_id {show(source)} must appear in call_chain, which ends with {show(declared[-1])}.",
+        hint=f"{hint} {show(source)} as the last entry of call_chain.",
         expected=source,
         actual=declared,
     )

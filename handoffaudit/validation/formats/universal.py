@@ -1,13 +1,12 @@
-"""`universal`: the Universal Handoff Schema, version 3.0, and 2.0 through the adapter."""
+"""`universal`: the Universal Handoff Schema, version 3.0, and 2.0 lifted to it."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
-from handoffaudit.validation.canonical import canonical, sha256_hex
+from handoffaudit.validation.canonical import canonical, compact, sha256_hex
 from handoffaudit.validation.codes import blocks, make
-from handoffaudit.validation.formats import adapter
 from handoffaudit.validation.formats.base import (
     Document,
     Places,
@@ -22,14 +21,100 @@ from handoffaudit.validation.formats.base import (
     names,
     obj,
 )
-from handoffaudit.validation.formats.basics import Basics
-from handoffaudit.validation.formats.shape import Shape
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.record import Envelope, Record
-from handoffaudit.validation.text import clean_or_empty, shown
+from handoffaudit.validation.text import clean_or_empty, is_uuid, show
 from handoffaudit.validation.times import moment
+from handoffaudit.validation.tokenizers import estimate
+
+FROM: Final = "2.0"
+
+TO: Final = "3.0"
+
+_MAX_SUMMARY = 500
+
+_MOST_TOKENS = 2000
+
+_CONFIDENCE = "medium"
+
+_PHASE = "unknown"
+
+_CARRIED = ("source", "target", "context", "payload", "meta")
+
+_AS_THEY_ARE = ("timestamp", "expires_at", "tracing")
+
+_KNOWN = frozenset((*_CARRIED, *_AS_THEY_ARE, "version", "schema_type", "trace_id"))
+
+# what the sender computed of the document as it was
+_OF_THE_OLD = ("token_count", "payload_hash", "payload_size_bytes")
+
+
+def lift(document: Document, trace_id: str) -> Document:
+    """The document in version 3.0, for any JSON object. `trace_id` is what it gets where it has none.
+
+    What 3.0 asks for and 2.0 does not have is filled in: the summary from the prompt, the phase `unknown`, the
+    confidence `medium`, the token count from the characters. Fields that 3.0 does not know go to `payload.working`.
+    """
+    handoff = obj(document.get("handoff"))
+    strangers = {
+        **{name: value for name, value in handoff.items() if name not in _KNOWN},
+        **{name: value for name, value in document.items() if name != "handoff"},
+    }
+    payload = _payload(handoff, strangers)
+    lifted: dict[str, Any] = {
+        "version": TO,
+        "schema_type": "universal",
+        **{name: handoff[name] for name in _AS_THEY_ARE if handoff.get(name) is not None},
+        "trace_id": handoff.get("trace_id") or trace_id,
+        "source": {"phase": _PHASE, **obj(handoff.get("source"))},
+        "target": obj(handoff.get("target")),
+        "context": _context(obj(handoff.get("context"))),
+        "payload": payload,
+        "meta": _meta(obj(handoff.get("meta")), kept=payload is handoff.get("payload")),
+    }
+    whole = {"handoff": lifted}
+    lifted["meta"]["token_count"] = min(round(estimate(compact(whole).decode("utf-8", "replace"))), _MOST_TOKENS)
+    return whole
+
+
+def usable_trace_id(given: str | None) -> str | None:
+    """A trace id from beside the document, where version 3.0 would take it."""
+    return given if given and is_uuid(given) else None
+
+
+def _context(context: Mapping[str, Any]) -> dict[str, Any]:
+    if "summary" in context:
+        return dict(context)
+    prompt = context.get("original_prompt")
+    text = prompt.strip() if isinstance(prompt, str) else ""
+    summary = text if len(text) <= _MAX_SUMMARY else f"{text[: _MAX_SUMMARY - 3]}..."
+    return {"summary": summary, **context}
+
+
+def _payload(handoff: Document, strangers: dict[str, Any]) -> Any:
+    """The payload itself where it fits as it is."""
+    given = handoff.get("payload")
+    if isinstance(given, dict) and isinstance(given.get("working"), dict):
+        return {**given, "working": _joined(given["working"], strangers)} if strangers else given
+    if isinstance(given, dict):
+        return {"working": _joined(given, strangers)}
+    return {"working": _joined({} if given is None else {"payload": given}, strangers)}
+
+
+def _joined(working: dict[str, Any], strangers: dict[str, Any]) -> dict[str, Any]:
+    """Both; a name that stands in both is told apart by its old place."""
+    return {**working, **{name if name not in working else f"handoff.{name}": item for name, item in strangers.items()}}
+
+
+def _meta(meta: Mapping[str, Any], *, kept: bool) -> dict[str, Any]:
+    """A hash and a size hold on only for a payload that is the same."""
+    dropped = ("token_count",) if kept else _OF_THE_OLD
+    return {"confidence": _CONFIDENCE, **{name: value for name, value in meta.items() if name not in dropped}}
+
 
 NAME: Final = "universal"
+
 PLACES: Final = Places(
     target=("handoff", "target", "skill"),
     chain=("handoff", "meta", "handoff_chain"),
@@ -39,8 +124,11 @@ PLACES: Final = Places(
     trace_id=("handoff", "trace_id"),
     token_count=("handoff", "meta", "token_count"),
 )
+
 DEMANDS_Z: Final = True
+
 SOURCE_LEADS_CHAIN: Final = True
+
 VERSION: Final = "3.0"
 
 _BASICS: Basics = {
@@ -65,19 +153,26 @@ _BASICS: Basics = {
     ("handoff", "meta", "token_count"): "number",
     ("handoff", "meta", "confidence"): "string",
 }
+
 _NOT_IN_2 = {"schema_type", "trace_id", "phase", "summary", "payload", "meta"}
+
 _SHAPE = Shape("universal-3.0", _BASICS)
+
 _BASICS_2: Basics = {
     **{place: wanted for place, wanted in _BASICS.items() if not _NOT_IN_2.intersection(place)},
     ("handoff", "context", "original_prompt"): "string",
 }
+
 _SHAPE_2 = Shape("universal-2.0", _BASICS_2)
+
 _IDS = (
     ("handoff", "source", "skill"),
     ("handoff", "target", "skill"),
     ("handoff", "meta", "handoff_chain"),
 )
+
 _MAX_REASON = 2000
+
 _METADATA = ("version", "schema_type", "timestamp", "trace_id", "expires_at")
 
 
@@ -87,9 +182,9 @@ def recognise(document: Document) -> bool:
 
 def read(document: Document, envelope: Envelope) -> Record:
     """With `envelope.adapt`, a document of version 2.0 is lifted, and its record is that of what came of it."""
-    if envelope.adapt and obj(document.get("handoff")).get("version") == adapter.FROM:
-        trace_id = adapter.usable_trace_id(envelope.trace_id) or made_trace_id(document)
-        lifted = adapter.lift(document, trace_id)
+    if envelope.adapt and obj(document.get("handoff")).get("version") == FROM:
+        trace_id = usable_trace_id(envelope.trace_id) or derive_trace_id(document)
+        lifted = lift(document, trace_id)
         return _record(lifted, envelope, arrived=document)
     return _record(document, envelope)
 
@@ -125,10 +220,10 @@ def _record(document: Document, envelope: Envelope, arrived: Document | None = N
 
 def _trace_id(arrived: Document, envelope: Envelope) -> str:
     own = clean_or_empty(obj(arrived.get("handoff")).get("trace_id"))
-    return own or clean_or_empty(envelope.trace_id) or made_trace_id(arrived)
+    return own or clean_or_empty(envelope.trace_id) or derive_trace_id(arrived)
 
 
-def made_trace_id(document: Document) -> str:
+def derive_trace_id(document: Document) -> str:
     """A trace id for a document without one: the same document, the same id."""
     return str(UUID(hex=sha256_hex(canonical(document))[:32], version=4))
 
@@ -157,30 +252,30 @@ def _lacks_trace_id(handoff: Document, *, lifted: bool) -> bool:
 
 
 def _version_mismatch(version: str) -> Issue:
-    if version == adapter.FROM:
+    if version == FROM:
         hint = f'Submit it with adapt=true, to have it lifted to version {VERSION}; or send it in version "{VERSION}".'
     else:
         hint = (
-            f'Send the handoff in version "{VERSION}", or in "{adapter.FROM}" with adapt=true; '
+            f'Send the handoff in version "{VERSION}", or in "{FROM}" with adapt=true; '
             "renaming the version alone does not convert it."
         )
     return make(
         "structure.version_mismatch",
         location=("handoff", "version"),
-        message=f"version is {shown(version)}; version {VERSION} of the universal format is read, and version "
-        f"{adapter.FROM} through the adapter (adapt=true).",
+        message=f"version is {show(version)}; version {VERSION} of the universal format is read, and version "
+        f"{FROM} through the adapter (adapt=true).",
         hint=hint,
         expected=VERSION,
         actual=version,
         read=[VERSION],
-        adapted=[adapter.FROM],
+        adapted=[FROM],
     )
 
 
 def _generated_trace_id(record: Record) -> Issue:
-    made = record.trace_id == made_trace_id(record.arrived)
+    made = record.trace_id == derive_trace_id(record.arrived)
     origin = "made from the document's hash" if made else "taken from the submission"
-    source = f"The source {shown(record.source_agent_id)}" if record.source_agent_id else "Its source"
+    source = f"The source {show(record.source_agent_id)}" if record.source_agent_id else "Its source"
     return make(
         "structure.generated_trace_id",
         location=("handoff", "trace_id"),

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Protocol
 
 from handoffaudit.validation.claims import Claim
-from handoffaudit.validation.config import Demands, TypePolicy
-from handoffaudit.validation.counting import Counter
+from handoffaudit.validation.config import Requirements, TypePolicy
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.ports import FileView, LanguageModel
 from handoffaudit.validation.record import Record
 from handoffaudit.validation.remediation import RemediationLog
+from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
 
 
@@ -60,11 +60,11 @@ class Subject:
     policy: TypePolicy
     history: History
     received_at: datetime
-    counter: Counter
+    counter: TokenCounter
     files: FileView | None = None
     policy_version: int = 0
     policy_versions: Mapping[str, int] = field(default_factory=dict)
-    demands: Demands = field(default_factory=Demands)
+    demands: Requirements = field(default_factory=Requirements)
     remediation: RemediationLog | None = None
     known_agents: frozenset[str] | None = None
     model: LanguageModel | None = None

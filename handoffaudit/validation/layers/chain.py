@@ -1,24 +1,54 @@
 """Is the way the work has taken sound: no loop, not too long, and the one that the server knows?"""
 
 from collections.abc import Iterable
+from difflib import get_close_matches
+from heapq import nsmallest
 from typing import Any, Final
 
+from handoffaudit.validation.agents import ALWAYS_KNOWN, closest_agents, listed_agents
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import CircularPolicy
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import History, Subject
-from handoffaudit.validation.layers.misspelt import instead_of
 from handoffaudit.validation.paths import Location, at
-from handoffaudit.validation.registry import ALWAYS_KNOWN, closest_agents, listed_agents
-from handoffaudit.validation.text import clean, counted, either, shown
+from handoffaudit.validation.record import Record
+from handoffaudit.validation.text import clean, either, pluralize, show
 from handoffaudit.validation.verdict import ChainFacts
 
+_ALIKE = 0.8
+
+_MOST_LOOKED_AT = 200
+
+
+def instead_of(record: Record, field: str) -> str | None:
+    """The name that stands in place of `field`, beside the chain, where that holds nothing and one is nearly so. What
+    begins with the field's name and goes on, as `user_approved_by`, is a field of its own."""
+    beside = at(record.document, (BY_NAME[record.format].PLACES.chain or ())[:-1])
+    if not isinstance(beside, dict) or beside.get(field) not in (None, ""):
+        return None
+    wanted = _plain(field)
+    others = (name for name in beside if name != field and len(name) < 2 * len(field))
+    # whatever the order of the keys
+    plain = {_plain(name): name for name in nsmallest(_MOST_LOOKED_AT, others)}
+    names = [name for name in plain if name == wanted or not name.startswith(wanted)]
+    return next((plain[near] for near in get_close_matches(wanted, names, n=1, cutoff=_ALIKE)), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).lower()
+
+
 name: Final = "chain"
+
 TOLERATED_REPEATS = 2
+
 NO_CHAIN: Final = "the handoff has no chain"
+
 _ABSENT = object()
+
 _SHOWN_ENDS = 4
+
 # what would pass, where it is not that a person decides
 _LOOP_HINTS: Final = {
     CircularPolicy.REJECT: "For this type no reason is accepted: name a target that is not in the chain.",
@@ -90,7 +120,7 @@ def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
     return tuple(position for position, name in enumerate(chain) if name == agent)
 
 
-def drawn(chain: tuple[str, ...], mark: str | None = None) -> str:
+def format_chain(chain: tuple[str, ...], mark: str | None = None) -> str:
     """`planner → [writer] → critic`: the marked agent in brackets, the middle of a long chain left out."""
     names = [f"[{name}]" if name == mark else name for name in chain]
     if len(names) > 2 * _SHOWN_ENDS + 1:
@@ -105,7 +135,7 @@ def _self_handoff(subject: Subject) -> Issue:
     return make(
         "chain.self_handoff",
         location=_places(subject)[0],
-        message=f"{shown(agent)} hands over to itself.{rule}",
+        message=f"{show(agent)} hands over to itself.{rule}",
         actual=agent,
     )
 
@@ -117,7 +147,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
     reason = record.handoff_reason.strip()
     if not positions or (reason and policy is CircularPolicy.ALLOW):
         return ()
-    loop = f"{drawn(record.call_chain, target)} → [{target}]"
+    loop = f"{format_chain(record.call_chain, target)} → [{target}]"
     metadata: dict[str, Any] = {"positions": positions, "target": target}
     location = _places(subject)[0]
     if reason and policy is CircularPolicy.HOLD:
@@ -125,8 +155,8 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
             make(
                 "chain.circular_with_reason",
                 location=location,
-                message=f"The target {shown(target)} must NOT appear in {_chain_name(subject)} unless a person "
-                f"approves: {loop}. The reason given: {shown(reason)}",
+                message=f"The target {show(target)} must NOT appear in {_chain_name(subject)} unless a person "
+                f"approves: {loop}. The reason given: {show(reason)}",
                 actual=target,
                 reason=reason,
                 **metadata,
@@ -136,7 +166,7 @@ def _loop_issues(subject: Subject) -> tuple[Issue, ...]:
         make(
             "chain.circular",
             location=location,
-            message=f"The target {shown(target)} must NOT appear in {_chain_name(subject)}: {loop}."
+            message=f"The target {show(target)} must NOT appear in {_chain_name(subject)}: {loop}."
             + ("" if reason else " No reason is given."),
             actual=target,
             hint=_reason_hint(subject),
@@ -157,12 +187,12 @@ def _length_issues(subject: Subject, chain: tuple[str, ...], *, long: bool) -> I
     policy, location = subject.policy, _places(subject)[1]
     length = len(chain)
     whose = "" if chain is subject.record.call_chain else " by the server's count"
-    said = f"The chain is {counted(length, 'agent')} long{whose}"
+    said = f"The chain is {pluralize(length, 'agent')} long{whose}"
     if long:
         yield make(
             "chain.needs_approval",
             location=location,
-            message=f"{said}, over the {policy.approval_length} that pass without approval: {drawn(chain)}.",
+            message=f"{said}, over the {policy.approval_length} that pass without approval: {format_chain(chain)}.",
             hint=_approval_hint(subject),
             expected=policy.approval_length,
             actual=length,
@@ -191,12 +221,12 @@ def _difference(subject: Subject) -> Iterable[Issue]:
     stated = declared and at(subject.record.document, location, _ABSENT) is not _ABSENT
     if history.derived is None or not stated or _agrees(declared, history):
         return
-    known = drawn(history.derived)
+    known = format_chain(history.derived)
     end = "" if history.derived_complete else "… → "
     yield make(
         "chain.declared_differs",
         location=location,
-        message=f"The declared chain is {drawn(declared)}; the one known from earlier handoffs is {end}{known}.",
+        message=f"The declared chain is {format_chain(declared)}; the one known from earlier handoffs is {end}{known}.",
         expected=history.derived,
         actual=declared,
         declared=declared,
@@ -221,8 +251,8 @@ def _source_first(subject: Subject) -> Iterable[Issue]:
         yield make(
             "chain.source_not_first",
             location=(*_places(subject)[1], 0),
-            message=f"handoff_chain begins with {shown(first)}, not with source.skill, {shown(source)}.",
-            hint=f"Put {shown(source)} first in handoff_chain.",
+            message=f"handoff_chain begins with {show(first)}, not with source.skill, {show(source)}.",
+            hint=f"Put {show(source)} first in handoff_chain.",
             expected=source,
             actual=first,
         )
@@ -236,7 +266,7 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
     yield make(
         "chain.unknown_target",
         location=_places(subject)[0],
-        message=f"The target {shown(target)} is not in the registry of known agents.",
+        message=f"The target {show(target)} is not in the registry of known agents.",
         hint=_known_agents_hint(near, listed, len(known)),
         expected=near or None,
         actual=target,
@@ -250,9 +280,9 @@ def _known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: in
     """Name the agents to choose from; None where the registry is empty."""
     if not listed:
         return None
-    meant = f"Did you mean {either(map(shown, near))}? " if near else ""
+    meant = f"Did you mean {either(map(show, near))}? " if near else ""
     more = f" (+{known - len(listed):,} more)" if known > len(listed) else ""
-    agents = f"Known agents: {', '.join(map(shown, listed))}{more}."
+    agents = f"Known agents: {', '.join(map(show, listed))}{more}."
     return f"{meant}{agents} If none of them is meant, add the target's skill to the registry."
 
 
@@ -266,7 +296,7 @@ def _unknown_handoffs(subject: Subject) -> Iterable[Issue]:
         if handoff_id and handoff_id in unknown:
             yield make(
                 code,
-                message=f"{field} names {shown(handoff_id)}, and no handoff of that id is known here.",
+                message=f"{field} names {show(handoff_id)}, and no handoff of that id is known here.",
                 actual=handoff_id,
                 part="envelope",
             )
@@ -280,7 +310,7 @@ def _repeats(subject: Subject) -> Iterable[Issue]:
     yield make(
         "chain.repeats_without_progress",
         location=_places(subject)[0],
-        message=f"{shown(record.source_agent_id)} hands the same data to {shown(record.target_agent_id)} "
+        message=f"{show(record.source_agent_id)} hands the same data to {show(record.target_agent_id)} "
         f"for the {_ordinal(times)} time in this trace.",
         actual=times,
         repeats=repeats,

@@ -4,16 +4,15 @@ from collections.abc import Iterable, Iterator
 from math import isfinite
 from typing import Any, Final, TypeGuard
 
-from handoffaudit.validation.asking import critique
-from handoffaudit.validation.asking.critique import Opinion
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Unavailable, Use, answered
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import OUTPUT, CritiquePolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, NotCheckedError, Subject
-from handoffaudit.validation.scoring import score
-from handoffaudit.validation.text import shown
-from handoffaudit.validation.verdict import Critique
+from handoffaudit.validation.prompts import critique
+from handoffaudit.validation.prompts.critique import Opinion
+from handoffaudit.validation.prompts.question import Answer, Question, Reason, Unavailable, Use, ask_model
+from handoffaudit.validation.text import show
+from handoffaudit.validation.verdict import Critique, score
 
 name: Final = "critique"
 _NOTIONAL: Final = "notional_usd"
@@ -38,7 +37,7 @@ def triggered_by(subject: Subject) -> str:
         return f"always_critique:{record.handoff_type}"
     notional = max(filter(is_number, (record.context.get(_NOTIONAL), record.data.get(_NOTIONAL))), default=None)
     if notional is not None and notional >= policy.critique_notional_usd:
-        return f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"
+        return f"high_notional:{notional if isinstance(notional, float) else show(notional)}"
     so_far = score(subject.findings.issues)
     return f"low_confidence:{so_far:.2f}" if so_far < policy.critique_score_floor else ""
 
@@ -48,7 +47,7 @@ def check(subject: Subject) -> Iterable[Issue]:
         raise AskedLater
     due_to = triggered_by(subject)
     try:
-        answer = answered(subject.model, lambda: question_of(subject))
+        answer = ask_model(subject.model, lambda: question_of(subject))
     except Unavailable as error:
         if error.reason is Reason.NO_KEY:
             raise NotCheckedError(error.detail) from error

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from handoffaudit.validation.bounding import MAX_ISSUES, bounded
 from handoffaudit.validation.claims import WITHOUT_SOURCE, Claim, ClaimKind, Extraction, extract, plain_key
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import EvidencePolicy, Strictness
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.paths import Location, at, dotted
-from handoffaudit.validation.placing import placer
+from handoffaudit.validation.limits import MAX_ISSUES, limit_issues
+from handoffaudit.validation.locate import placer
+from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, closest, counted, quoted, shown, type_name
+from handoffaudit.validation.text import clean, closest, pluralize, quote_text, show, type_name
 
 name: Final = "evidence"
 OUTPUT_FORMAT: Final = "output"
@@ -50,11 +50,11 @@ def check(subject: Subject) -> Iterable[Issue]:
     root = placer(subject.record)((*within, "evidence_refs"))
     known = citable(subject.record)
     citing = _Citing(root, within, list(islice(known, _MOST_NAMED)), is_beside=_cites_beside(subject.record))
-    yield from bounded(_uncited(found, citing))
+    yield from limit_issues(_uncited(found, citing))
     yield from _threshold(found, subject.policy.max_uncited_ratio, citing)
-    yield from bounded(_unknown(found, known, root))
-    yield from bounded(_unnamed(subject.record))
-    yield from bounded(_unused(found, supplied))
+    yield from limit_issues(_unknown(found, known, root))
+    yield from limit_issues(_unnamed(subject.record))
+    yield from limit_issues(_unused(found, supplied))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +68,23 @@ class _Citing:
 
     def path(self, claim: Claim) -> str:
         """How a claim is named where it is cited: by its bare key, or deeper in the data by its path."""
-        return plain_key(claim.location, self.within) or dotted(claim.location)
+        return plain_key(claim.location, self.within) or dotted_path(claim.location)
 
     def example(self, path: str) -> str:
         """How the claim at `path` is cited: `data.evidence_refs: {"summary": "offers"}`. Which of several sources it
         rests on only its sender knows."""
-        source = quoted(self.supplied[0]) if len(self.supplied) == 1 else ""
+        source = quote_text(self.supplied[0]) if len(self.supplied) == 1 else ""
         listed = _listed(self.supplied) if len(self.supplied) > 1 else ""
         named = f" (supplied: {listed})" if listed else ""
-        return f"{dotted(self.root)}: {{{_copied(path)}: {source or _LEFT_OPEN}}}{named}"
+        return f"{dotted_path(self.root)}: {{{_copied(path)}: {source or _LEFT_OPEN}}}{named}"
 
     @property
     def assumptions(self) -> str:
-        return dotted((*self.root[:-1], "assumptions"))
+        return dotted_path((*self.root[:-1], "assumptions"))
 
     @property
     def preface(self) -> str:
-        return f"Move evidence_refs to {dotted(self.root)}: elsewhere it is not read. " if self.is_beside else ""
+        return f"Move evidence_refs to {dotted_path(self.root)}: elsewhere it is not read. " if self.is_beside else ""
 
     @property
     def supplying(self) -> str:
@@ -93,14 +93,14 @@ class _Citing:
 
 
 def _copied(path: str) -> str:
-    return quoted(path, _LONGEST_PATH) or _LEFT_OPEN
+    return quote_text(path, _LONGEST_PATH) or _LEFT_OPEN
 
 
 def _listed(names: Iterable[str]) -> str:
     """The first names, whole, without those that would make the list too long."""
     listed = ""
     for name in islice(names, _MOST_NAMED):
-        copied = quoted(name)
+        copied = quote_text(name)
         longer = f"{listed}, {copied}" if listed else copied
         if copied and len(longer) <= _LONGEST_LIST:
             listed = longer
@@ -130,8 +130,8 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
     if found.unread:
         notes.append(f"{_unread(found)} not read: there is too much data at the claim fields")
     if found.total > len(found.claims):
-        kept = counted(len(found.claims), "claim")
-        notes.append(f"of {counted(found.total, 'claim')} only {kept} are listed; all are counted")
+        kept = pluralize(len(found.claims), "claim")
+        notes.append(f"of {pluralize(found.total, 'claim')} only {kept} are listed; all are counted")
     if notes:
         subject.findings.notes[layer] = "; ".join(notes)
     return found
@@ -140,7 +140,7 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
 def _unread(found: Extraction) -> str:
     """Name the claim fields that were not read: `layers.*.text and 3 other claim fields were`."""
     first, others = clean(found.unread[0], _LONGEST_PATH), len(found.unread) - 1
-    return f"{first} and {counted(others, 'other claim field')} were" if others else f"{first} was"
+    return f"{first} and {pluralize(others, 'other claim field')} were" if others else f"{first} was"
 
 
 def stating_place(record: Record) -> Location:
@@ -166,13 +166,13 @@ def source_names(record: Record) -> dict[str, int]:
 def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     uncited = [claim for claim in found.claims if claim.claim_type is ClaimKind.UNCITED]
     if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
-        uncited.sort(key=lambda claim: dotted(claim.location))
+        uncited.sort(key=lambda claim: dotted_path(claim.location))
     for claim in uncited[: MAX_ISSUES + 1]:
         path = citing.path(claim)
         yield make(
             "evidence.uncited_claim",
             location=claim.place,
-            message=f"{_named(claim)} states {shown(claim.text)} and names no source.",
+            message=f"{_named(claim)} states {show(claim.text)} and names no source.",
             hint=f"{citing.preface}Say what it rests on, as {citing.example(path)}, or list "
             f"{_copied(path)} in {citing.assumptions}.{citing.supplying}",
             actual=claim.text,
@@ -181,7 +181,7 @@ def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
 
 
 def _named(claim: Claim) -> str:
-    return clean(dotted(claim.location))
+    return clean(dotted_path(claim.location))
 
 
 def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Issue]:
@@ -203,7 +203,7 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
         )
     yield make(
         "evidence.uncited_threshold_exceeded",
-        message=f"{found.uncited:,} of {counted(found.total, 'claim')} ({100 * ratio:.0f} %) name no "
+        message=f"{found.uncited:,} of {pluralize(found.total, 'claim')} ({100 * ratio:.0f} %) name no "
         f"{'supplied source' if ClaimKind.CITES_UNKNOWN in kinds else 'source'}, "
         f"over the limit of {100 * limit:.0f} %.",
         hint=f"{citing.preface}{asked}, or list their fields in {citing.assumptions}.{citing.supplying}",
@@ -234,13 +234,13 @@ def _unknown(found: Extraction, known: dict[str, Any], root: Location) -> Iterat
     supplied = "; none was supplied" if not known else f"; supplied: {listed}" if listed else ""
     for number, (path, source) in enumerate(sorted(cited)[: MAX_ISSUES + 1]):
         near = closest(source, islice(known, _MOST_COMPARED)) if number < _MOST_HINTS else None
-        asked = quoted(near) if near else ""
+        asked = quote_text(near) if near else ""
         supply = f"Supply it as evidence{supplied}."
         yield make(
             "evidence.unknown_source",
             location=(*root, path),
-            message=f"{clean(path)} cites the source {shown(source)}, which was not supplied.",
-            hint=f"Did you mean {asked}? If not, supply {quoted(source) or 'it'} as evidence." if asked else supply,
+            message=f"{clean(path)} cites the source {show(source)}, which was not supplied.",
+            hint=f"Did you mean {asked}? If not, supply {quote_text(source) or 'it'} as evidence." if asked else supply,
             expected=list(islice(known, _MOST_COMPARED)),
             actual=source,
         )
@@ -266,7 +266,7 @@ def _unused(found: Extraction, supplied: dict[str, int]) -> Iterator[Issue]:
         if source not in cited:
             yield make(
                 "evidence.unused_evidence",
-                message=f"The evidence {shown(source)} was supplied, and no claim cites it.",
+                message=f"The evidence {show(source)} was supplied, and no claim cites it.",
                 actual=source,
                 evidence=index,
             )

@@ -7,15 +7,15 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, runtime_checkable
 
-from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 from handoffaudit.validation.errors import HandoffAuditError
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers import LAYERS, CouldNotRunError, Layer, Subject
+from handoffaudit.validation.limits import limit_issues
+from handoffaudit.validation.locate import placer
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.placing import placer
-from handoffaudit.validation.selecting import ANY, MISSING, PathError, parse_path, select
-from handoffaudit.validation.text import brief, clean, shown
+from handoffaudit.validation.selectors import ANY, MISSING, PathError, parse_path, select
+from handoffaudit.validation.text import brief, clean, show
 
 __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
 
@@ -65,7 +65,7 @@ class UsersLayer:
             issues = [_issue(self.name, one, subject) for one in found]
         except Exception as error:
             raise CouldNotRunError(clean(f"{type(error).__name__}: {error}")) from error
-        return bounded(issues)
+        return limit_issues(issues)
 
 
 def wrap(validator: object) -> Layer:
@@ -77,7 +77,7 @@ def wrap(validator: object) -> Layer:
     if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME:
         raise PluginError(f"The layer_name of {kind} is not a text of 1 to {_LONGEST_NAME} characters.")
     if name in _RESERVED:
-        raise PluginError(f"A layer named {shown(name)} is shipped: give {kind} another layer_name.")
+        raise PluginError(f"A layer named {show(name)} is shipped: give {kind} another layer_name.")
     return UsersLayer(validator)
 
 
@@ -93,7 +93,7 @@ def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
     for point in sorted(points, key=lambda one: (one.name, one.value)):
         layer = wrap(_made(point))
         if layer.name in layers:
-            raise PluginError(f"Two installed packages offer a layer named {shown(layer.name)}; keep one of them.")
+            raise PluginError(f"Two installed packages offer a layer named {show(layer.name)}; keep one of them.")
         layers[layer.name] = layer
     return tuple(layers.values())
 
@@ -103,13 +103,13 @@ def _made(point: EntryPoint) -> object:
         offered = point.load()
         return offered() if isinstance(offered, type) or not hasattr(offered, "layer_name") else offered
     except Exception as error:
-        message = f"The layer {shown(point.name)} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
+        message = f"The layer {show(point.name)} ({point.value}) cannot be loaded: {type(error).__name__}: {error}"
         raise PluginError(message) from error
 
 
 def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
     # pydantic models, which the layers themselves do without
-    from handoffaudit.validation.library.envelopes import EvidenceItem, LLMEnvelope, LLMResult  # noqa: PLC0415
+    from handoffaudit.validation.library.models import EvidenceItem, LLMEnvelope, LLMResult  # noqa: PLC0415
 
     record = subject.record
     items = [item for item in record.evidence if isinstance(item, dict) and isinstance(item.get("source"), str)]
@@ -131,7 +131,7 @@ def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
 def _issue(layer: str, found: Any, subject: Subject) -> Issue:
     """A user's issue as the engine's. Raises where it is none, which ends as the layer's error."""
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
-        raise TypeError(f"validate returned {shown(type(found).__name__)}, which is no ValidationIssue")
+        raise TypeError(f"validate returned {show(type(found).__name__)}, which is no ValidationIssue")
     code = clean(str(found.code), _LONGEST_CODE)
     metadata = _json(getattr(found, "metadata", None))
     metadata = metadata if isinstance(metadata, dict) else {}
@@ -149,9 +149,9 @@ def _issue(layer: str, found: Any, subject: Subject) -> Issue:
 
 
 def _json(value: Any) -> Any:
-    from handoffaudit.validation.plain import plain  # noqa: PLC0415
+    from handoffaudit.validation.json_values import to_json  # noqa: PLC0415
 
-    return brief(plain(value))
+    return brief(to_json(value))
 
 
 def _location(path: str, subject: Subject) -> Location:

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
-from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Reference
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import CouldNotRunError, NotCheckedError, Subject
+from handoffaudit.validation.limits import limit_issues
 from handoffaudit.validation.ports import FileView
-from handoffaudit.validation.text import counted, shown
+from handoffaudit.validation.text import pluralize, show
 
 name: Final = "references"
 MOST_CHECKED: Final = 200
@@ -43,12 +43,12 @@ def skip(subject: Subject) -> str | None:
 def check(subject: Subject) -> Iterable[Issue]:
     """Judge the paths themselves, and look for the files where the sender's files can be seen."""
     named = list(BY_NAME[subject.record.format].references(subject.record.document))
-    yield from bounded(chain.from_iterable(_ephemeral(reference) for reference in named))
+    yield from limit_issues(chain.from_iterable(_ephemeral(reference) for reference in named))
     if subject.files is None:
         raise NotCheckedError(_UNSEEN)
     looked_for = named[:MOST_CHECKED]
     outside: list[Reference] = []
-    yield from bounded(_missing(looked_for, subject.files, outside))
+    yield from limit_issues(_missing(looked_for, subject.files, outside))
     if len(outside) == len(looked_for):
         raise NotCheckedError(_OUTSIDE)
     subject.findings.notes[name] = _left_out(len(outside), len(named) - len(looked_for))
@@ -60,7 +60,7 @@ def _ephemeral(reference: Reference) -> Iterable[Issue]:
         yield make(
             "references.ephemeral",
             location=reference.location,
-            message=f"{shown(reference.path)} is under a temporary folder and may be gone when it is read.",
+            message=f"{show(reference.path)} is under a temporary folder and may be gone when it is read.",
             actual=reference.path,
         )
 
@@ -84,7 +84,7 @@ def _missing(named: Iterable[Reference], files: FileView, outside: list[Referenc
             yield make(
                 "references.missing_file",
                 location=reference.location,
-                message=f"The file {shown(reference.path)} does not exist.",
+                message=f"The file {show(reference.path)} does not exist.",
                 actual=reference.path,
             )
 
@@ -93,7 +93,7 @@ def _left_out(outside: int, over: int) -> str:
     """Return which files were not looked for: a layer that passed must not look as if it had seen them."""
     left_out = []
     if outside:
-        left_out.append(f"{counted(outside, 'file')} outside the folders that may be looked at")
+        left_out.append(f"{pluralize(outside, 'file')} outside the folders that may be looked at")
     if over:
-        left_out.append(f"{counted(over, 'file')} beyond the first {MOST_CHECKED}")
+        left_out.append(f"{pluralize(over, 'file')} beyond the first {MOST_CHECKED}")
     return f"not checked: {', '.join(left_out)}" if left_out else ""

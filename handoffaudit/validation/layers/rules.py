@@ -4,17 +4,17 @@ longer to load than all other layers."""
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.paths import Location, dotted
-from handoffaudit.validation.placing import placer
+from handoffaudit.validation.limits import limit_issues
+from handoffaudit.validation.locate import placer
+from handoffaudit.validation.paths import Location, dotted_path
 from handoffaudit.validation.text import clean
 
 if TYPE_CHECKING:
-    from handoffaudit.validation.business_rules.judging import Broken
-    from handoffaudit.validation.business_rules.models import BusinessRule
+    from handoffaudit.validation.business_rules.evaluate import Broken
+    from handoffaudit.validation.business_rules.rules import BusinessRule
 
 name: Final = "rules"
 _LONGEST_ID = 64
@@ -25,10 +25,10 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    from handoffaudit.validation.business_rules.judging import broken_rules  # noqa: PLC0415
+    from handoffaudit.validation.business_rules.evaluate import broken_rules  # noqa: PLC0415
 
     place_of = placer(subject.record)
-    return bounded(
+    return limit_issues(
         rule_issue(one, place_of(one.location)) for one in broken_rules(_rules(subject), subject.record.data)
     )
 
@@ -36,7 +36,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 def _rules(subject: Subject) -> list[tuple[str, "BusinessRule"]]:
     if not subject.demands.rules:
         return []
-    from handoffaudit.validation.business_rules.judging import rules_for  # noqa: PLC0415
+    from handoffaudit.validation.business_rules.evaluate import rules_for  # noqa: PLC0415
 
     named = subject.record.data.get("_output_type")
     types = {subject.record.handoff_type, named if isinstance(named, str) else subject.record.handoff_type}
@@ -57,5 +57,5 @@ def rule_issue(broken: "Broken", place: Location) -> Issue:
         set_id=broken.set_id,
         rule_id=rule.rule_id,
         rule=rule.name,
-        places=[dotted(one) for one in broken.places],
+        places=[dotted_path(one) for one in broken.places],
     )

@@ -3,19 +3,27 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handoffaudit.validation.asking import grounding, objective
-from handoffaudit.validation.asking.fencing import LONGEST_PART, is_cut
-from handoffaudit.validation.asking.grounding import Doubt, Doubted
-from handoffaudit.validation.asking.masking import MASKED
-from handoffaudit.validation.asking.question import Answer, Question, Reason, Role, Unavailable, Use, answered
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import FailMode, Strictness
 from handoffaudit.validation.formats import claude_code, delegation
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import AskedLater, CouldNotRunError, Subject
-from handoffaudit.validation.paths import Location, dotted
-from handoffaudit.validation.placing import placer
-from handoffaudit.validation.quoting import place_of, span_of
+from handoffaudit.validation.locate import place_of, placer, span_of
+from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.prompts import grounding
+from handoffaudit.validation.prompts.grounding import Doubt, Doubted
+from handoffaudit.validation.prompts.question import (
+    LONGEST_PART,
+    Answer,
+    Question,
+    Reason,
+    Role,
+    Unavailable,
+    Use,
+    ask_model,
+    is_cut,
+)
+from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.text import sentences
 
 name: Final = "semantic"
@@ -54,7 +62,7 @@ def check(subject: Subject) -> Iterable[Issue]:
         raise AskedLater
     asked: list[Question] = []
     try:
-        answer = answered(subject.model, lambda: _noted(question_of(subject), asked))
+        answer = ask_model(subject.model, lambda: _noted(question_of(subject), asked))
     except Unavailable as error:
         yield from _unavailable(error, subject.policy.fail_mode)
         subject.findings.unverified = True
@@ -86,7 +94,7 @@ def question_of(subject: Subject) -> Question:
         found = delegation.delegation(record.document)
         prompt = found.prompt or ""
         role = _role(len(prompt) + found.deliverable_characters, subject.policy.careful_above)
-        asked = objective.question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
+        asked = grounding.objective_question(prompt, found.deliverable, prompts.get(Use.OBJECTIVE), role=role)
     else:
         asked = grounding.question(record.data, record.context, list(record.evidence), prompts.get(Use.GROUNDING))
     subject.findings.prompts[name] = asked.prompt
@@ -132,7 +140,9 @@ def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, s
     says = {
         Doubt.UNSUPPORTED: f"The claim{quoted} is not supported by the context",
         Doubt.FABRICATED: f"The point{quoted} seems made up",
-        Doubt.CONTRADICTION: f"{quoted.strip() or dotted(location) or 'The data'} contradicts another part of the data",
+        Doubt.CONTRADICTION: (
+            f"{quoted.strip() or dotted_path(location) or 'The data'} contradicts another part of the data"
+        ),
     }[one.kind]
     return make(
         _CODES[one.kind],
@@ -148,10 +158,10 @@ def _doubt(subject: Subject, one: Doubted, location: Location, answer: Answer, s
 
 
 def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
-    found: objective.Objective = answer.value
+    found: grounding.Objective = answer.value
     least = subject.policy.objective_confidence
     if found.met and found.confidence >= least:
-        subject.findings.notes[name] = f"{objective.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
+        subject.findings.notes[name] = f"{grounding.PASSED} with confidence {found.confidence:.2f}: {found.reasoning}"
         return
     doubtful = f"with too little confidence ({found.confidence:.2f}; {least:.2f} is asked for)"
     says = f"is met {doubtful}" if found.met else "is not met"
@@ -162,6 +172,6 @@ def _objective(subject: Subject, answer: Answer) -> Iterator[Issue]:
         expected=least if found.met else None,
         actual=found.confidence if found.met else None,
         model=answer.model,
-        status=objective.PASSED if found.met else objective.FAILED,
+        status=grounding.PASSED if found.met else grounding.FAILED,
         confidence=found.confidence,
     )

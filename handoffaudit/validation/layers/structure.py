@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handoffaudit.validation.bounding import bounded
 from handoffaudit.validation.formats import BY_NAME, handoff_file
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
-from handoffaudit.validation.placing import hands_over, placer
+from handoffaudit.validation.limits import limit_issues
+from handoffaudit.validation.locate import hands_over, placer
 
 name: Final = "structure"
 
@@ -17,7 +17,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    yield from bounded(BY_NAME[subject.record.format].check(subject.record))
+    yield from limit_issues(BY_NAME[subject.record.format].check(subject.record))
     report = subject.record.original_document
     if subject.demands.strict_files and subject.record.format == handoff_file.NAME and report is not None:
         yield from handoff_file.strict_issues(report)
@@ -30,7 +30,7 @@ def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
     record, registered = subject.record, subject.demands.schema
     if (registered is None and record.expected_schema is None) or not hands_over(record):
         return
-    from handoffaudit.validation.data_schema import DataSchema, moved  # noqa: PLC0415  (most handoffs need none)
+    from handoffaudit.validation.schemas.schema import DataSchema, relocate_issues  # noqa: PLC0415
 
     place_of = placer(record)
     found = registered.check(record.data) if registered else []
@@ -38,4 +38,4 @@ def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
         known = {(issue.location, issue.code) for issue in found}
         own = DataSchema(record.expected_schema).check(record.data)
         found += [issue for issue in own if (issue.location, issue.code) not in known]
-    yield from moved(found, place_of)
+    yield from relocate_issues(found, place_of)

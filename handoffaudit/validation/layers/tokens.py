@@ -5,11 +5,11 @@ from typing import Final
 
 from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.codes import make
-from handoffaudit.validation.counting import ESTIMATED_TEXT, Counter, estimate
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Section, declared_token_count
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.layers.base import Subject
+from handoffaudit.validation.tokenizers import ESTIMATED_TEXT, TokenCounter, estimate
 from handoffaudit.validation.verdict import SectionCount, TokenCounts
 
 name: Final = "tokens"
@@ -51,7 +51,7 @@ def _text(value: object) -> str:
     return compact(value).decode("utf-8", "replace")
 
 
-def _section_counts(sections: Mapping[str, Section], total: int, counter: Counter) -> tuple[SectionCount, ...]:
+def _section_counts(sections: Mapping[str, Section], total: int, counter: TokenCounter) -> tuple[SectionCount, ...]:
     """The longest section gets what the others leave, so that the counts add up and its text is not read twice."""
     texts = {title: _text(section.value) for title, section in sections.items()}
     longest = max(texts, key=lambda title: len(texts[title]), default=None)

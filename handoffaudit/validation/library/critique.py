@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, TypeGuard
 
-from handoffaudit.validation.asking.fencing import as_text
-from handoffaudit.validation.asking.pricing import estimated_cost
-from handoffaudit.validation.asking.prompting import instructions, shipped
-from handoffaudit.validation.asking.question import Use
-from handoffaudit.validation.bounding import MAX_ISSUES
-from handoffaudit.validation.library.config import CritiqueTriggerConfig
-from handoffaudit.validation.library.engine import output_type_of
-from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
+from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.library.logger import get_logger
 from handoffaudit.validation.library.models import (
     GRAVE,
     CritiqueResult,
+    CritiqueTriggerConfig,
+    LLMEnvelope,
+    LLMResult,
     ValidationIssue,
     ValidationLayer,
     ValidationSeverity,
 )
-from handoffaudit.validation.plain import plain
-from handoffaudit.validation.text import clean, shown
+from handoffaudit.validation.library.validators import output_type_of
+from handoffaudit.validation.limits import MAX_ISSUES
+from handoffaudit.validation.prompts.pricing import estimate_call_cost
+from handoffaudit.validation.prompts.question import Use, as_text, build_instructions, default_prompt
+from handoffaudit.validation.text import clean, show
 
 _ANSWER_TOKENS = 1024
 _NOTIONAL = "notional_usd"
@@ -69,7 +68,7 @@ class CritiqueValidator:
             return True, f"always_critique:{clean(output_type)}"
         notional = _notional(parsed_output, envelope)
         if notional is not None and notional >= config.notional_usd_threshold:
-            return True, f"high_notional:{notional if isinstance(notional, float) else shown(notional)}"
+            return True, f"high_notional:{notional if isinstance(notional, float) else show(notional)}"
         if prior_quality_score < config.confidence_floor:
             return True, f"low_confidence:{prior_quality_score:.2f}"
         return False, "not_triggered"
@@ -97,7 +96,7 @@ class CritiqueValidator:
             get_logger(__name__).warning("a critique is due, but no call_llm is given", triggered_by=reason)
             return Critique([], why="no callable is given that asks a model")
         question = _question(parsed_output, envelope, reason)
-        cost = estimated_cost(self._config.critique_model, _size(question), _ANSWER_TOKENS)
+        cost = estimate_call_cost(self._config.critique_model, _size(question), _ANSWER_TOKENS)
         if cost > self._config.max_cost_usd:
             return self._too_dear(cost)
         started = time.monotonic()
@@ -171,12 +170,12 @@ def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[st
     """Each part as text of a bounded length; the most relevant evidence first."""
     evidence = sorted(envelope.retrieved_evidence, key=lambda item: -item.relevance)
     return {
-        "instructions": instructions(Use.CRITIQUE, shipped(Use.CRITIQUE)),
+        "instructions": build_instructions(Use.CRITIQUE, default_prompt(Use.CRITIQUE)),
         "context": {
-            "agent_output": as_text(plain(parsed_output)),
-            "evidence": as_text(plain(evidence)),
-            "agent_context": as_text(plain(envelope.context)),
-            "agent_instructions": as_text(plain(envelope.instructions)),
+            "agent_output": as_text(to_json(parsed_output)),
+            "evidence": as_text(to_json(evidence)),
+            "agent_context": as_text(to_json(envelope.context)),
+            "agent_instructions": as_text(to_json(envelope.instructions)),
             "triggered_by": reason,
         },
     }

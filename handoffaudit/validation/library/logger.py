@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 
-from handoffaudit.validation.asking.masking import masked
+from handoffaudit.validation.prompts.masking import mask_secrets
 
 
 def get_logger(name: str) -> Any:
@@ -27,4 +27,4 @@ def get_logger(name: str) -> Any:
 
 def log_validation(name: str, event: str, *, handoff_id: str, valid: bool, issues: list[str]) -> None:
     """Log one validation at level INFO: `event`, `handoff_id`, `valid` and `issues`, with secrets masked."""
-    get_logger(name).info(event, handoff_id=handoff_id, valid=valid, issues=masked(issues))
+    get_logger(name).info(event, handoff_id=handoff_id, valid=valid, issues=mask_secrets(issues))

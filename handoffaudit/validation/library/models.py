@@ -1,12 +1,14 @@
-"""What the pipeline answers: a result, with its issues, claims and critique."""
+"""The library's public models: settings, what goes in, and the result with its issues, claims and critique."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
+from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from handoffaudit.validation.claims import ClaimKind
+from handoffaudit.validation.config import ANY_OTHER_TYPE
 from handoffaudit.validation.errors import (
     BusinessRuleValidationError,
     CritiqueValidationError,
@@ -16,13 +18,122 @@ from handoffaudit.validation.errors import (
     SchemaValidationError,
 )
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.library.defaults import new_id, utc_now
-from handoffaudit.validation.output_names import error_lines
-from handoffaudit.validation.remediation import RemediationState
-from handoffaudit.validation.remediation_models import RemediationAction, RemediationRecord
-from handoffaudit.validation.verdict import LayerStatus
+from handoffaudit.validation.remediation import Action, RemediationLog, RemediationState
+from handoffaudit.validation.verdict import LayerStatus, error_lines
+
+
+def new_id() -> str:
+    return str(uuid4())
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class EvidenceItem(BaseModel):
+    """A piece of evidence that the model was given. `relevance` from 0.0 to 1.0."""
+
+    source: str
+    content: Any = Field(default_factory=dict)
+    relevance: float = 1.0
+    retrieved_at: datetime = Field(default_factory=utc_now)
+
+
+class LLMEnvelope(BaseModel):
+    """What a model was asked, and with what. Fields of your own are kept.
+
+    `expected_output_schema`: a JSON Schema (draft 2020-12; empty: none) that the output must keep to.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    instructions: str
+    envelope_id: str = Field(default_factory=new_id)
+    trace_id: str = Field(default_factory=new_id)
+    agent_id: str = ""
+    agent_type: str = ""
+    tenant_id: str = "default"
+    context: dict[str, Any] = Field(default_factory=dict)
+    retrieved_evidence: list[EvidenceItem] = Field(default_factory=list)
+    expected_output_schema: dict[str, Any] | bool = Field(default_factory=dict)
+    created_at: datetime = Field(default_factory=utc_now)
+
+
+class LLMResult(BaseModel):
+    """What a model answered. Fields of your own are kept.
+
+    The pipeline sets `validation_passed` (None until then) and `validation_errors`.
+    """
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+    envelope_id: str
+    result_id: str = Field(default_factory=new_id)
+    trace_id: str = ""
+    content: str = ""
+    parsed_output: Any = None
+    model_used: str = ""
+    created_at: datetime = Field(default_factory=utc_now)
+    validation_passed: bool | None = None
+    validation_errors: list[str] = Field(default_factory=list)
+
+
+class RemediationAction(StrEnum):
+    """What the library recommends. A pass without any finding is `accept_with_warnings`, too."""
+
+    RETRY = Action.RETRY.value
+    RE_RETRIEVE = Action.RE_RETRIEVE.value
+    ESCALATE = Action.ESCALATE.value
+    INSUFFICIENT_EVIDENCE = Action.INSUFFICIENT_EVIDENCE.value
+    ACCEPT_WITH_WARNINGS = Action.ACCEPT_WITH_WARNINGS.value
+
+
+class RemediationPolicy(BaseModel):
+    """How often the sender of a type is asked to try again, and what is taken to a person at once."""
+
+    model_config = ConfigDict(frozen=True)
+
+    output_type: str = ANY_OTHER_TYPE
+    max_retries: int = Field(default=2, ge=0)
+    max_re_retrievals: int = Field(default=1, ge=0)
+    auto_escalate_on_critical: bool = True
+    min_severity_to_remediate: Severity = Severity.ERROR
+
+
+class RemediationRecord(BaseModel):
+    """Every action of one lineage of attempts, with its time.
+
+    `validation_id` is the verdict that it began with. `actions_taken`: each with "action" and "timestamp" (RFC 3339,
+    UTC); retries with "attempt", their number since the last new retrieval; escalations with "reason".
+    """
+
+    remediation_id: str = Field(default_factory=lambda: str(uuid4()))
+    validation_id: str
+    state: RemediationState = RemediationState.PENDING
+    actions_taken: list[dict[str, Any]] = Field(default_factory=list)
+    retry_count: int = 0
+    max_retries: int = 2
+    started_at: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    resolved_at: datetime | None = None
+    resolution: str | None = None
+
+    @property
+    def re_retrievals(self) -> int:
+        return sum(taken.get("action") == RemediationAction.RE_RETRIEVE for taken in self.actions_taken)
+
+    @classmethod
+    def of(cls, log: RemediationLog) -> "RemediationRecord":
+        fields = {name: getattr(log, name) for name in cls.model_fields}
+        return cls(**{**fields, "actions_taken": [dict(taken) for taken in log.actions_taken]})
+
+    def log(self) -> RemediationLog:
+        """The engine's own form of it."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return RemediationLog(**{**fields, "actions_taken": tuple(self.actions_taken)})
+
 
 ValidationSeverity = Severity
+
 GRAVE = (ValidationSeverity.ERROR, ValidationSeverity.CRITICAL)
 
 
@@ -168,3 +279,36 @@ _ERRORS: dict[str, type[HandoffValidationError]] = {
     ValidationLayer.BUSINESS_RULE: BusinessRuleValidationError,
     ValidationLayer.CRITIQUE: CritiqueValidationError,
 }
+
+FAST_MODEL = "claude-haiku-5-5"
+
+
+class CritiqueTriggerConfig(BaseModel):
+    """When a second model is asked, and what for.
+
+    `confidence_floor`: a quality score below it is reason enough; `max_cost_usd` is estimated before each call;
+    `acceptance_threshold`: a critique that scores lower is an error.
+    """
+
+    notional_usd_threshold: float = 50_000.0
+    confidence_floor: float = 0.5
+    always_critique_types: list[str] = Field(default_factory=lambda: ["CMTAssessmentResponse"])
+    max_cost_usd: float = 0.10
+    critique_model: str = FAST_MODEL
+    acceptance_threshold: float = 0.6
+    enabled: bool = True
+
+
+class ValidationConfig(BaseModel):
+    """The settings of a whole pipeline, as `ValidationPipeline.from_config` takes them."""
+
+    enabled: bool = True
+    max_uncited_ratio: float = Field(default=0.3, ge=0.0, le=1.0)
+    critique: CritiqueTriggerConfig = Field(default_factory=CritiqueTriggerConfig)
+    remediation_policies: list[RemediationPolicy] = Field(default_factory=list)
+    skip_types: list[str] = Field(default_factory=list)
+
+    def applies_to(self, output_type: str) -> bool:
+        """Whether outputs of this type are to be validated at all. An output that is not has no result: it has not
+        passed."""
+        return self.enabled and output_type not in self.skip_types

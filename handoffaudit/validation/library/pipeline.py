@@ -1,33 +1,207 @@
-"""A model's output through validators: the engine's pipeline, with a validator for each layer."""
+"""An LLM's output through validators: the engine's pipeline, with a validator for each layer."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from handoffaudit.validation.config import Demands
-from handoffaudit.validation.layers import Layer
+from handoffaudit.validation.config import ANY_OTHER_TYPE, Requirements
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.layers import CouldNotRunError, Layer, Subject
 from handoffaudit.validation.layers.plugins import IValidator
-from handoffaudit.validation.library.asked import AskedCritique, AskedValidator, Run
-from handoffaudit.validation.library.config import ValidationConfig
-from handoffaudit.validation.library.critique import CritiqueValidator
-from handoffaudit.validation.library.defaults import new_id, utc_now
-from handoffaudit.validation.library.engine import output_type_of, record_of, subject_of
-from handoffaudit.validation.library.envelopes import LLMEnvelope, LLMResult
-from handoffaudit.validation.library.evidence import EvidenceValidator
-from handoffaudit.validation.library.logger import log_validation
+from handoffaudit.validation.library.critique import Critique, CritiqueValidator
+from handoffaudit.validation.library.logger import get_logger, log_validation
 from handoffaudit.validation.library.models import (
     GRAVE,
+    ClaimAnnotation,
+    CritiqueResult,
     LayerRun,
+    LLMEnvelope,
+    LLMResult,
+    RemediationAction,
+    RemediationPolicy,
+    RemediationRecord,
+    ValidationConfig,
+    ValidationIssue,
     ValidationLayer,
     ValidationResult,
+    ValidationSeverity,
+    new_id,
+    utc_now,
 )
-from handoffaudit.validation.library.remediation import RemediationEngine
-from handoffaudit.validation.library.rules import BusinessRuleValidator
-from handoffaudit.validation.library.schema import SchemaValidator
-from handoffaudit.validation.output_names import library_layer
+from handoffaudit.validation.library.validators import (
+    BusinessRuleValidator,
+    EvidenceValidator,
+    SchemaValidator,
+    engine_issue,
+    output_type_of,
+    record_of,
+    subject_of,
+)
 from handoffaudit.validation.pipeline import run as run_layers
+from handoffaudit.validation.remediation import Facts, decide, is_evidence_error
 from handoffaudit.validation.text import clean
-from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict
+from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict, engine_layer, library_layer, score
+
+
+@dataclass
+class Run:
+    """What one run is given, and what its layers have found so far. `counted` are the same issues as the engine counts
+    them; `stopped_by` is why later layers are skipped."""
+
+    parsed_output: Any
+    envelope: LLMEnvelope
+    llm_result: LLMResult | None
+    issues: list[ValidationIssue] = field(default_factory=list)
+    counted: list[Issue] = field(default_factory=list)
+    claims: list[ClaimAnnotation] = field(default_factory=list)
+    critique: CritiqueResult | None = None
+    critique_passed: bool | None = None
+    stopped_by: str | None = None
+
+    def add(self, layer: str, found: list[ValidationIssue]) -> list[Issue]:
+        """Keeps the issues, and gives those of the engine."""
+        counted = [engine_issue(issue, layer) for issue in found]
+        self.issues += found
+        self.counted += counted
+        return counted
+
+
+class AskedValidator:
+    """One validator as a layer."""
+
+    def __init__(self, validator: IValidator, state: Run) -> None:
+        self.layer_name = validator.layer_name
+        self.name = engine_layer(self.layer_name)
+        self._validator = validator
+        self._state = state
+
+    def skip(self, subject: Subject) -> str | None:
+        return self._state.stopped_by
+
+    def check(self, subject: Subject) -> Iterable[Issue]:
+        why = ""
+        try:
+            found, claims = self._found(), self._claims()
+        except Exception as error:  # noqa: BLE001  (the validator may be a user's: what fails in it is no pass)
+            why = _logged(self.layer_name, error)
+            found, claims = [_could_not_run(self.layer_name, why)], []
+            if self.layer_name == ValidationLayer.SCHEMA:
+                self._state.stopped_by = "schema could not run"
+        self._state.claims += claims
+        yield from self._state.add(self.layer_name, found)
+        if why:
+            raise CouldNotRunError(why)
+
+    def _found(self) -> list[ValidationIssue]:
+        state = self._state
+        found = self._validator.validate(state.parsed_output, state.envelope, state.llm_result)
+        return _issues_only(found)
+
+    def _claims(self) -> list[ClaimAnnotation]:
+        extract = getattr(self._validator, "extract_claims", None)
+        if extract is None:
+            return []
+        output, sources = self._state.parsed_output, {item.source for item in self._state.envelope.retrieved_evidence}
+        return list(extract(output, output_type_of(output), sources))
+
+
+class AskedCritique:
+    """The critique as the last layer: it is given the score so far."""
+
+    name = ValidationLayer.CRITIQUE.value
+
+    def __init__(self, validator: CritiqueValidator, state: Run) -> None:
+        self._validator = validator
+        self._state = state
+
+    def skip(self, subject: Subject) -> str | None:
+        state = self._state
+        if state.stopped_by:
+            return state.stopped_by
+        due, reason = self._validator.should_trigger(state.parsed_output, state.envelope, score(state.counted))
+        return None if due else reason
+
+    def check(self, subject: Subject) -> Iterable[Issue]:
+        state = self._state
+        try:
+            critique = self._assessed()
+        except Exception as error:  # noqa: BLE001  (as above)
+            why = _logged(self.name, error)
+            critique = Critique([_could_not_run(self.name, why)], why=why)
+        yield from state.add(self.name, critique.issues)
+        if critique.why:
+            raise CouldNotRunError(critique.why)
+        state.critique = critique.result
+        state.critique_passed = not any(issue.severity in GRAVE for issue in critique.issues)
+
+    def _assessed(self) -> Critique:
+        """A class that brings a `validate` of its own is asked by that."""
+        asked, state, so_far = self._validator, self._state, score(self._state.counted)
+        if getattr(type(asked), "validate", None) is CritiqueValidator.validate:
+            return asked.assess(state.parsed_output, state.envelope, prior_quality_score=so_far)
+        found = asked.validate(state.parsed_output, state.envelope, state.llm_result, prior_quality_score=so_far)
+        return Critique(_issues_only(found))
+
+
+def _logged(layer: str, error: Exception) -> str:
+    """Return why a layer could not run, and log the whole error."""
+    get_logger(__name__).error("a validator failed", layer=layer, exc_info=error)
+    return clean(f"{type(error).__name__}: {error}")
+
+
+def _issues_only(found: Any) -> list[ValidationIssue]:
+    if not isinstance(found, list | tuple) or not all(isinstance(one, ValidationIssue) for one in found):
+        raise TypeError("validate returned something other than a list of ValidationIssue")
+    return list(found)
+
+
+def _could_not_run(layer: str, why: str) -> ValidationIssue:
+    return ValidationIssue(
+        layer=layer,
+        severity=ValidationSeverity.ERROR,
+        code=f"{layer}.could_not_run",
+        message=f"The layer {layer} could not run: {why}",
+        metadata={"hint": "Mend the validator; the log has the error."},
+    )
+
+
+class RemediationEngine:
+    """`policies`: one for each output type; that of `*` is for all others."""
+
+    def __init__(self, policies: Iterable[RemediationPolicy] | Mapping[str, RemediationPolicy] | None = None) -> None:
+        given = policies.values() if isinstance(policies, Mapping) else policies or ()
+        self._policies = {policy.output_type: policy for policy in given}
+
+    def get_policy(self, output_type: str) -> RemediationPolicy:
+        """The policy of the type, else that of `*`, else the shipped one."""
+        return self._policies.get(output_type) or self._policies.get(ANY_OTHER_TYPE) or RemediationPolicy()
+
+    def decide(
+        self,
+        result: ValidationResult,
+        record: RemediationRecord | None = None,
+        *,
+        current_record: RemediationRecord | None = None,
+    ) -> tuple[RemediationAction, RemediationRecord]:
+        """Return the action due now, and the record with that action added.
+
+        `record` is the record of the tries before, None for the first try. `current_record` is another name for it.
+        Raises TypeError where both are given.
+        """
+        if record is not None and current_record is not None:
+            raise TypeError("decide takes record or current_record, not both: they are the same argument")
+        record = record or current_record
+        facts = Facts(
+            validation_id=result.validation_id,
+            passed=result.overall_passed,
+            severities=frozenset(issue.severity for issue in result.issues),
+            has_evidence_error=any(is_evidence_error(issue.layer, issue.severity) for issue in result.issues),
+        )
+        policy, before = self.get_policy(result.output_type), record.log() if record else None
+        action, log = decide(facts, before, policy=policy, now=utc_now(), new_id=new_id)
+        return RemediationAction(action), RemediationRecord.of(log)
+
 
 # The published result carries a short hash; the server's verdict keeps all 64 digits.
 _HASH_DIGITS = 16
@@ -75,7 +249,7 @@ class ValidationPipeline:
         """
         state = Run(parsed_output, envelope, llm_result)
         verdict = run_layers(
-            subject_of(record_of(parsed_output, envelope), Demands()),
+            subject_of(record_of(parsed_output, envelope), Requirements()),
             validation_id=new_id(),
             now=utc_now,
             monotonic=time.monotonic,

@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from handoffaudit.validation.asking import grounding
-from handoffaudit.validation.asking.grounding import Doubted
-from handoffaudit.validation.asking.prompting import instructions, shipped
-from handoffaudit.validation.asking.question import MalformedAnswer, Use
+from handoffaudit.validation.json_values import to_json
 from handoffaudit.validation.library.logger import get_logger, log_validation
-from handoffaudit.validation.plain import plain
+from handoffaudit.validation.prompts import grounding
+from handoffaudit.validation.prompts.grounding import Doubted
+from handoffaudit.validation.prompts.question import MalformedAnswer, Use, build_instructions, default_prompt
 from handoffaudit.validation.verdict import NOT_CHECKED
 
 if TYPE_CHECKING:  # the payload's module imports this one
@@ -76,14 +75,14 @@ class SemanticValidator:
 
 
 def _messages(payload: "HandoffPayload", context: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    told = instructions(Use.GROUNDING, shipped(Use.GROUNDING))
-    return [{"role": "user", "content": f"{told}\n\n{grounding.content(plain(payload.data), plain(context))}"}]
+    told = build_instructions(Use.GROUNDING, default_prompt(Use.GROUNDING))
+    return [{"role": "user", "content": f"{told}\n\n{grounding.content(to_json(payload.data), to_json(context))}"}]
 
 
 def _metadata(payload: "HandoffPayload") -> dict[str, Any]:
     return {
         "purpose": "handoff_semantic_validation",
-        "prompt": shipped(Use.GROUNDING).name,
+        "prompt": default_prompt(Use.GROUNDING).name,
         "handoff_id": payload.handoff_id,
         "handoff_type": payload.handoff_type,
         "tenant_id": payload.tenant_id,

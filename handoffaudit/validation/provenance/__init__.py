@@ -1,8 +1,7 @@
 """Where what is wrong along a trace first came up, and who carried it on."""
 
-from handoffaudit.validation.provenance.attributing import Attributed, attribute, tainted
+from handoffaudit.validation.provenance.attribution import Attributed, Flaw, Step, attribute, flaws_of, step_of, tainted
 from handoffaudit.validation.provenance.origins import Origin, Share, first_wrong, origins, shares
-from handoffaudit.validation.provenance.steps import Flaw, Step, flaws_of, step_of
 from handoffaudit.validation.provenance.suspects import Sign, Suspect, suspects
 
 __all__ = [

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from handoffaudit.validation.provenance.attributing import Attributed
-from handoffaudit.validation.provenance.reading import Form, forms_of
-from handoffaudit.validation.provenance.steps import Step
+from handoffaudit.validation.provenance.attribution import Attributed, Step
+from handoffaudit.validation.provenance.value_forms import Form, forms_of
 
 _IN_TURN: Final = {"grounding.number": 0, "grounding.date": 1, "grounding.identifier": 2, "grounding.name": 3}
 # A word that a source does not say is more often another way to put it than wrong.

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from handoffaudit.validation.provenance.attributing import Attributed
+from handoffaudit.validation.provenance.attribution import Attributed, Step
 from handoffaudit.validation.provenance.origins import Origin, origins
-from handoffaudit.validation.provenance.reading import forms_of
-from handoffaudit.validation.provenance.steps import Step
+from handoffaudit.validation.provenance.value_forms import forms_of
 
 _SPREAD_VALUES: Final = 3
 _SPREAD_CARRIERS: Final = 2

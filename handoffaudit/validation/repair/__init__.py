@@ -1,9 +1,8 @@
 """Repair: candidates for a document that was rejected, in three tries, each judged. Nothing is applied here."""
 
-from handoffaudit.validation.repair.repairing import TRIES, is_left_to_model, repair, tries_with
-from handoffaudit.validation.repair.results import Attempt, Repair, RepairStatus, repair_to_dict
+from handoffaudit.validation.repair.results import Attempt, Means, Repair, RepairStatus, Try, budget_of, repair_to_dict
+from handoffaudit.validation.repair.run import TRIES, is_left_to_model, repair, tries_with
 from handoffaudit.validation.repair.session_context import HeldFiles, check_inside, session_context
-from handoffaudit.validation.repair.working import Means, Try, budget_of
 
 __all__ = [
     "TRIES",

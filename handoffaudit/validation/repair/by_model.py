@@ -1,26 +1,226 @@
-"""A language model's try at a document, where the rules find nothing to do."""
+"""An LLM's try at a document: the question, what it may not change, and the secrets put back that it was not shown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from handoffaudit.validation import formats
-from handoffaudit.validation.asking import repair
-from handoffaudit.validation.asking.masking import masked
-from handoffaudit.validation.asking.prompting import Prompt
-from handoffaudit.validation.asking.question import Answer, Unavailable
 from handoffaudit.validation.canonical import python_compact
-from handoffaudit.validation.differing import difference
+from handoffaudit.validation.diff import difference, same
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.paths import at
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.paths import Location, at
 from handoffaudit.validation.ports import LanguageModel
-from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.question import (
+    Answer,
+    Prompt,
+    Question,
+    Role,
+    Unavailable,
+    Use,
+    as_text,
+    build_instructions,
+    default_prompt,
+    fence,
+    parse_answer,
+)
+from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.record import Envelope
-from handoffaudit.validation.repair.draft import Draft
-from handoffaudit.validation.repair.keeping import kept, may_be_mended
-from handoffaudit.validation.repair.unmasking import LostSecretError, unmasked
-from handoffaudit.validation.repair.working import Try, Work
+from handoffaudit.validation.repair.edit import Draft, place_value, remove_field
+from handoffaudit.validation.repair.results import Try, Work
 from handoffaudit.validation.verdict import Verdict
+
+MAX_TOKENS = 8192
+
+# a document that is longer would come back cut
+LONGEST_DOCUMENT = 20_000
+
+_SCHEMA: Final[Mapping[str, Any]] = {"type": "object"}
+
+
+def repair_question(
+    document: Mapping[str, Any], issues: Iterable[Issue], asked: Prompt | None = None, *, role: Role = Role.FAST
+) -> Question:
+    chosen = asked or default_prompt(Use.REPAIR)
+    found = [
+        {"field": issue.field_path, "code": issue.code, "message": issue.message, "hint": issue.hint}
+        for issue in issues
+    ]
+    return Question(
+        use=Use.REPAIR,
+        role=role,
+        prompt=chosen.name,
+        instructions=build_instructions(Use.REPAIR, chosen),
+        content="\n\n".join(
+            (fence("document", as_text(document, LONGEST_DOCUMENT)), fence("findings", as_text(found)))
+        ),
+        schema=_SCHEMA,
+        read=parse_answer,
+        max_tokens=MAX_TOKENS,
+    )
+
+
+_ABSENT: Final = object()
+
+_HANDOFF: Final = "handoff"
+
+_META: Final = (_HANDOFF, "meta")
+
+# An approval or a reason that nobody gave, a chain without its loop, a hash that fits: each would undo a check.
+ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
+    {
+        "payload": (
+            *(("handoff_id",), ("source_agent_id",), ("target_agent_id",), ("tenant_id",), ("handoff_type",)),
+            *(("call_chain",), ("handoff_reason",), ("user_approved",)),
+        ),
+        "universal": (
+            *((_HANDOFF, "trace_id"), (_HANDOFF, "source", "skill"), (_HANDOFF, "target", "skill")),
+            *((_HANDOFF, "context", "problem_type"), (_HANDOFF, "tracing", "parent_span_id")),
+            *((*_META, "handoff_chain"), (*_META, "handoff_reason"), (*_META, "user_approved")),
+            *((*_META, "payload_hash"), (*_META, "payload_size_bytes")),
+        ),
+        "output": (
+            *(("target_agent_id",), ("parsed_output", "_output_type"), ("envelope", "envelope_id")),
+            *(("envelope", "trace_id"), ("envelope", "agent_id"), ("envelope", "tenant_id")),
+            *(("envelope", "context"), ("envelope", "retrieved_evidence"), ("envelope", "expected_output_schema")),
+        ),
+        "claude-code": (
+            *(("hook_event_name",), ("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",)),
+            *(("tool_name",), ("tool_use_id",), ("tool_input",), ("tool_response",)),
+        ),
+        "delegation": (
+            *(("tool", "name"), ("tool", "parameters"), ("sessionId",), ("workflowId",)),
+            *(("hook_event_name",), ("tool_name",), ("tool_input",), ("session_id",), ("workflow_id",)),
+        ),
+        "handoff-file": (("agent",), ("run_id",), ("next",)),
+    }
+)
+
+# What the data is held against, and what its sender alone knows: mended only where its form is wrong.
+UNLESS_FAULTY: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
+    {
+        "payload": (("confidence",), ("timestamp",), ("context_refs",)),
+        "universal": (
+            *((_HANDOFF, "timestamp"), (_HANDOFF, "expires_at"), (_HANDOFF, "source"), (_HANDOFF, "target")),
+            *(
+                (_HANDOFF, "context"),
+                (_HANDOFF, "payload", "references"),
+                (_HANDOFF, "payload", "session", "artifacts"),
+            ),
+            *(_META, (_HANDOFF, "tracing")),
+        ),
+        "output": (("envelope",), ("parsed_output", "confidence")),
+        "claude-code": (),
+        "delegation": (),
+        "handoff-file": (("artifacts",),),
+    }
+)
+
+
+def may_be_mended(issue: Issue, form: str) -> bool:
+    """Whether an issue stands where a model may change something."""
+    return not any(_holds(place, issue.location) for place in ALWAYS[form])
+
+
+def restore_protected(answer: Document, before: Document, form: str, issues: Iterable[Issue]) -> Document:
+    """`answer` with all put back that a model may not change of `before`. `issues` are those found in `before`."""
+    faulty = [issue.location for issue in issues if _is_of_form(issue)]
+    for place in UNLESS_FAULTY[form]:
+        answer = _restored(answer, before, place, faulty)
+    for place in ALWAYS[form]:
+        answer = _restored(answer, before, place, ())
+    return answer
+
+
+def _is_of_form(issue: Issue) -> bool:
+    return issue.layer == "structure" and issue.severity in (Severity.ERROR, Severity.CRITICAL)
+
+
+def _holds(place: Location, inner: Location) -> bool:
+    return inner[: len(place)] == place
+
+
+def _restored(answer: Document, before: Document, place: Location, faulty: Sequence[Location]) -> Document:
+    """What is at a faulty place or under it is left as the model wrote it."""
+    if any(_holds(wrong, place) for wrong in faulty):
+        return answer
+    was, now = at(before, place, _ABSENT), at(answer, place, _ABSENT)
+    if any(_holds(place, wrong) for wrong in faulty) and isinstance(was, dict) and isinstance(now, dict):
+        for key in {**was, **now}:
+            answer = _restored(answer, before, (*place, key), faulty)
+        return answer
+    return answer if _alike(was, now) else _put_back(answer, before, place, was)
+
+
+def _alike(was: Any, now: Any) -> bool:
+    return was is now if _ABSENT in (was, now) else same(was, now)
+
+
+def _put_back(answer: Document, before: Document, place: Location, was: Any) -> Document:
+    if was is _ABSENT:
+        found: Document = remove_field(answer, place)
+        return found
+    for depth in range(1, len(place)):
+        if not isinstance(at(answer, place[:depth]), dict):
+            answer = place_value(answer, place[:depth], at(before, place[:depth]))
+    restored: Document = place_value(answer, place, was)
+    return restored
+
+
+class LostSecretError(Exception):
+    """A masked value stands where nobody can say what it was."""
+
+
+def restore_secrets(answer: Any, shown: Any, before: Any) -> Any:
+    """`answer` with the values of `before` in place of what was masked in `shown`, the copy that the model was given.
+
+    A value comes back at its place, or among the entries of the list that it was in. Raises
+    `LostSecretError` where a mask is left over: a secret that moved is not guessed.
+    """
+    if same(answer, shown):
+        return before
+    if isinstance(answer, dict) and isinstance(shown, dict):
+        # A secret can be a key, and then nothing says which.
+        _free_of_masks(dict.fromkeys(answer))
+        return {key: restore_secrets(value, shown.get(key), before.get(key)) for key, value in answer.items()}
+    if isinstance(answer, list) and isinstance(shown, list):
+        return _entries(answer, shown, before)
+    return _free_of_masks(answer)
+
+
+def _entries(answer: list[Any], shown: list[Any], before: list[Any]) -> list[Any]:
+    """By their position where none came or went; else only those that stayed as they were, wherever they stand now."""
+    if len(answer) == len(shown):
+        return [restore_secrets(*three) for three in zip(answer, shown, before, strict=True)]
+    return [_entry(entry, shown, before) for entry in answer]
+
+
+def _entry(entry: Any, shown: list[Any], before: list[Any]) -> Any:
+    found = [before[place] for place, one in enumerate(shown) if same(entry, one)]
+    if not found:
+        return _free_of_masks(entry)
+    # two secrets look the same once they are masked
+    if any(not same(one, found[0]) for one in found):
+        raise LostSecretError
+    return found[0]
+
+
+def _free_of_masks(value: Any) -> Any:
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, str) and MASKED in one:
+                raise LostSecretError
+            if isinstance(one, dict):
+                below.extend((*one, *one.values()))
+            elif isinstance(one, list):
+                below.extend(one)
+        level = below
+    return value
 
 
 @dataclass(slots=True)
@@ -45,7 +245,7 @@ class Author:
             return draft
         try:
             answer = self.model.ask(
-                repair.question(draft.document, _tellable(verdict.issues, draft.document), self.prompt)
+                repair_question(draft.document, _tellable(verdict.issues, draft.document), self.prompt)
             )
         except Unavailable as error:
             self.note = f"The model could not be asked: {error.detail}"
@@ -62,7 +262,7 @@ class Author:
         if document is None:
             self.note = f"{answer.model} did not answer with a document of the format {form}."
             return draft
-        document = kept(document, before, form, issues)
+        document = restore_protected(document, before, form, issues)
         why = f"written by the model {answer.model}"
         changes = tuple(replace(change, why=why) for change in difference(before, document).changes)
         if not changes:
@@ -99,7 +299,7 @@ class OrModel:
 
 def _tellable(issues: Iterable[Issue], document: Document) -> list[Issue]:
     """The issues, without the words of those that may quote a secret."""
-    shown = masked(document)
+    shown = mask_secrets(document)
     return [_without_words(one) if _is_masked(one, document, shown) else one for one in issues]
 
 
@@ -117,16 +317,16 @@ def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
     if not any(may_be_mended(issue, form) for issue in issues):
         return "The model was not asked: what is wrong is said by fields that only the sender may change."
     length = len(_shown(document))
-    if length > repair.LONGEST_DOCUMENT:
+    if length > LONGEST_DOCUMENT:
         return (
             f"The model was not asked: the document has {length:,} characters, "
-            f"and of more than {repair.LONGEST_DOCUMENT:,} a part would come back."
+            f"and of more than {LONGEST_DOCUMENT:,} a part would come back."
         )
     return ""
 
 
 def _shown(document: Document) -> str:
-    return python_compact(masked(document)).decode("utf-8", "replace")
+    return python_compact(mask_secrets(document)).decode("utf-8", "replace")
 
 
 def _read(answer: Answer, before: Document, form: str) -> Document | None:
@@ -137,7 +337,7 @@ def _read(answer: Answer, before: Document, form: str) -> Document | None:
     # one that only its submission calls so is not recognised before either
     if _format(before) == form != _format(document):
         return None
-    found: Document = unmasked(document, masked(before), before)
+    found: Document = restore_secrets(document, mask_secrets(before), before)
     return found
 
 

@@ -1,26 +1,88 @@
-"""A document brought under its token budget, in a fixed order, stopping as soon as it is met.
-
-Nothing is judged here. What a document loses is listed, change by change, and the caller decides whether it may.
-"""
+"""A document brought under its token budget, in a fixed order of each format, stopping as soon as it is met."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.counting import Counter
-from handoffaudit.validation.differing import Change, added, changed, removed
+from handoffaudit.validation.diff import Change, addition, removal, replacement
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.paths import Location, at, dotted
+from handoffaudit.validation.paths import Location, at, dotted_path
 from handoffaudit.validation.ports import FileStore, Summarizer
-from handoffaudit.validation.repair.compress_plans import PLANS, Plan
-from handoffaudit.validation.repair.editing import copied, placed, without
-from handoffaudit.validation.repair.resealing import resealed
-from handoffaudit.validation.repair.shortening import key_phrases, whole_sentences, within
+from handoffaudit.validation.repair.edit import (
+    copy_value,
+    key_phrases,
+    place_value,
+    recompute_hashes,
+    remove_field,
+    whole_sentences,
+    within,
+)
+from handoffaudit.validation.tokenizers import TokenCounter
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What may go of a format's document. `dropped` in this order; `session` is the one of them that can be stored as a
+    file in place of being dropped, in the folder named at `session_path`; then `summary` is shortened, `prompts` to
+    their key phrases, and the long texts under `texts` by whole sentences."""
+
+    dropped: tuple[Location, ...] = ()
+    session: Location | None = None
+    session_path: Location = ()
+    files: Location = ()
+    summary: Location | None = None
+    prompts: tuple[Location, ...] = ()
+    texts: tuple[Location, ...] = ()
+    source: Location = ()
+    target: Location = ()
+    chain: Location | None = None
+
+
+_HANDOFF = "handoff"
+
+_UNIVERSAL = Plan(
+    dropped=(
+        (_HANDOFF, "expires_at"),
+        (_HANDOFF, "target", "invocation"),
+        (_HANDOFF, "target", "expected_phase"),
+        (_HANDOFF, "context", "original_prompt"),
+        (_HANDOFF, "context", "success_criteria"),
+        (_HANDOFF, "payload", "session"),
+        (_HANDOFF, "tracing", "tags"),
+    ),
+    session=(_HANDOFF, "payload", "session"),
+    session_path=(_HANDOFF, "source", "session_path"),
+    files=(_HANDOFF, "payload", "references", "files"),
+    summary=(_HANDOFF, "context", "summary"),
+    prompts=((_HANDOFF, "context", "original_prompt"),),
+    texts=((_HANDOFF, "payload", "working"),),
+    source=(_HANDOFF, "source", "skill"),
+    target=(_HANDOFF, "target", "skill"),
+    chain=(_HANDOFF, "meta", "handoff_chain"),
+)
+
+# what the others are checked against stays: evidence, the context, references, a schema that the sender gives
+PLANS: Mapping[str, Plan] = MappingProxyType(
+    {
+        "universal": _UNIVERSAL,
+        "payload": Plan(
+            texts=(("data",),), source=("source_agent_id",), target=("target_agent_id",), chain=("call_chain",)
+        ),
+        "output": Plan(prompts=(("envelope", "instructions"),), texts=(("parsed_output",),)),
+        "claude-code": Plan(texts=(("last_assistant_message",),)),
+        "delegation": Plan(texts=(("tool", "result"), ("tool_response",))),
+        "handoff-file": Plan(texts=(("summary",),)),
+    }
+)
 
 LONG_TEXT = 500
+
 SUMMARY_TOKENS = 100
+
 RECOMMENDED_CHAIN = 10
+
 SESSION_FILE = "handoffs/session-context.json"
 
 _ABSENT = object()
@@ -32,7 +94,7 @@ class Budget:
     waved through unseen: what a person must approve stays as long as it takes."""
 
     limit: int
-    counter: Counter
+    counter: TokenCounter
     chain_length: int = RECOMMENDED_CHAIN
 
 
@@ -58,7 +120,7 @@ class Compressed:
         return f"Saved tokens: {steps}. {left}" if steps else f"No step could take anything out. {left}"
 
 
-def count(document: Document, counter: Counter) -> int:
+def count(document: Document, counter: TokenCounter) -> int:
     """Tokens of the compact JSON of a whole document."""
     return counter.count(_text(document))
 
@@ -82,7 +144,7 @@ def compress(
         return Compressed(document, (), tokens, fits=True)
     press = _Press(document, form, budget, tokens, store, summarizer)
     press.run()
-    short, resealing = resealed(document, press.document, form)
+    short, resealing = recompute_hashes(document, press.document, form)
     tokens = count(short, budget.counter)
     return Compressed(short, (*press.changes, *resealing), tokens, tokens <= budget.limit, press.saved)
 
@@ -137,20 +199,20 @@ class _Press:
         for root in roots:
             value = at(self.document, root)
             if isinstance(value, dict | list):
-                self.document = placed(self.document, root, copied(value))
+                self.document = place_value(self.document, root, copy_value(value))
                 self.owned.append(root)
 
     def _placed(self, location: Location, value: Any) -> Document:
         if any(location[: len(root)] == root != location for root in self.owned):
             at(self.document, location[:-1])[location[-1]] = value
             return self.document
-        document: Document = placed(self.document, location, value)
+        document: Document = place_value(self.document, location, value)
         return document
 
     def _met(self, given: Document) -> bool:
         if self.left > self.budget.limit:
             return False
-        self.left = count(resealed(given, self.document, self.form)[0], self.budget.counter)
+        self.left = count(recompute_hashes(given, self.document, self.form)[0], self.budget.counter)
         return self.left <= self.budget.limit
 
     def _became(self, step: str, document: Document, change: Change, gone: Any, come: Any = None) -> None:
@@ -164,8 +226,8 @@ class _Press:
     def _drop(self, location: Location, why: str = "") -> None:
         value = at(self.document, location, _ABSENT)
         if value is not _ABSENT:
-            change = removed(location, value, why or "dropped to meet the token budget")
-            self._became(f"dropped {dotted(location)}", without(self.document, location), change, value)
+            change = removal(location, value, why or "dropped to meet the token budget")
+            self._became(f"dropped {dotted_path(location)}", remove_field(self.document, location), change, value)
 
     def _shorten(self, location: Location, how: Callable[[str], str], step: str = "") -> None:
         text = at(self.document, location)
@@ -173,8 +235,8 @@ class _Press:
             return
         shorter = how(text)
         if len(shorter) < len(text):
-            change = changed(location, text, shorter, "shortened to meet the token budget")
-            step = step or f"shortened {dotted(location)}"
+            change = replacement(location, text, shorter, "shortened to meet the token budget")
+            step = step or f"shortened {dotted_path(location)}"
             self._became(step, self._placed(location, shorter), change, text, shorter)
 
     def _short_summary(self, text: str) -> str:
@@ -194,8 +256,8 @@ class _Press:
         shorter = cut_chain(chain, self.budget.chain_length, kept)
         if shorter is not chain:
             why = "the middle of a long chain cut to meet the token budget"
-            change = changed(plan.chain, chain, shorter, why)
-            self._became("cut the chain", placed(self.document, plan.chain, shorter), change, chain, shorter)
+            change = replacement(plan.chain, chain, shorter, why)
+            self._became("cut the chain", place_value(self.document, plan.chain, shorter), change, chain, shorter)
 
     def _store_session(self, plan: Plan) -> str | None:
         """Store the session as a file that the document refers to; return why that was not possible, else None.
@@ -220,10 +282,12 @@ class _Press:
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             return f"it could not be stored: {getattr(error, 'strerror', None) or error}"
         entry = {"path": path, "description": "payload.session of this handoff", "relevance": "important"}
-        document = placed(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
-        self.changes.append(added((*plan.files, len(files)), entry, "the session is stored there"))
-        stored = removed(plan.session, session, f"stored as {path} to meet the token budget")
-        self._became(f"stored {dotted(plan.session)}", without(document, plan.session), stored, session, entry)
+        document = place_value(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
+        self.changes.append(addition((*plan.files, len(files)), entry, "the session is stored there"))
+        stored = removal(plan.session, session, f"stored as {path} to meet the token budget")
+        self._became(
+            f"stored {dotted_path(plan.session)}", remove_field(document, plan.session), stored, session, entry
+        )
         return None
 
 

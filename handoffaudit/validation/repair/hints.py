@@ -5,14 +5,13 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any, Final
 
-from handoffaudit.validation.converting import as_checksum, as_storable, as_utc, as_uuid, converted
+from handoffaudit.validation.coerce import as_checksum, as_storable, as_utc, as_uuid, convert
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Places
 from handoffaudit.validation.issues import Issue
 from handoffaudit.validation.paths import Location
-from handoffaudit.validation.repair.draft import ABSENT, Draft
-from handoffaudit.validation.repair.shortening import cut
-from handoffaudit.validation.repair.working import Work
+from handoffaudit.validation.repair.edit import ABSENT, Draft, cut
+from handoffaudit.validation.repair.results import Work
 from handoffaudit.validation.times import utc_text
 
 _VERSION: Final[Location] = ("handoff", "version")
@@ -91,7 +90,7 @@ def _wrong_type(draft: Draft, issue: Issue, work: Work) -> Draft | None:
     if place in (places.timestamp, places.expires_at):
         return _put_unless_none(draft, place, as_utc(value), "converted to a time in UTC")
     types = [issue.expected] if isinstance(issue.expected, str) else issue.expected or []
-    return _put_unless_none(draft, place, converted(value, types), "converted to the type asked for")
+    return _put_unless_none(draft, place, convert(value, types), "converted to the type asked for")
 
 
 def _count(draft: Draft, issue: Issue, work: Work) -> Draft | None:

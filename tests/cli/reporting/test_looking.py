@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.cli.reporting import looking
 from handoffaudit.cli.reporting.documents import LONGEST_RESPONSE, end_of
-from handoffaudit.validation.handoff_block import read_block
+from handoffaudit.validation.formats.block import read_block
 
 BLOCK = "---HANDOFF---\nSTATUS: complete\nARTIFACTS: a\nNEXT: none\nSUMMARY: s"
 

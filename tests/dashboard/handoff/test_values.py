@@ -6,7 +6,7 @@ import pytest
 from django.template import Context, Template
 
 from handoffaudit.dashboard.handoff.places import found_of
-from handoffaudit.validation.differing import difference
+from handoffaudit.validation.diff import difference
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.validation.support import judge, payload, universal
 

@@ -15,8 +15,7 @@ from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
 from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts
 from handoffaudit.policy.prompts import PromptRow
-from handoffaudit.validation.asking.prompting import LONGEST_PROMPT
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import LONGEST_PROMPT, Use
 
 PAGE = "/t/acme/prompts/"
 HTMX = {"HX-Request": "true", "HX-Target": "prompts"}

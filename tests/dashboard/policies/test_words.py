@@ -9,7 +9,7 @@ from handoffaudit.policy.kinds import prompts, rules, schemas
 from handoffaudit.policy.prompts import PromptRow
 from handoffaudit.policy.rules import example_sets
 from handoffaudit.policy.schemas import TypeSchema
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 
 
 def test_saved_rules_schemas_and_prompts_are_told_line_by_line(admin: Person, tenant: Tenant) -> None:

@@ -15,7 +15,8 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.models import Handoff, State
 from handoffaudit.policy.kinds import file_policy
-from handoffaudit.validation.loglines import HealthLine, read_line
+from handoffaudit.validation.logs.lines import HealthLine
+from handoffaudit.validation.logs.reader import read_line
 from tests.diagnostics.files.support import AT, BLOCK, GOOD, received, report
 from tests.handoffs.support import at_once
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.diagnostics.logs.blocks import APART, LONGEST_BLOCK, MOST_LINES, Cutter, cut_blocks, ends_block
-from handoffaudit.validation.loglines import LONGEST_LINE
+from handoffaudit.validation.logs.reader import LONGEST_LINE
 from tests.scale import examples
 
 

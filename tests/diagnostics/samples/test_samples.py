@@ -19,7 +19,8 @@ from handoffaudit.handoffs import judge, transitions
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.formats.file_report import Fallback, Reason, judge_report
-from handoffaudit.validation.loglines import Kind, read_line
+from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.logs.reader import read_line
 from tests.access.support import everything
 
 # Rows of the whole product, which belong to no tenant.

@@ -17,7 +17,8 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import decide
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import Actor
-from handoffaudit.validation.loglines import BadLine, GateLine, HealthLine, Line, TraceLine, read_line
+from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Line, TraceLine
+from handoffaudit.validation.logs.reader import read_line
 from tests.diagnostics.files.support import AT, GOOD, received, report
 from tests.handoffs.gate.support import FOUND, PROMPT, after, met, not_met, worker
 from tests.handoffs.support import NOT_JSON, SENDER, held, payload, submit

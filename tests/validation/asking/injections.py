@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from handoffaudit.validation.asking import critique, grounding, objective, repair
-from handoffaudit.validation.asking.question import Question, Use
 from handoffaudit.validation.codes import make
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.question import Question, Use
+from handoffaudit.validation.repair import by_model
 
 ATTEMPTS: list[str] = [
     one["text"] for one in json.loads((Path(__file__).parent / "data" / "injections.json").read_text())
@@ -29,14 +30,14 @@ def questions(attempt: str) -> dict[str, Question]:
         "context": grounding_of(context={"brief": attempt}),
         "the name in a context": grounding_of(context={attempt: HARMLESS}),
         "evidence": grounding_of(evidence=[{"source": attempt, "content": attempt}]),
-        "objective": objective.question(attempt, HARMLESS),
-        "deliverable": objective.question(HARMLESS, attempt),
-        "deliverable of many": objective.question(HARMLESS, {"content": [{"type": "text", "text": attempt}]}),
+        "objective": grounding.objective_question(attempt, HARMLESS),
+        "deliverable": grounding.objective_question(HARMLESS, attempt),
+        "deliverable of many": grounding.objective_question(HARMLESS, {"content": [{"type": "text", "text": attempt}]}),
         "output": critique.question({"rationale": attempt}, {"q": HARMLESS}, [HARMLESS]),
         "context of an output": critique.question({"rationale": HARMLESS}, {"q": attempt}, [HARMLESS]),
         "evidence of an output": critique.question({"rationale": HARMLESS}, {"q": HARMLESS}, [attempt]),
-        "document": repair.question({"summary": attempt}, [make("structure.empty", message="It is empty.")]),
-        "finding": repair.question({"summary": HARMLESS}, [make("structure.empty", message=attempt)]),
+        "document": by_model.repair_question({"summary": attempt}, [make("structure.empty", message="It is empty.")]),
+        "finding": by_model.repair_question({"summary": HARMLESS}, [make("structure.empty", message=attempt)]),
     }
 
 

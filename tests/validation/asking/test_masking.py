@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking import grounding
-from handoffaudit.validation.asking.fencing import as_text
-from handoffaudit.validation.asking.masking import MASKED, masked
+from handoffaudit.validation.prompts import grounding
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.question import as_text
+from handoffaudit.validation.prompts.secrets import MASKED
 from tests.elapsed import grows_linearly
 from tests.scale import size
 
@@ -28,38 +29,38 @@ WORST = [
 
 @pytest.mark.parametrize("secret", LOOKS.values(), ids=LOOKS)
 def test_by_the_look_of_the_text(secret: str) -> None:
-    assert masked({"note": [f"It is {secret} for now."]}) == {"note": ["It is [masked] for now."]}
-    assert masked(f"({secret})") == "([masked])"
-    assert masked({secret: 1}) == {"[masked]": 1}
+    assert mask_secrets({"note": [f"It is {secret} for now."]}) == {"note": ["It is [masked] for now."]}
+    assert mask_secrets(f"({secret})") == "([masked])"
+    assert mask_secrets({secret: 1}) == {"[masked]": 1}
 
 
 def test_a_key_without_its_end_is_masked_as_far_as_it_goes() -> None:
-    assert masked("-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE" * 1 + MIXED) == "[masked]"
+    assert mask_secrets("-----BEGIN RSA " + "PRIVATE KEY-----\nMIIE" * 1 + MIXED) == "[masked]"
 
 
 @pytest.mark.parametrize(("text", "secret"), IN_TEXTS, ids=[text[:30] for text, _ in IN_TEXTS])
 def test_inside_a_text(text: str, secret: str) -> None:
-    found = masked(text)
+    found = mask_secrets(text)
     assert secret not in found
     assert "[masked]" in found
     # what stands around it stays to be judged
     assert found.partition("[masked]")[0] == text[: len(found.partition("[masked]")[0])]
-    assert secret not in json.dumps(masked([{"log": text}]), ensure_ascii=False)
+    assert secret not in json.dumps(mask_secrets([{"log": text}]), ensure_ascii=False)
 
 
 @pytest.mark.parametrize(("value", "expected"), NAMED, ids=[str(value)[:40] for value, _ in NAMED])
 def test_by_the_name_of_the_field(value: Any, expected: Any) -> None:
-    assert masked(value) == expected
+    assert mask_secrets(value) == expected
 
 
 @pytest.mark.parametrize("value", HARMLESS, ids=lambda value: str(value)[:40])
 def test_what_is_no_secret_stays(value: Any) -> None:
-    assert masked(value) == value
+    assert mask_secrets(value) == value
 
 
 @pytest.mark.parametrize("value", [*LOOKS.values(), *(text for text, _ in IN_TEXTS), *(value for value, _ in NAMED)])
 def test_what_is_masked_stays_as_it_is(value: Any) -> None:
-    assert masked(masked(value)) == masked(value)
+    assert mask_secrets(mask_secrets(value)) == mask_secrets(value)
 
 
 @pytest.mark.parametrize("secret", LOOKS.values(), ids=LOOKS)
@@ -74,7 +75,7 @@ def test_a_secret_at_the_cut_is_masked_before_it_is_cut(secret: str) -> None:
 def test_keys_that_look_the_same_once_they_are_masked_hide_nothing() -> None:
     first, second = f"password={MIXED}a", f"password={MIXED}b"
     data = {"password=[masked] 3": 0, first: "false", second: "true", "credentials": {first: 1, second: 2}}
-    found = masked(data)
+    found = mask_secrets(data)
     assert list(found.values())[:3] == [0, "false", "true"]
     assert len(found["credentials"]) == 2
 
@@ -83,13 +84,13 @@ def test_thousands_of_such_keys_take_no_longer() -> None:
     def keyed(count: int) -> dict[str, int]:
         return {f"pin={value}{number}": 1 for value in ("[masked] ", "x") for number in range(count)}
 
-    assert len(masked(keyed(20_000))) == 40_000
-    assert grows_linearly(lambda count: partial(masked, keyed(count)), 1250)
+    assert len(mask_secrets(keyed(20_000))) == 40_000
+    assert grows_linearly(lambda count: partial(mask_secrets, keyed(count)), 1250)
 
 
 def test_nothing_of_a_value_is_changed_in_place() -> None:
     value = {"password": "x", "list": [{"token": "y"}]}
-    masked(value)
+    mask_secrets(value)
     assert value == {"password": "x", "list": [{"token": "y"}]}
 
 
@@ -102,11 +103,11 @@ ORDINARY = "The supplier answered on 3 March; 12.40 EUR per unit, see https://ex
 
 @pytest.mark.parametrize("piece", [*WORST, ORDINARY])
 def test_hostile_texts_take_linear_time_up_to_a_megabyte(piece: str) -> None:
-    assert grows_linearly(lambda length: partial(masked, piece * (length // len(piece))), size(2**16))
+    assert grows_linearly(lambda length: partial(mask_secrets, piece * (length // len(piece))), size(2**16))
 
 
 def test_a_secret_right_behind_another_is_masked_too() -> None:
     first = "pataB3dE5gH7jK9mN." + "0a1b2c3d4e5f6071" * 4
     second = "sk-ant-api03-" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0z" * 3
-    assert masked(first + second) == MASKED * 2
-    assert masked(second + "," + first) == f"{MASKED},{MASKED}"
+    assert mask_secrets(first + second) == MASKED * 2
+    assert mask_secrets(second + "," + first) == f"{MASKED},{MASKED}"

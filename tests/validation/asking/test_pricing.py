@@ -2,12 +2,12 @@
 
 import pytest
 
-from handoffaudit.validation.asking.pricing import (
+from handoffaudit.validation.prompts.pricing import (
     ROOM_FOR_THINKING,
     SHIPPED,
     Price,
     cost,
-    estimated_cost,
+    estimate_call_cost,
     price_of,
     read_prices,
 )
@@ -46,11 +46,11 @@ def test_the_estimate_is_no_lower_than_what_the_answer_may_cost():
     """The densest text that the model's makers name has 2.5 characters a token."""
     for model in SHIPPED:
         most = cost(model, tokens_in=30_000 * 10 // 25, tokens_out=1024 + ROOM_FOR_THINKING, tokens_cached=0)
-        assert most <= estimated_cost(model, 30_000, 1024)
+        assert most <= estimate_call_cost(model, 30_000, 1024)
 
 
 def test_the_largest_critique_by_the_careful_model_stays_below_its_limit():
-    assert estimated_cost("claude-sonnet-5-5", 40_000, 1024) < 0.10
+    assert estimate_call_cost("claude-sonnet-5-5", 40_000, 1024) < 0.10
 
 
 @pytest.mark.parametrize("text", ["", "  "])

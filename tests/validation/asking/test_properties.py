@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.asking import critique, grounding, objective, repair
-from handoffaudit.validation.asking.fencing import as_text, fenced
-from handoffaudit.validation.asking.masking import masked
-from handoffaudit.validation.asking.question import MalformedAnswer
-from handoffaudit.validation.asking.relevance import relevant
-from handoffaudit.validation.quoting import place_of, span_of
+from handoffaudit.validation.locate import place_of, span_of
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.question import MalformedAnswer, as_text, fence
+from handoffaudit.validation.prompts.relevance import select_relevant
+from handoffaudit.validation.repair import by_model
 from tests.scale import examples
 
 from .injections import ATTEMPTS
@@ -61,26 +61,26 @@ ANSWERS = st.fixed_dictionaries(
 @settings(max_examples=examples(200))
 @given(value=VALUES, limit=st.integers(20, 400))
 def test_no_value_closes_its_fence(value: Any, limit: int) -> None:
-    for text in (as_text(value, limit), relevant(value, value, limit), as_text(value)):
-        found = re.fullmatch(r"<data>\n([^<\n]*)\n</data>", fenced("data", text))
+    for text in (as_text(value, limit), select_relevant(value, value, limit), as_text(value)):
+        found = re.fullmatch(r"<data>\n([^<\n]*)\n</data>", fence("data", text))
         assert found
         found[1].encode()
     assert len(as_text(value, limit)) <= limit
-    assert len(relevant(value, {}, limit)) <= limit
+    assert len(select_relevant(value, {}, limit)) <= limit
 
 
 @settings(max_examples=examples(200))
 @given(value=VALUES)
 def test_what_is_between_the_tags_is_the_masked_value(value: Any) -> None:
-    inner = fenced("data", as_text(value, 10**6)).removeprefix("<data>\n").removesuffix("\n</data>")
-    assert json.loads(inner) == json.loads(json.dumps(masked(value)).encode("utf-8", "replace"))
+    inner = fence("data", as_text(value, 10**6)).removeprefix("<data>\n").removesuffix("\n</data>")
+    assert json.loads(inner) == json.loads(json.dumps(mask_secrets(value)).encode("utf-8", "replace"))
 
 
 @settings(max_examples=examples(300))
 @given(value=VALUES)
 def test_what_is_masked_stays_as_it_is(value: Any) -> None:
-    once = masked(value)
-    assert masked(once) == once
+    once = mask_secrets(value)
+    assert mask_secrets(once) == once
 
 
 @settings(max_examples=examples(100))
@@ -90,7 +90,7 @@ def test_what_is_masked_stays_as_it_is(value: Any) -> None:
     after=st.text(" .,\n", max_size=8),
 )
 def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: str) -> None:
-    assert secret not in masked(f"{before} {secret}{after}")
+    assert secret not in mask_secrets(f"{before} {secret}{after}")
 
 
 @settings(max_examples=examples(300))
@@ -98,7 +98,7 @@ def test_a_secret_is_found_wherever_it_stands(before: str, secret: str, after: s
     text=st.text(max_size=200) | ANSWERS.map(json.dumps) | ANSWERS.map(lambda told: f"```json\n{json.dumps(told)}\n```")
 )
 def test_an_answer_is_read_or_malformed(text: str) -> None:
-    for read in (grounding.read, objective.read, critique.read, repair.question({}, []).read):
+    for read in (grounding.read, grounding.read_objective, critique.read, by_model.repair_question({}, []).read):
         with contextlib.suppress(MalformedAnswer):
             assert read(text) is not None
 

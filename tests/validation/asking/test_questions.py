@@ -5,14 +5,20 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking import critique, grounding, objective, repair
-from handoffaudit.validation.asking.answers import answered_object
-from handoffaudit.validation.asking.grounding import Doubt, Doubted, Grounding
-from handoffaudit.validation.asking.objective import Objective
-from handoffaudit.validation.asking.prompting import Prompt, instructions, shipped
-from handoffaudit.validation.asking.question import MalformedAnswer, Role, Use
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.prompts import critique, grounding
+from handoffaudit.validation.prompts.grounding import Doubt, Doubted, Grounding, Objective
+from handoffaudit.validation.prompts.question import (
+    MalformedAnswer,
+    Prompt,
+    Role,
+    Use,
+    build_instructions,
+    default_prompt,
+    parse_answer,
+)
+from handoffaudit.validation.repair import by_model
 
 CUT = "[truncated]"
 
@@ -23,9 +29,9 @@ def between(content: str, tag: str) -> str:
 
 @pytest.mark.parametrize("use", Use)
 def test_shipped_prompts_have_a_version_and_ask_for_json(use: Use) -> None:
-    prompt = shipped(use)
+    prompt = default_prompt(use)
     assert prompt.name == f"{use}-1"
-    told = instructions(use, prompt)
+    told = build_instructions(use, prompt)
     assert told.startswith(prompt.text)
     assert "one JSON object and nothing else" in told
 
@@ -34,7 +40,7 @@ def test_shipped_prompts_have_a_version_and_ask_for_json(use: Use) -> None:
     ("length", "is_cut"), [(9_998, False), (9_999, True), (50_000, True)], ids=["fits", "one too many", "far too many"]
 )
 def test_objective_and_deliverable_are_cut_at_10000_characters_each(length: int, is_cut: bool) -> None:
-    content = objective.question("a" * length, "b" * length).content
+    content = grounding.objective_question("a" * length, "b" * length).content
     for tag in ("objective", "deliverable"):
         sent = between(content, tag)
         assert len(sent) == 10_000
@@ -59,7 +65,7 @@ def test_what_there_is_not_is_not_sent() -> None:
 
 def test_a_document_to_repair_goes_with_its_findings() -> None:
     issue = make("structure.empty", location=("data", "text"), message="It is empty.")
-    asked = repair.question({"data": {"text": "", "password": "hunter2"}}, [issue])
+    asked = by_model.repair_question({"data": {"text": "", "password": "hunter2"}}, [issue])
     assert between(asked.content, "document") == '{"data":{"text":"","password":"[masked]"}}'
     (finding,) = json.loads(between(asked.content, "findings"))
     assert (finding["field"], finding["code"], finding["message"]) == ("data.text", "structure.empty", "It is empty.")
@@ -71,9 +77,9 @@ def test_a_role_and_a_prompt_of_ones_own() -> None:
     own = Prompt("own-3", "Look closely.")
     for asked in (
         grounding.question({}, {}, [], own, role=Role.CAREFUL),
-        objective.question("", "", own, role=Role.CAREFUL),
+        grounding.objective_question("", "", own, role=Role.CAREFUL),
         critique.question({}, {}, [], own, role=Role.CAREFUL),
-        repair.question({}, [], own, role=Role.CAREFUL),
+        by_model.repair_question({}, [], own, role=Role.CAREFUL),
     ):
         assert (asked.prompt, asked.role) == ("own-3", Role.CAREFUL)
         assert asked.instructions.startswith("Look closely.\n\n")
@@ -84,7 +90,7 @@ def test_the_schemas_of_answers_are_what_structured_output_takes() -> None:
         inner = [one for value in schema.values() if isinstance(value, dict) for one in objects(value)]
         return [schema, *inner] if schema.get("type") == "object" else inner
 
-    for asked in (grounding.question({}, {}, []), objective.question("", ""), critique.question({}, {}, [])):
+    for asked in (grounding.question({}, {}, []), grounding.objective_question("", ""), critique.question({}, {}, [])):
         for one in objects(dict(asked.schema)):
             assert one["additionalProperties"] is False
             assert one["required"] == list(one["properties"])
@@ -107,7 +113,7 @@ WELL = '{"a": [1, "é"]}'
     ],
 )
 def test_bare_or_in_a_fence(text: str) -> None:
-    assert answered_object(text) == {"a": [1, "é"]}
+    assert parse_answer(text) == {"a": [1, "é"]}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,7 @@ def test_bare_or_in_a_fence(text: str) -> None:
 )
 def test_anything_else_is_malformed(text: Any) -> None:
     with pytest.raises(MalformedAnswer) as raised:
-        answered_object(text)
+        parse_answer(text)
     assert str(raised.value).endswith((".", "…"))
     assert len(str(raised.value)) < 1000
 
@@ -167,8 +173,10 @@ def test_what_a_grounding_answer_says() -> None:
 @pytest.mark.parametrize("status", ["PASSED", "passed", " Passed "])
 def test_status_words_in_any_case(status: str) -> None:
     told = {"status": status, "reasoning": "R.", "confidence": 1}
-    assert objective.read(json.dumps(told)) == Objective(True, "R.", 1.0)
-    assert objective.read(json.dumps({**told, "status": "failed", "reasoning": 7})) == Objective(False, "", 1.0)
+    assert grounding.read_objective(json.dumps(told)) == Objective(True, "R.", 1.0)
+    assert grounding.read_objective(json.dumps({**told, "status": "failed", "reasoning": 7})) == Objective(
+        False, "", 1.0
+    )
 
 
 def test_what_a_critique_says() -> None:

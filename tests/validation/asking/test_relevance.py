@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking.relevance import relevant
+from handoffaudit.validation.prompts.relevance import select_relevant
 from tests.elapsed import grows_linearly
 
 DATA = {"supplier": "Kronberg", "price": "12.40 EUR"}
@@ -18,7 +18,7 @@ SECRET = "sk-" + "ant-api03-" + "a1B2" * 10
 
 def test_all_of_it_where_it_fits() -> None:
     context = {"b": FILLER, "a": [HIT, {"c": None}]}
-    assert json.loads(relevant(context, DATA)) == context
+    assert json.loads(select_relevant(context, DATA)) == context
 
 
 def many(hit: Any = HIT) -> dict[str, Any]:
@@ -36,31 +36,31 @@ def many(hit: Any = HIT) -> dict[str, Any]:
 
 @pytest.mark.parametrize("context", many().values(), ids=many())
 def test_what_bears_on_the_data_comes_first(context: Any) -> None:
-    sent = relevant(context, DATA)
+    sent = select_relevant(context, DATA)
     assert len(sent) <= 10_000
     assert sent.endswith("[truncated]")
     assert HIT in sent
     assert sent.index(HIT) < 200
-    assert relevant(context, DATA) == sent
+    assert select_relevant(context, DATA) == sent
 
 
 def test_numbers_count_for_more_than_words() -> None:
     context = [*["price of the supplier offers"] * 400, "It is 12.40 and 17."]
-    assert relevant(context, {"text": "price supplier 12.40 17"}).startswith('["It is 12.40 and 17."')
+    assert select_relevant(context, {"text": "price supplier 12.40 17"}).startswith('["It is 12.40 and 17."')
 
 
 def test_without_anything_in_common_the_order_is_kept() -> None:
     context = {f"k{n}": FILLER for n in range(300)}
-    assert list(json.loads(relevant(context, {}).removesuffix("[truncated]"))) == list(context)[: _kept(context)]
+    assert list(json.loads(select_relevant(context, {}).removesuffix("[truncated]"))) == list(context)[: _kept(context)]
 
 
 def _kept(context: dict[str, str]) -> int:
-    return len(json.loads(relevant(context, {}).removesuffix("[truncated]")))
+    return len(json.loads(select_relevant(context, {}).removesuffix("[truncated]")))
 
 
 @pytest.mark.parametrize("context", many(HIT + " password=hunter2 " + SECRET).values(), ids=many())
 def test_secrets_are_masked_in_parts_too(context: Any) -> None:
-    sent = relevant(context, DATA)
+    sent = select_relevant(context, DATA)
     assert HIT in sent
     assert "hunter2" not in sent
     assert "ant-api03" not in sent
@@ -71,12 +71,12 @@ def test_a_key_over_several_paragraphs_is_not_taken_apart() -> None:
         "-----BEGIN PGP "
         + "PRIVATE KEY BLOCK-----\nVersion: 1\n\nKronberg1240EUR\n\nlQOYBF\n-----END PGP PRIVATE KEY BLOCK-----"
     )
-    assert "lQOYBF" not in relevant({"text": FILLER * 300 + "\n\n" + key + "\n\nKronberg"}, DATA)
+    assert "lQOYBF" not in select_relevant({"text": FILLER * 300 + "\n\n" + key + "\n\nKronberg"}, DATA)
 
 
 def test_names_keep_their_values_masked() -> None:
     context = {"list": [FILLER] * 300, "settings": {"api_key": "hunter2", "supplier": "Kronberg"}}
-    sent = relevant(context, DATA)
+    sent = select_relevant(context, DATA)
     assert '"supplier":"Kronberg"' in sent
     assert "hunter2" not in sent
 
@@ -94,7 +94,7 @@ ODD: dict[str, Any] = {
 
 @pytest.mark.parametrize("context", ODD.values(), ids=ODD)
 def test_odd_contexts_are_cut_too(context: Any) -> None:
-    sent = relevant(context, DATA)
+    sent = select_relevant(context, DATA)
     assert len(sent) <= 10_000
     assert sent.endswith("[truncated]")
     sent.encode()
@@ -118,4 +118,4 @@ def test_a_megabyte_takes_time_in_proportion(kind: str) -> None:
             case _:
                 return {"text": FILLER * count}
 
-    assert grows_linearly(lambda size: partial(relevant, context(size), DATA), MEGABYTE // 16)
+    assert grows_linearly(lambda size: partial(select_relevant, context(size), DATA), MEGABYTE // 16)

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.business_rules import (
+from handoffaudit.validation.business_rules.evaluate import Broken, broken_rules, rules_for
+from handoffaudit.validation.business_rules.parser import parse_sets
+from handoffaudit.validation.business_rules.rules import (
     BusinessRule,
     BusinessRuleSet,
     build_cmt_rules,
     build_signal_rules,
-    parse_sets,
 )
-from handoffaudit.validation.business_rules.judging import Broken, broken_rules, rules_for
-from handoffaudit.validation.flaws import InvalidDemand
-from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.paths import dotted_path
 
 
 def broken(data: dict[str, Any], **rule: Any) -> list[Broken]:
@@ -81,13 +81,13 @@ def test_what_is_there_satisfies_required(value: Any) -> None:
 def test_fields_are_compared_in_the_same_item() -> None:
     data = {"plans": [{"stop": 5, "entry": 9}, {"stop": 9, "entry": 8}, {"stop": 7}]}
     (one,) = broken(data, rule_type="invariant", field="plans.*.stop", operator="lt", compare_field="plans.*.entry")
-    assert [dotted(place) for place in one.places] == ["plans[1].stop"]
+    assert [dotted_path(place) for place in one.places] == ["plans[1].stop"]
     assert one.message == "The rule: plans[1].stop is 9; it must be less than plans[1].entry, 8."
 
 
 def test_every_match_must_hold_and_the_rule_is_told_once() -> None:
     (one,) = broken({"xs": {"b": 5, "a": 7, "c": 1}}, field="xs.*", operator="lt", threshold=3)
-    assert dotted(one.location) == "xs.a"
+    assert dotted_path(one.location) == "xs.a"
     assert "1 other place" in one.message
     assert len(broken({"xs": [{"id": 1}, {}]}, rule_type="required", field="xs.*.id")) == 1
     assert broken({"xs": []}, rule_type="required", field="xs.*.id") == []
@@ -153,15 +153,15 @@ RULE = {"rule_id": "r", "name": "n", "rule_type": "range", "field": "x", "operat
     ],
 )
 def test_a_flawed_rule_is_told_at_its_place(change: dict[str, Any], place: str) -> None:
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_sets([{"set_id": "s", "name": "S", "rules": [RULE | {"rule_id": "other"}, RULE | change]}])
     assert [flaw.place for flaw in told.value.flaws] == [f"[0].rules[1].{place}"]
     assert all(flaw.message and flaw.remedy for flaw in told.value.flaws)
 
 
 def test_ids_are_unique_and_every_flaw_is_told() -> None:
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_sets([{"set_id": "s", "name": "S", "rules": [RULE, RULE]}, {"name": "S"}, 3])
     assert [flaw.place for flaw in told.value.flaws] == ["[0].rules[1].rule_id", "[1].set_id", "[2]"]
-    with pytest.raises(InvalidDemand):
+    with pytest.raises(InvalidConfigError):
         parse_sets({"set_id": "s"})

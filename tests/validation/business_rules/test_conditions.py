@@ -6,9 +6,9 @@ import pytest
 from pydantic import ValidationError
 
 from handoffaudit.validation import BusinessRule
-from handoffaudit.validation.business_rules import parse_sets
-from handoffaudit.validation.business_rules.judging import Broken, broken_rules
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.business_rules.evaluate import Broken, broken_rules
+from handoffaudit.validation.business_rules.parser import parse_sets
+from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.library.published import result_schema
 
 LONG = {"field": "direction", "operator": "eq", "threshold": "LONG"}
@@ -129,7 +129,7 @@ def test_sets_with_conditions_are_read_and_written_again_and_old_ones_still_open
     ],
 )
 def test_a_flawed_condition_is_told_at_its_place(when: Any, place: str) -> None:
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_sets([{"set_id": "s", "name": "S", "rules": [BELOW_ENTRY | {"when": when}]}])
     assert told.value.flaws[0].place.startswith(f"[0].rules[0].{place}")
     assert all(flaw.message and flaw.remedy for flaw in told.value.flaws)
@@ -163,7 +163,7 @@ HOW = (
     ],
 )
 def test_a_value_of_the_wrong_type_is_said_in_our_words(changed: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_sets([{"set_id": "s", "name": "S", "rules": [BELOW_ENTRY | changed]}])
     assert [str(flaw) for flaw in told.value.flaws] == [f"[0].rules[0].{said}"]
 
@@ -183,7 +183,7 @@ def test_a_value_of_the_wrong_type_is_said_in_our_words(changed: dict[str, Any],
     ],
 )
 def test_what_is_no_set_or_rule_is_named(sets: list[Any], said: str) -> None:
-    with pytest.raises(InvalidDemand) as told:
+    with pytest.raises(InvalidConfigError) as told:
         parse_sets(sets)
     assert [str(flaw) for flaw in told.value.flaws] == [said]
 

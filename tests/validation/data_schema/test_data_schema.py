@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.data_schema import DataSchema
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.schemas.schema import DataSchema
 from tests.elapsed import BOUNDED, cpu_seconds
 
 
@@ -60,7 +60,7 @@ BRANCHING = {
 )
 def test_what_cannot_be_used_is_refused_at_once(source: Any) -> None:
     def refuse() -> None:
-        with pytest.raises(InvalidDemand) as told:
+        with pytest.raises(InvalidConfigError) as told:
             DataSchema.of(source)
         assert all(flaw.message and flaw.remedy for flaw in told.value.flaws)
         (issue,) = DataSchema(source).check({})

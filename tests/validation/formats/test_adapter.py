@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from handoffaudit.validation.formats.adapter import lift
+from handoffaudit.validation.formats.universal import lift
 
 from ..support import codes, record_of, universal
 from .documents import checked, example

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation.formats import BY_NAME, claude_code, delegation, handoff_file, output, payload, universal
-from handoffaudit.validation.formats.basics import Basics
 from handoffaudit.validation.formats.file_report import FILE_BASICS
+from handoffaudit.validation.formats.schema_check import Basics, Shape
 from handoffaudit.validation.formats.schemas import schema
-from handoffaudit.validation.formats.shape import Shape
 from handoffaudit.validation.paths import Location, at
 
 from .documents import example

@@ -7,7 +7,7 @@ import pytest
 
 from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.formats import schema
-from handoffaudit.validation.formats.adapter import lift
+from handoffaudit.validation.formats.universal import lift
 from tests.validation.support import codes, judge, universal
 
 NULLS = [

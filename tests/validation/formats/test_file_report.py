@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
+from handoffaudit.validation.formats.block import MARK
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source, judge_report
-from handoffaudit.validation.handoff_block import MARK
 from tests.elapsed import grows_linearly
 
 from .documents import example, report

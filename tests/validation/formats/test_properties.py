@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.formats import BY_NAME, FORMATS, read
-from handoffaudit.validation.formats.adapter import lift
-from handoffaudit.validation.handoff_block import MARK, read_block
+from handoffaudit.validation.formats.block import MARK, read_block
+from handoffaudit.validation.formats.universal import lift
 from handoffaudit.validation.layers.structure import check
 from handoffaudit.validation.record import Envelope
 from tests.scale import examples

@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 
 from handoffaudit.validation.formats import SCHEMA_NAMES, read, schema
-from handoffaudit.validation.formats.shape import Shape
-from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.formats.schema_check import Shape
+from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Envelope
 from tests.elapsed import grows_linearly
 
@@ -199,5 +199,5 @@ def test_the_details_of_an_event_are_an_object(details: Any) -> None:
     event = {"timestamp": "2026-02-01T08:00:00Z", "event_type": "created", "workflow": "w", "details": details}
     verdict = judge(universal(tracing={"events": [{**event, "details": {"tool": "search"}}, event]}))
     (issue,) = verdict.issues
-    assert (issue.code, dotted(issue.location)) == ("structure.wrong_type", "handoff.tracing.events[1].details")
+    assert (issue.code, dotted_path(issue.location)) == ("structure.wrong_type", "handoff.tracing.events[1].details")
     assert verdict.outcome == "rejected"

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from handoffaudit.validation.formats.block import MARK
 from handoffaudit.validation.formats.file_report import Reason, Source, judge_report
 from handoffaudit.validation.formats.handoff_file import report_flaws
-from handoffaudit.validation.handoff_block import MARK
 from tests.elapsed import BOUNDED, cpu_seconds
 
 from .documents import example, report

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
-from handoffaudit.validation.config import Demands
-from handoffaudit.validation.data_schema import DataSchema
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.config import Requirements
+from handoffaudit.validation.schemas.schema import DataSchema
 
 from ..support import payload, universal
 from .documents import Submission, filled, text_of
@@ -193,7 +193,7 @@ def _rule(number: int, field: str, **other: Any) -> BusinessRule:
 
 def _ruled(data: dict[str, Any], rules: list[BusinessRule], **demands: Any) -> Submission:
     sets = (BusinessRuleSet(set_id="s", name="s", rules=rules),)
-    return Submission(payload(data=data), demands=Demands(rules=sets, **demands))
+    return Submission(payload(data=data), demands=Requirements(rules=sets, **demands))
 
 
 def rules_over_wide_data(size: int) -> Submission:
@@ -226,11 +226,11 @@ def claim_fields(size: int) -> Submission:
     """Paths that all point at the same places."""
     fields = tuple("v" + ".*" * stars for stars in range(1, 30)) + tuple(f"v.*.k{at}" for at in range(170))
     data = {"v": [{"k1": "states a thing"} for _ in range(size // 25)]}
-    return Submission(payload(data=data), context={"t": "x"}, demands=Demands(claim_fields=fields))
+    return Submission(payload(data=data), context={"t": "x"}, demands=Requirements(claim_fields=fields))
 
 
 def _schemed(schema: Any, data: dict[str, Any]) -> Submission:
-    return Submission(payload(data=data), demands=Demands(schema=DataSchema(schema)))
+    return Submission(payload(data=data), demands=Requirements(schema=DataSchema(schema)))
 
 
 def schema_of_alternatives(size: int) -> Submission:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from handoffaudit.validation.config import Demands, EvidencePolicy, GroundingPolicy
+from handoffaudit.validation.config import EvidencePolicy, GroundingPolicy, Requirements
 from handoffaudit.validation.verdict import Verdict
 
 from ..support import judge, payload
@@ -21,7 +21,7 @@ class Submission:
     document: dict[str, Any]
     context: Any = None
     evidence: Any = None
-    demands: Demands = field(default_factory=Demands)
+    demands: Requirements = field(default_factory=Requirements)
     form: str | None = None
 
 

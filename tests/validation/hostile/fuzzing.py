@@ -9,8 +9,14 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
-from handoffaudit.validation.business_rules.models import AnyCondition, Condition
+from handoffaudit.validation.business_rules.rules import (
+    AnyCondition,
+    BusinessRule,
+    BusinessRuleSet,
+    BusinessRuleType,
+    Condition,
+    Operator,
+)
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.paths import Location
 

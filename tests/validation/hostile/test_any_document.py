@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.validation.claims import parse_fields
-from handoffaudit.validation.config import Demands
-from handoffaudit.validation.data_schema import DataSchema
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.config import Requirements
+from handoffaudit.validation.errors import InvalidConfigError
 from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.schemas.schema import DataSchema
 from handoffaudit.validation.verdict import Verdict, verdict_to_dict
 from tests.scale import examples
 
@@ -80,9 +80,9 @@ def test_any_document_with_any_context_and_evidence(
 def test_any_rules_and_claim_fields(document: dict[str, Any], rules: list[Any], fields: list[str] | None) -> None:
     try:
         usable = None if fields is None else parse_fields(fields)
-    except InvalidDemand:
+    except InvalidConfigError:
         usable = ("*", "*.*")
-    demands = Demands(rules=tuple(rules), claim_fields=usable)
+    demands = Requirements(rules=tuple(rules), claim_fields=usable)
     assert_is_whole(strictest(Submission(document, {"a": 1}, [{"source": "s"}], demands, form_for(document, None))))
 
 
@@ -91,7 +91,7 @@ def test_any_rules_and_claim_fields(document: dict[str, Any], rules: list[Any], 
 def test_any_schema_of_the_sender_or_of_the_type(schema: Any, value: Any) -> None:
     document = {**EXAMPLES["output"], "parsed_output": value if isinstance(value, dict) else {"a": value}}
     document["envelope"] = {**document["envelope"], "expected_output_schema": schema}
-    demands = Demands(schema=DataSchema(schema))
+    demands = Requirements(schema=DataSchema(schema))
     assert_is_whole(strictest(Submission(document, demands=demands, form="output")))
 
 
@@ -101,7 +101,7 @@ def test_the_order_of_keys_does_not_matter(
     document: dict[str, Any], context: dict[str, Any], evidence: list[Any], rules: list[Any], seed: int
 ) -> None:
     source = random.Random(seed)  # noqa: S311
-    form, demands = form_for(document, None), Demands(rules=tuple(rules))
+    form, demands = form_for(document, None), Requirements(rules=tuple(rules))
     first = strictest(Submission(document, context, evidence, demands, form))
     other = [shuffled(part, source) for part in (document, context, evidence)]
     assert told(strictest(Submission(other[0], other[1], other[2], demands, form))) == told(first)

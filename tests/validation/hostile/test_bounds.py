@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
-from handoffaudit.validation.business_rules.judging import broken_rules
-from handoffaudit.validation.config import Demands
+from handoffaudit.validation.business_rules.evaluate import broken_rules
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet, BusinessRuleType, Operator
+from handoffaudit.validation.config import Requirements
 from handoffaudit.validation.formats import BY_NAME, read
-from handoffaudit.validation.reading import MAX_DEPTH, parse_json
+from handoffaudit.validation.json_input import MAX_DEPTH, parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.elapsed import BOUNDED, cpu_seconds, grows_linearly
@@ -168,7 +168,7 @@ def test_rules_over_a_hundred_thousand_values_are_judged_in_full() -> None:
 )
 def test_a_path_without_end_fails_its_rule(path: str) -> None:
     sets = (BusinessRuleSet(set_id="s", name="s", rules=[rule(field=path, operator=Operator.LT, threshold=1)]),)
-    verdict = strictest(Submission(payload(), demands=Demands(rules=sets)))
+    verdict = strictest(Submission(payload(), demands=Requirements(rules=sets)))
     (issue,) = (issue for issue in verdict.issues if issue.layer == "rules")
     assert "cannot be looked up" in issue.message
     assert len(issue.message) < 400

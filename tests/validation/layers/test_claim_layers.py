@@ -2,8 +2,8 @@
 
 import pytest
 
-from handoffaudit.validation.business_rules import build_signal_rules
-from handoffaudit.validation.config import Demands, EvidencePolicy, GroundingPolicy, Strictness
+from handoffaudit.validation.business_rules.rules import build_signal_rules
+from handoffaudit.validation.config import EvidencePolicy, GroundingPolicy, Requirements, Strictness
 from tests.validation.support import codes, judge, payload, universal
 
 EVIDENCE = [{"source": "survey-7", "content": {"answers": 3, "median_price_eur": 12.4}}]
@@ -27,7 +27,7 @@ def test_who_cites_nothing_is_not_asked_for_sources() -> None:
         {"document": payload(), "envelope": {"evidence": EVIDENCE}},
         {"document": payload(data=CITED)},
         {"document": payload(data={"text": "Longer than ten.", "assumptions": []})},
-        {"document": payload(), "demands": Demands(claim_fields=("text",))},
+        {"document": payload(), "demands": Requirements(claim_fields=("text",))},
         {"document": payload(), "policy": {"evidence": EvidencePolicy.REQUIRED}},
         {"document": universal(payload={"working": {"assumptions": []}})},
     ],
@@ -83,7 +83,7 @@ def test_one_supplied_source_makes_a_claim_cited() -> None:
 
 def test_claim_fields_that_are_not_read_count_as_uncited() -> None:
     document = payload(data={"parts": [0] * 40_000, "summary": "Three suppliers answered the survey."})
-    demands = Demands(claim_fields=("summary", "parts.*", "parts[*]", "parts"))
+    demands = Requirements(claim_fields=("summary", "parts.*", "parts[*]", "parts"))
     given = {"demands": demands, "envelope": {"evidence": EVIDENCE}}
     for policy in ({}, {"layers_off": frozenset({"evidence"})}):
         verdict = judge(document, policy={"token_budget": 10**9, **policy}, **given)
@@ -155,7 +155,7 @@ def test_a_great_many_claims_leave_a_note() -> None:
 @pytest.mark.parametrize("strictness", list(Strictness))
 def test_rules_run_for_strict_and_lenient(strictness: Strictness) -> None:
     document = payload(handoff_type="Signal", data={"confidence": 2, "direction": "UP", "rationale": ""})
-    verdict = judge(document, policy={"strictness": strictness}, demands=Demands(rules=(build_signal_rules(),)))
+    verdict = judge(document, policy={"strictness": strictness}, demands=Requirements(rules=(build_signal_rules(),)))
     found = [issue for issue in verdict.issues if issue.layer == "rules"]
     assert [(issue.code, issue.field_path) for issue in found] == [
         ("business_rule.range.confidence_range", "data.confidence"),
@@ -165,5 +165,5 @@ def test_rules_run_for_strict_and_lenient(strictness: Strictness) -> None:
 
 
 def test_rules_of_another_type_do_not_run() -> None:
-    verdict = judge(payload(), demands=Demands(rules=(build_signal_rules(),)))
+    verdict = judge(payload(), demands=Requirements(rules=(build_signal_rules(),)))
     assert layer(verdict, "rules").why == "no rules are set for this type"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking.question import Reason, Role, Unavailable, Use
 from handoffaudit.validation.config import CritiquePolicy
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS, critique
+from handoffaudit.validation.prompts.question import Reason, Role, Unavailable, Use
 from handoffaudit.validation.times import utc_text
 from handoffaudit.validation.verdict import PENDING, LayerStatus, Verdict, verdict_to_dict
 

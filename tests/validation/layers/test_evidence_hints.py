@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from handoffaudit.validation.config import Demands, GroundingPolicy
+from handoffaudit.validation.config import GroundingPolicy, Requirements
 from tests.validation.support import judge, payload, universal
 
 SAID = {"summary": "Three suppliers deliver within a week."}
@@ -53,7 +53,7 @@ def test_citing_as_the_example_says_cites_the_claim(key: str, source: str) -> No
 
 def test_a_list_at_the_top_is_cited_by_its_bare_key() -> None:
     said = {"key findings": [SAID["summary"]], "evidence_refs": {"key findings": "offers"}}
-    fields = Demands(claim_fields=('["key findings"]',))
+    fields = Requirements(claim_fields=('["key findings"]',))
     verdict = judge(payload(data=said, context_refs=["offers"]), demands=fields)
     assert [claim.claim_type for claim in verdict.claims] == ["cited"]
 

@@ -7,19 +7,19 @@ from typing import Any
 import orjson
 import pytest
 
-from handoffaudit.validation.asking.prompting import Prompt
-from handoffaudit.validation.asking.question import (
+from handoffaudit.validation.config import FailMode, Requirements, Strictness
+from handoffaudit.validation.issues import Severity
+from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS
+from handoffaudit.validation.prompts.question import (
     Answer,
     MalformedAnswer,
+    Prompt,
     Question,
     Reason,
     Role,
     Unavailable,
     Use,
 )
-from handoffaudit.validation.config import Demands, FailMode, Strictness
-from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.layers import LAYERS, MODEL_LAYERS
 from handoffaudit.validation.verdict import PENDING, LayerStatus, Verdict, verdict_to_dict
 
 from ..support import codes, judge, payload
@@ -118,7 +118,7 @@ def test_the_layers_that_run_at_once_never_ask() -> None:
 
 
 def test_a_prompt_of_a_users_own_is_asked_and_named() -> None:
-    demands = Demands(prompts={Use.GROUNDING: Prompt("deals-4", "Look at prices only.")})
+    demands = Requirements(prompts={Use.GROUNDING: Prompt("deals-4", "Look at prices only.")})
     verdict, (question,) = checked({"valid": True}, demands=demands)
     assert question.instructions.startswith("Look at prices only.")
     assert dict(verdict.prompts) == {"semantic": "deals-4"}

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from handoffaudit.validation.canonical import compact
-from handoffaudit.validation.counting import CharacterCounter, default_counter
+from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 
 from ..support import codes, judge, payload, universal
 

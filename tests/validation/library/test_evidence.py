@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from handoffaudit.validation import ClaimAnnotation, ClaimType, EvidenceValidator, IValidator
-from handoffaudit.validation.flaws import InvalidDemand
+from handoffaudit.validation.errors import InvalidConfigError
 
 from .support import answer, codes, envelope, signal
 
@@ -96,7 +96,7 @@ def test_fields_of_ones_own() -> None:
 
 
 def test_a_path_that_cannot_be_read_is_told_at_once() -> None:
-    with pytest.raises(InvalidDemand, match="path"):
+    with pytest.raises(InvalidConfigError, match="path"):
         EvidenceValidator(claim_fields={"Note": ["a..["]})
 
 

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from handoffaudit.validation.plain import plain
-from handoffaudit.validation.reading import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.json_values import to_json
 
 
 class Colour(enum.Enum):
@@ -34,8 +34,8 @@ class Line(BaseModel, extra="allow"):
 
 def test_json_stays_as_it_is() -> None:
     document = {"a": [1, 2.5, "é", None, True, {"b": {}}], "": 10**400}
-    assert plain(document) == document
-    assert plain(document) is not document
+    assert to_json(document) == document
+    assert to_json(document) is not document
 
 
 def test_other_values_become_json() -> None:
@@ -48,7 +48,7 @@ def test_other_values_become_json() -> None:
         "id": UUID(int=1),
         "sum": Decimal("1.50"),
     }
-    assert plain(given) == {
+    assert to_json(given) == {
         "model": {"start": {"x": 1}, "end": "open"},
         "colour": "red",
         "red": [1, 2],
@@ -60,17 +60,17 @@ def test_other_values_become_json() -> None:
 
 
 def test_what_json_cannot_say() -> None:
-    assert plain([10**6000, -(10**6000), inf, nan, Flag(1)]) == [None, None, None, None, 1]
-    assert plain({"a\ud800": "\udfff\0"}) == {"a?": "?\0"}
+    assert to_json([10**6000, -(10**6000), inf, nan, Flag(1)]) == [None, None, None, None, 1]
+    assert to_json({"a\ud800": "\udfff\0"}) == {"a?": "?\0"}
 
 
 def test_loops_and_depths_end() -> None:
     loop: list[Any] = [1]
     loop += [loop, loop]
-    assert plain(loop) == [1, None, None]
+    assert to_json(loop) == [1, None, None]
     deep: Any = []
     for _ in range(5000):
         deep = [deep]
-    cut = plain(deep)
+    cut = to_json(deep)
     assert deeper_than(cut, MAX_DEPTH)
     assert len(json.dumps(cut)) < 200

@@ -5,16 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
-from handoffaudit.validation.loglines import (
-    LONGEST_LINE,
-    BadLine,
-    GateLine,
-    HealthLine,
-    Kind,
-    TraceLine,
-    read_bytes,
-    read_line,
-)
+from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Kind, TraceLine
+from handoffaudit.validation.logs.reader import LONGEST_LINE, read_bytes, read_line
 from tests.elapsed import BOUNDED, cpu_seconds
 
 AT = datetime(2026, 2, 15, 0, 15, tzinfo=UTC)

@@ -5,9 +5,11 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from handoffaudit.validation.loglines import LONGEST_LINE, Kind, read_bytes, write_gate, write_health, write_trace
-from handoffaudit.validation.loglines.sums import Counts, Tally
-from handoffaudit.validation.loglines.tallying import tally
+from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.logs.reader import LONGEST_LINE, read_bytes
+from handoffaudit.validation.logs.sums import Counts, Tally
+from handoffaudit.validation.logs.tally import tally
+from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
 from tests.scale import examples
 from tests.validation.loglines.test_writing import GATES, HEALTH, TRACES
 

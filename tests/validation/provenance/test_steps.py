@@ -2,7 +2,7 @@
 
 from handoffaudit.validation import formats
 from handoffaudit.validation.provenance import Flaw, flaws_of, step_of
-from handoffaudit.validation.provenance.steps import LONGEST_DATA
+from handoffaudit.validation.provenance.attribution import LONGEST_DATA
 from handoffaudit.validation.record import Envelope, Record
 
 

@@ -7,9 +7,9 @@ import orjson
 
 from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats.base import Document
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, repair_to_dict
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
 from tests.validation.support import NOW, judge, record_of, universal
 

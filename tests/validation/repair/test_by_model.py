@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.validation.asking.masking import MASKED
-from handoffaudit.validation.asking.prompting import Prompt
-from handoffaudit.validation.asking.question import Answer, MalformedAnswer, Question, Reason, Unavailable
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats import BY_NAME
 from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.prompts.question import Answer, MalformedAnswer, Prompt, Question, Reason, Unavailable
+from handoffaudit.validation.prompts.secrets import MASKED
 from handoffaudit.validation.repair import Means, Repair, budget_of, repair, tries_with
-from handoffaudit.validation.repair.compress_plans import PLANS
-from handoffaudit.validation.repair.keeping import ALWAYS, UNLESS_FAULTY
-from handoffaudit.validation.repair.unmasking import LostSecretError, unmasked
+from handoffaudit.validation.repair.by_model import ALWAYS, UNLESS_FAULTY, LostSecretError, restore_secrets
+from handoffaudit.validation.repair.compress import PLANS
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
 from tests.validation.support import NOW, judge, payload, record_of, universal
 
@@ -296,7 +294,7 @@ BEFORE = {"keys": ["one", "two", "c"], "text": "a three b", "token": "four", "n"
     ],
 )
 def test_secrets_stand_where_they_stood(answer: Any, expected: Any) -> None:
-    assert unmasked(answer, SHOWN, BEFORE) == expected
+    assert restore_secrets(answer, SHOWN, BEFORE) == expected
 
 
 @pytest.mark.parametrize(
@@ -311,7 +309,7 @@ def test_secrets_stand_where_they_stood(answer: Any, expected: Any) -> None:
 )
 def test_a_secret_that_moved_is_not_guessed(answer: Any) -> None:
     with pytest.raises(LostSecretError):
-        unmasked(answer, SHOWN, BEFORE)
+        restore_secrets(answer, SHOWN, BEFORE)
 
 
 def test_findings_of_the_model_layers_can_be_mended() -> None:

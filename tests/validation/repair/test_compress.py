@@ -9,9 +9,9 @@ import orjson
 import pytest
 
 from handoffaudit.validation.canonical import compact, sha256_hex
-from handoffaudit.validation.counting import CharacterCounter, Counter, default_counter
 from handoffaudit.validation.repair.compress import Budget, Compressed, compress, count, cut_chain
-from handoffaudit.validation.repair.shortening import cut, key_phrases, whole_sentences, within
+from handoffaudit.validation.repair.edit import cut, key_phrases, whole_sentences, within
+from handoffaudit.validation.tokenizers import CharacterCounter, TokenCounter, default_counter
 from tests.elapsed import grows_linearly
 from tests.validation.support import codes, judge, payload, universal
 
@@ -275,7 +275,7 @@ def many_of_all_sizes(count: int) -> dict[str, Any]:
     ],
     ids=["many", "one", "mixed", "universal"],
 )
-def test_a_megabyte_takes_time_in_proportion(document: Callable[[int], dict[str, Any]], counter: Counter) -> None:
+def test_a_megabyte_takes_time_in_proportion(document: Callable[[int], dict[str, Any]], counter: TokenCounter) -> None:
     def pressing(count: int) -> Callable[[], object]:
         large = document(count)
         return partial(compress, large, "universal" if "handoff" in large else "payload", Budget(10, counter))

@@ -5,16 +5,15 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from handoffaudit.validation.asking.repair import LONGEST_DOCUMENT
 from handoffaudit.validation.config import TypePolicy
-from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.issues import Severity
-from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.library.models import RemediationPolicy
+from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.remediation import Facts, RemediationLog, decide
-from handoffaudit.validation.remediation_models import RemediationPolicy
 from handoffaudit.validation.repair import Means, budget_of, repair
-from handoffaudit.validation.repair.compress_plans import PLANS
-from handoffaudit.validation.repair.keeping import ALWAYS, UNLESS_FAULTY
+from handoffaudit.validation.repair.by_model import ALWAYS, LONGEST_DOCUMENT, UNLESS_FAULTY
+from handoffaudit.validation.repair.compress import PLANS
+from handoffaudit.validation.tokenizers import default_counter
 from tests.validation.support import NOW, judge
 
 PAGE = (Path(__file__).parents[3] / "docs" / "repair.md").read_text()
@@ -47,7 +46,7 @@ def _shown(value: object) -> str:
 def test_what_is_dropped_is_listed_in_its_order() -> None:
     listed = PAGE.partition("Dropped, one after another:")[2].partition("The session")[0]
     assert re.findall(r"`([a-z_.]+)`", listed) == [
-        dotted(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
+        dotted_path(place).removeprefix("handoff.") for place in PLANS["universal"].dropped
     ]
 
 
@@ -56,7 +55,7 @@ def test_what_a_model_may_not_change_is_listed() -> None:
     for number, table in enumerate((ALWAYS, UNLESS_FAULTY), 1):
         told = {row[0]: re.findall(r"`([^`]+)`", row[number]) for row in rows}
         assert told == {
-            form: [dotted(place).removeprefix("handoff.") for place in places] for form, places in table.items()
+            form: [dotted_path(place).removeprefix("handoff.") for place in places] for form, places in table.items()
         }
     assert f"more than {LONGEST_DOCUMENT:,} characters" in PAGE
 

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 
 from handoffaudit.validation.canonical import compact, sha256_hex
 from handoffaudit.validation.config import Mode, TypePolicy
-from handoffaudit.validation.counting import default_counter
 from handoffaudit.validation.formats import BY_NAME, read
 from handoffaudit.validation.formats.base import Document
-from handoffaudit.validation.reading import parse_json
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.record import Envelope
 from handoffaudit.validation.repair import Means, budget_of, repair, repair_to_dict
-from handoffaudit.validation.repair.draft import ABSENT
-from handoffaudit.validation.repair.editing import placed
-from handoffaudit.validation.repair.editing import without as dropped
+from handoffaudit.validation.repair.edit import ABSENT, place_value
+from handoffaudit.validation.repair.edit import remove_field as dropped
+from handoffaudit.validation.tokenizers import default_counter
 from handoffaudit.validation.verdict import Verdict
 from tests.elapsed import grows_linearly
 from tests.scale import examples
@@ -373,7 +372,7 @@ def test_any_fault_of_a_real_document(data: st.DataObject, value: Any) -> None:
     document = data.draw(st.sampled_from(EXAMPLES))
     place = data.draw(st.sampled_from(places(document)[1:]))
     droppable = value is ABSENT and isinstance(place[-1], str)
-    broken = dropped(document, place) if droppable else placed(document, place, None if value is ABSENT else value)
+    broken = dropped(document, place) if droppable else place_value(document, place, None if value is ABSENT else value)
     repaired(broken, record_of(document).format)
 
 

@@ -34,8 +34,8 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.prompts import PromptRow, parse_row
 from handoffaudit.policy.versions import Table
-from handoffaudit.validation.asking.question import Use
 from handoffaudit.validation.formats import delegation
+from handoffaudit.validation.prompts.question import Use
 
 Rows = Table[PromptRow]
 

@@ -25,7 +25,7 @@ from handoffaudit.dashboard.policies.views import Deleting, Editing
 from handoffaudit.dashboard.readable import cut, readable
 from handoffaudit.policy import kinds
 from handoffaudit.policy.prompts import PromptRow
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import Use
 
 TEMPLATE = "dashboard/prompts/page.html"
 LONGEST_BEGINNING = 700

@@ -8,9 +8,7 @@ from typing import Any
 from handoffaudit.dashboard.policies.words import Line, place, shown_or_none
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy.versions import WHOLE_ROW, Change
-from handoffaudit.validation.asking.prompting import LONGEST_PROMPT, VERSION, shipped
-from handoffaudit.validation.asking.prompts import prompt
-from handoffaudit.validation.asking.question import Use
+from handoffaudit.validation.prompts.question import LONGEST_PROMPT, VERSION, Use, default_prompt, prompt
 
 LONGEST_NAME = 60
 LONGEST_TEXT = 300
@@ -58,7 +56,7 @@ def added(use: Use) -> Added:
 
 
 def shipped_text(use: Use) -> str:
-    return shipped(use).text
+    return default_prompt(use).text
 
 
 def scope(handoff_type: Any, workflow: Any) -> str:

@@ -25,7 +25,7 @@ from handoffaudit.dashboard.policies.rules.sets import JsonEditor, RulesDraft, S
 from handoffaudit.dashboard.policies.rules.words import HELP, NAMES, OPERATORS, SEVERITIES, TYPES
 from handoffaudit.policy.errors import InvalidPolicy, PolicyError
 from handoffaudit.policy.rules import rule_set_to_plain
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator
 
 MENUS = {"rule_type": menu(TYPES), "operator": menu(OPERATORS), "severity": menu(SEVERITIES)}
 TEXTS = ("rule_id", "name", "field", "compare_field", "rule_type", "operator", "severity", "threshold")

@@ -8,8 +8,8 @@ from typing import Any
 from handoffaudit.dashboard.policies.drafts import read_json
 from handoffaudit.dashboard.policies.fields import Field, menu
 from handoffaudit.dashboard.policies.rules.words import HELP, MATCHES, NAMES, OPERATORS
-from handoffaudit.validation.business_rules.conditions import conditions_of
-from handoffaudit.validation.business_rules.models import MOST_CONDITIONS, AnyCondition, When
+from handoffaudit.validation.business_rules.evaluate import conditions_of
+from handoffaudit.validation.business_rules.rules import MOST_CONDITIONS, AnyCondition, When
 
 MATCH = "when_match"
 _PARTS = ("field", "operator", "threshold", "compare_field")

@@ -21,7 +21,7 @@ from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy import kinds, rules
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Stale
-from handoffaudit.validation.business_rules import BusinessRuleSet
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
 
 TEMPLATE = "dashboard/rules/page.html"
 PAGE = PolicyPage(kinds.rules, "Rules", "A new tenant has no rules.", lines)

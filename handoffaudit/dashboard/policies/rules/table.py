@@ -7,7 +7,7 @@ from handoffaudit.dashboard.policies.rules.sets import SetEditor, Sets
 from handoffaudit.dashboard.policies.rules.words import LONGEST_NAME, condition, demand, subject, types
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy import rules
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleSet
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleSet
 
 MOST_RULES = 200
 MOST_OF_A_SET = 50

@@ -8,10 +8,8 @@ from pydantic import TypeAdapter
 from handoffaudit.dashboard.policies.words import Line, place, shown, shown_or_none
 from handoffaudit.dashboard.readable import cut
 from handoffaudit.policy.versions import WHOLE_ROW, Change
-from handoffaudit.validation.business_rules import BusinessRule, BusinessRuleType, Operator
-from handoffaudit.validation.business_rules.comparison import threshold_text
-from handoffaudit.validation.business_rules.conditions import when_text
-from handoffaudit.validation.business_rules.models import When
+from handoffaudit.validation.business_rules.evaluate import threshold_text, when_text
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator, When
 from handoffaudit.validation.issues import Severity
 
 LONGEST_NAME = 120

@@ -15,7 +15,7 @@ from handoffaudit.handoffs.rates import BLOCKED, FINAL
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Mode, TypePolicy
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
 # Saved in one week; of more, the oldest of these counts as the first.
@@ -102,7 +102,7 @@ def since_words(since: datetime) -> str:
 
 
 def _hours(since: datetime) -> str:
-    return counted(max(1, -((since - timezone.now()) // timedelta(hours=1))), "hour")
+    return pluralize(max(1, -((since - timezone.now()) // timedelta(hours=1))), "hour")
 
 
 def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> Effect:

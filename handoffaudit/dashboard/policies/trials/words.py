@@ -11,7 +11,7 @@ from handoffaudit.dashboard.readable import cut
 from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs.models import Trial
 from handoffaudit.validation.issues import Issue, Severity
-from handoffaudit.validation.text import counted
+from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.verdict import Outcome, Verdict
 
 MOST_TYPES = 8
@@ -119,7 +119,7 @@ def tried(rows: Iterable[Trial]) -> list[Tried]:
 
 def _said(trial: Trial) -> str:
     number = sum(trial.flips.values())
-    found = f"{counted(number, 'verdict')} of {trial.judged:,} would be otherwise"
+    found = f"{pluralize(number, 'verdict')} of {trial.judged:,} would be otherwise"
     if not trial.finished_at:
         return f"judging, {trial.judged:,} of {trial.total:,}; so far {found}"
     return f"stopped; {found}" if trial.error else found

@@ -5,22 +5,20 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from handoffaudit.validation.bounding import bounded
-from handoffaudit.validation.claims import Claim, ClaimKind
+from handoffaudit.validation.claims import Claim, ClaimKind, Mark, Source
 from handoffaudit.validation.codes import make
 from handoffaudit.validation.config import GroundingPolicy, Strictness
 from handoffaudit.validation.issues import Issue, Severity
 from handoffaudit.validation.layers.base import Subject
 from handoffaudit.validation.layers.evidence import claims_of, source_names
-from handoffaudit.validation.layers.grounding.bringing import brings_facts, states_nothing
 from handoffaudit.validation.layers.grounding.engine import ground
-from handoffaudit.validation.layers.grounding.marks import Mark, Source
-from handoffaudit.validation.layers.grounding.mentions import SourceNames
+from handoffaudit.validation.layers.grounding.mentions import SourceNames, brings_facts, states_nothing
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import MAX_VALUES
-from handoffaudit.validation.paths import dotted
+from handoffaudit.validation.limits import limit_issues
+from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.record import Record
-from handoffaudit.validation.text import clean, counted, either, quoted, shown
+from handoffaudit.validation.text import clean, either, pluralize, quote_text, show
 
 __all__ = ["SourceIndex", "check", "ground", "name", "skip", "sources_of"]
 
@@ -85,9 +83,11 @@ def check(subject: Subject) -> Iterable[Issue]:
     if not statements:
         subject.findings.notes.setdefault(name, "what is said about the data was not judged: there is too much of both")
     elif most < MAX_VALUES and any(len(marks) >= most for _, marks in marked):
-        subject.findings.notes.setdefault(name, f"of each claim only the first {counted(most, 'value')} were looked up")
+        subject.findings.notes.setdefault(
+            name, f"of each claim only the first {pluralize(most, 'value')} were looked up"
+        )
     severity = Severity.ERROR if subject.policy.grounding is GroundingPolicy.REJECT else Severity.WARNING
-    return bounded(_issues(marked, sources, severity))
+    return limit_issues(_issues(marked, sources, severity))
 
 
 def _told_of(claim: Claim, marks: list[Mark]) -> list[Mark]:
@@ -142,7 +142,7 @@ def _issues(
 ) -> Iterator[Issue]:
     looked_in = ""
     # of many only the first are told, whatever the order of the data's keys
-    for claim, marks in sorted(marked, key=lambda one: dotted(one[0].location)):
+    for claim, marks in sorted(marked, key=lambda one: dotted_path(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
             # all wording is found by one judgement of its claim; only what has a counterpart has a hint of its own
@@ -150,7 +150,7 @@ def _issues(
             alike.setdefault((mark.kind, "" if is_bare else mark.text), []).append(mark)
         if alike:
             looked_in = looked_in or _looked_in(sources)
-            claimed = clean(dotted(claim.location))
+            claimed = clean(dotted_path(claim.location))
             yield from (_issue(claim, claimed, same, looked_in, severity) for same in alike.values())
 
 
@@ -166,7 +166,7 @@ def _ungrounded(marks: list[Mark]) -> list[Mark]:
 
 def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severity: Severity) -> Issue:
     mark, times = same[0], len(same)
-    texts = list(dict.fromkeys(shown(one.text) for one in same))
+    texts = list(dict.fromkeys(show(one.text) for one in same))
     said = f"{claimed} gives {_KINDS[mark.kind]} {_listed(texts)}"
     often = f" {times:,} times" if times > 1 and len(texts) == 1 else ""
     reason = f", said differently in {looked_in}" if mark.kind == "wording" else f", which is not in {looked_in}"
@@ -189,10 +189,10 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
 
 def _hint(mark: Mark) -> str | None:
     """Whether a value that is near was meant only its sender knows: it is asked, and nothing is to be taken over."""
-    near = quoted(mark.closest) if mark.closest else ""
+    near = quote_text(mark.closest) if mark.closest else ""
     if not near:
         return None
-    supply = f"supply the source of {quoted(mark.text) or shown(mark.text)}, or take it out"
+    supply = f"supply the source of {quote_text(mark.text) or show(mark.text)}, or take it out"
     if mark.kind == "wording":
         return f"The source says {near}: say so, {supply}."
     return f"Did you mean {near}, which is there? If not, {supply}."
@@ -211,7 +211,7 @@ def _looked_in(sources: Sequence[Source]) -> str:
     parts = list(dict.fromkeys(_part(source.name) for source in sources))
     if len(parts) > _SHOWN_SOURCES:
         rest = len(parts) - _SHOWN_SOURCES + 1
-        return f"{', '.join(parts[: _SHOWN_SOURCES - 1])} or {counted(rest, 'other part')} of the sources"
+        return f"{', '.join(parts[: _SHOWN_SOURCES - 1])} or {pluralize(rest, 'other part')} of the sources"
     return either(parts)
 
 

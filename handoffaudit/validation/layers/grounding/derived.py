@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
 
-from handoffaudit.validation.layers.grounding.normal import Number
+from handoffaudit.validation.layers.grounding.values import Number
 
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40

@@ -1,30 +1,42 @@
-"""Mentions of a source by its name in the text of a claim.
-
-The sender chooses the names of its sources. A name therefore supports only the mention of its source, such as
-`report-2099-4711` in "as report-2099-4711 says", and never a value that happens to occur in the name.
-"""
+"""Mentions of a source in the text of a claim, and speakers who bring facts of their own."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
-from handoffaudit.validation.layers.grounding.values import Value, values_in
+import orjson
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.claims import Claim
+from handoffaudit.validation.layers.grounding.values import TextValue, values_in
+from handoffaudit.validation.record import Record
 
 _MAX_NAMES = 20_000
+
 _MAX_NAME_LENGTH = 500
+
 _MAX_NAMES_PER_WORD = 20
+
 _MAX_CUES = 100
+
 _BREAKS = frozenset("\"'\u2018\u2019\u201c\u201d`()[]{}<>,;|")
+
 _TRAILING = ".:!?*_…"
+
 _IDENTIFIER_SIGN = re.compile(r"[\d_/:@.#]")
+
 _WORD = re.compile(r"\w+")
+
 _LONG_WORD = re.compile(r"[^\W\d_]{4}")
+
 _CUE = re.compile(
     r"\[|\b(?:according to|as per|per|see|cf\.|citing|cited (?:in|by)|(?:reported|stated|shown|noted) (?:in|by)"
     r"|sources?:)\s(?:the\s)?[\"“]?",
     re.IGNORECASE,
 )
+
 _VALUE_KINDS: Final = frozenset({"number", "date", "time"})
 
 
@@ -68,13 +80,13 @@ class SourceNames:
             if len(same) < _MAX_NAMES_PER_WORD:
                 same.append((lowered, where))
 
-    def mentions(self, text: str, values: Iterable[Value]) -> Mapping[Value, str]:
+    def mentions(self, text: str, values: Iterable[TextValue]) -> Mapping[TextValue, str]:
         """Return the values of `text` that are part of a mention, each with where its source is."""
         if not (self._identifiers or self._phrases):
             return {}
         lowered = text.lower()
         phrases = list(self._cited(lowered)) if self._phrases and len(lowered) == len(text) else []
-        found: dict[Value, str] = {}
+        found: dict[TextValue, str] = {}
         for value in values:
             where = self._identifiers.get(_token_around(lowered, value)) or next(
                 (one.where for one in phrases if one.start <= value.start and value.end <= one.end), ""
@@ -110,7 +122,7 @@ def _is_value(name: str) -> bool:
     )
 
 
-def _token_around(text: str, value: Value) -> str:
+def _token_around(text: str, value: TextValue) -> str:
     """Return the token that holds the value, without the marks that end a sentence."""
     start, end = value.start, value.end
     lowest, highest = start - _MAX_NAME_LENGTH, end + _MAX_NAME_LENGTH
@@ -119,3 +131,83 @@ def _token_around(text: str, value: Value) -> str:
     while end < min(highest, len(text)) and not _is_break(text[end]):
         end += 1
     return text[start:end].rstrip(_TRAILING)
+
+
+PEOPLE: Final = frozenset({"client", "customer", "enduser", "human", "humanuser", "person", "user", "userproxy"})
+
+PROGRAMS: Final = frozenset(
+    {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
+)
+
+# kinds of problem of `universal` that ask for something new
+ORDERS: Final = frozenset({"creative", "implementation"})
+
+_ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
+
+_HOW_SURE: Final = ("confidence",)
+
+_SEPARATORS = str.maketrans("", "", "-_. ")
+
+
+def brings_facts(record: Record) -> str | None:
+    """Why nothing of the handoff is held against its sources; None where its source speaks of them.
+
+    A tool is known by its name, or by the call of it that stands in the context: `{"name": "get_order", …}`.
+    """
+    name = record.source_agent_id.lower().translate(_SEPARATORS)
+    if name in PEOPLE:
+        return "a person's words bring facts of their own"
+    if name in PROGRAMS or record.data.get("role") == "tool" or _was_called(record):
+        return "a tool's answer brings facts of its own"
+    if _is_order(record):
+        return "an order says what is to be made: it rests on nothing unless a prompt or evidence comes with it"
+    return None
+
+
+def _is_order(record: Record) -> bool:
+    asked = record.evidence or record.context.get("original_prompt")
+    return record.format == "universal" and record.handoff_type in ORDERS and not asked
+
+
+def states_nothing(claim: Claim) -> bool:
+    """Whether a claim's text is what a program put out, and no statement: JSON, or a single word in a field that could
+    hold anything; or how sure its sender is, which no source can say."""
+    text = claim.text.strip()
+    if claim.location[-1:] == _HOW_SURE:
+        return len(text.split(maxsplit=1)) < 2
+    if text[:1] in ("{", "["):
+        return _is_json(text)
+    return claim.location[-1:] in _ANYTHING and len(text.split(maxsplit=1)) < 2
+
+
+def puts_out(record: Record) -> bool:
+    """Whether all texts of its data are JSON, which a program writes and no agent claims."""
+    texts = [text for value in record.data.values() if isinstance(value, str) and (text := value.strip())]
+    return bool(texts) and all(text[0] in "{[" and _is_json(text) for text in texts)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _was_called(record: Record) -> bool:
+    source = record.source_agent_id
+    if not source:
+        return False
+    context = compact(record.context)
+    # Most names are nowhere in the context, which is seen sooner than that they were not called.
+    return source.encode("utf-8", "surrogatepass") in context and bool(_call_of(source).search(context))
+
+
+@lru_cache(maxsize=1024)
+def _call_of(name: str) -> "re.Pattern[bytes]":
+    """A call as models write it, also inside a text, where its quotation marks are escaped."""
+    escaped = re.escape(name.encode("utf-8", "surrogatepass"))
+    return re.compile(
+        # no backslash before the first mark: a pattern that begins with plain text is found many times faster
+        rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
+    )

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from handoffaudit.validation.layers.grounding.normal import minutes_of
 from handoffaudit.validation.layers.grounding.records import Records
-from handoffaudit.validation.layers.grounding.statements import Finding, Sentence
-from handoffaudit.validation.layers.grounding.values import Value
+from handoffaudit.validation.layers.grounding.sentences import Finding, Sentence
+from handoffaudit.validation.layers.grounding.values import TextValue, minutes_of
 from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS
 
 _ORDINALS = {
@@ -194,7 +193,7 @@ def _winners(sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Pa
             yield Finding("winner", start, end, subject[0].party is winner)
 
 
-def clock_findings(values: Sequence[Value], records: Records) -> Iterator[Finding]:
+def clock_findings(values: Sequence[TextValue], records: Records) -> Iterator[Finding]:
     """A time of day against the moments that the data gives in seconds since 1970, in UTC."""
     low, high = _EPOCHS
     moments = [

@@ -1,19 +1,25 @@
-"""Concrete values of a text, each with its span: numbers, dates, times, names, quotes, addresses and identifiers."""
+"""Concrete values of a text, each with its span, and the normal forms that two spellings of one value share."""
 
 import re
-from collections.abc import Iterator
-from itertools import chain, islice
-from typing import Literal, NamedTuple
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice, product
+from typing import Literal, NamedTuple, TypeAlias
 
-from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, NOT_NAMES, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.vocabulary import MONTHS, MULTIPLIERS, NOT_NAMES, NUMBER_WORDS
 
 ValueKind = Literal["number", "date", "time", "name", "quote", "identifier"]
 
 MAX_VALUES = 400
+
 _MAX_TOKEN = 120
+
 _MONTH = "(?:" + "|".join(sorted((name.capitalize() for name in MONTHS), key=len, reverse=True)) + r")\b\.?"
+
 _ORDINAL = "(?:st|nd|rd|th)"
+
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
+
 # Each pattern begins with one class of characters: between matches the engine only compares characters with it.
 _FIGURES = re.compile(
     rf"""\d(?:
@@ -26,21 +32,32 @@ _FIGURES = re.compile(
     )""",
     re.VERBOSE,
 )
+
 _MONTH_DATE = re.compile(rf"{_MONTH},? (?:\d\d?{_ORDINAL}?(?!\d)(?:(?:,? | of )\d{{4}}(?!\d))?|(?:of )?\d{{4}}(?!\d))")
+
 _CAPITALISED = r"[A-ZÀ-ÖØ-Þ](?:\.(?= ?[A-Z])|[\w'\u2019&-]{0,60}(?:\.\w{1,20}){0,3})"
+
 _TITLES = ("Mr", "Ms", "Mrs", "Dr", "Prof", "St", "Sr", "Jr", "vs")
+
 _PARTICLES = "(?:(?:of|de|da|del|della|di|van|von|der|den|la|le|al|bin|the|&) ){0,2}"
+
 _NAME = re.compile(rf"{_CAPITALISED}(?: {_PARTICLES}{_CAPITALISED}){{0,8}}")
+
 _QUOTE = re.compile(r"[\"“]([^\"“”\n]{3,300})[\"”]")
+
 _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
+
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
+
 # the groups that a number ends with
 _AMOUNT = frozenset({"number", "unit"})
+
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
+
 _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 
 
-class Value(NamedTuple):
+class TextValue(NamedTuple):
     """A value of a text: `figure` is what a number is written with (`1,200.50`), `unit` its `%` or its multiplier."""
 
     kind: ValueKind
@@ -51,7 +68,7 @@ class Value(NamedTuple):
     unit: str = ""
 
 
-def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list[Value]:
+def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list[TextValue]:
     """The first values of `text`, in order, none inside another except in a quote.
 
     Quotes are left out for a text that is itself JSON, where quotes mean nothing.
@@ -63,34 +80,34 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
     return found[:most]
 
 
-def moments_in(text: str) -> Iterator[Value]:
+def moments_in(text: str) -> Iterator[TextValue]:
     """The dates and times of `text`, however many there are."""
     found = chain(_figures(text, amounts=False), _month_dates(text))
     return (value for value in found if value.kind in ("date", "time"))
 
 
-def amounts_in(text: str) -> Iterator[Value]:
+def amounts_in(text: str) -> Iterator[TextValue]:
     """The numbers of `text` that are written with figures, and are no part of a date, a time or an identifier."""
     return (value for value in _figures(text) if value.kind == "number")
 
 
-def identifiers_in(text: str) -> Iterator[Value]:
+def identifiers_in(text: str) -> Iterator[TextValue]:
     """The addresses and identifiers of `text`, however many there are."""
     return (value for value in chain(_addresses(text), _figures(text)) if value.kind == "identifier")
 
 
-def _start(value: Value) -> int:
+def _start(value: TextValue) -> int:
     return value.start
 
 
-def _outweighs(value: Value, other: Value) -> bool:
+def _outweighs(value: TextValue, other: TextValue) -> bool:
     """Of two that overlap: anything before a name, then the longer one."""
     return (value.kind != "name", value.end - value.start) > (other.kind != "name", other.end - other.start)
 
 
-def _apart(values: list[Value]) -> list[Value]:
+def _apart(values: list[TextValue]) -> list[TextValue]:
     """The values in order of their starts, of those that overlap only the weightier."""
-    kept: list[Value] = []
+    kept: list[TextValue] = []
     for value in sorted(values, key=_start):
         if not kept or value.start >= kept[-1].end:
             kept.append(value)
@@ -99,17 +116,17 @@ def _apart(values: list[Value]) -> list[Value]:
     return kept
 
 
-def _addresses(text: str) -> Iterator[Value]:
+def _addresses(text: str) -> Iterator[TextValue]:
     if "://" in text:
         for match in _URL.finditer(text):
             found = match.group().rstrip(".,;:!?*_")
-            yield Value("identifier", match.start(), match.start() + len(found), found)
+            yield TextValue("identifier", match.start(), match.start() + len(found), found)
     at = text.find("@")
     while at > 0:
         start, end = _token_around(text, at)
         found = text[start:end]
         if "." in found[at - start :] and start < at:
-            yield Value("identifier", start, end, found)
+            yield TextValue("identifier", start, end, found)
         at = text.find("@", max(at + 1, end))
 
 
@@ -126,13 +143,13 @@ def _token_around(text: str, at: int) -> tuple[int, int]:
     return start, end
 
 
-def _month_dates(text: str) -> Iterator[Value]:
+def _month_dates(text: str) -> Iterator[TextValue]:
     for match in _MONTH_DATE.finditer(text):
         if not text[match.start() - 1 : match.start()].isalnum():
-            yield Value("date", match.start(), match.end(), match.group())
+            yield TextValue("date", match.start(), match.end(), match.group())
 
 
-def _figures(text: str, *, amounts: bool = True) -> Iterator[Value]:
+def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
     """All that is written with figures; without `amounts` no numbers, which are most of them."""
     done = 0
     for match in _FIGURES.finditer(text):
@@ -149,13 +166,13 @@ def _figures(text: str, *, amounts: bool = True) -> Iterator[Value]:
             if value:
                 yield value
         elif form == "date":
-            yield Value("date", start, end, match.group())
+            yield TextValue("date", start, end, match.group())
         elif form == "time":
-            yield Value("time", start, end, match.group())
+            yield TextValue("time", start, end, match.group())
         elif amounts and not (before == "-" and start > 1 and text[start - 2].isalpha()):
             unit = match["unit"] if form == "unit" else ""
             whole = match.group()
-            yield Value("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
+            yield TextValue("number", start, end, whole, whole[: len(whole) - len(unit)], unit.strip())
 
 
 def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
@@ -171,27 +188,27 @@ def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _identifier(token: str, start: int) -> Value | None:
+def _identifier(token: str, start: int) -> TextValue | None:
     """The value of a run of letters and figures: a figure with its unit (`64MP`), or an identifier."""
     measured = _WITH_UNIT.match(token)
     if measured:
-        return Value("number", start, start + len(token), token, measured[1])
+        return TextValue("number", start, start + len(token), token, measured[1])
     if (token.startswith("#") and token[1:].isdigit()) or len(token) >= 4:
-        return Value("identifier", start, start + len(token), token)
+        return TextValue("identifier", start, start + len(token), token)
     return None
 
 
-def _spelled(text: str) -> Iterator[Value]:
+def _spelled(text: str) -> Iterator[TextValue]:
     for word in sorted(_SPELLED_NUMBERS.intersection(text.split())):
         at = text.find(word)
         while at >= 0:
             end = at + len(word)
             if not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()):
-                yield Value("number", at, end, word, word)
+                yield TextValue("number", at, end, word, word)
             at = text.find(word, end)
 
 
-def _names(text: str) -> Iterator[Value]:
+def _names(text: str) -> Iterator[TextValue]:
     for match in _NAME.finditer(text):
         start = match.start()
         if start and (text[start - 1].isalnum() or text[start - 1] in "_@/"):
@@ -204,7 +221,7 @@ def _names(text: str) -> Iterator[Value]:
             found, shortened = rest, True
             first, _, rest = found.partition(" ")
         if found and found[0].isupper() and (rest or shortened or not opens_sentence(text, start)):
-            yield Value("name", start, start + len(found), found)
+            yield TextValue("name", start, start + len(found), found)
 
 
 def _bare(word: str) -> str:
@@ -221,8 +238,163 @@ def opens_sentence(text: str, at: int) -> bool:
     return not before or before[-1] in _ENDS_SENTENCE
 
 
-def _quotes(text: str) -> Iterator[Value]:
+def _quotes(text: str) -> Iterator[TextValue]:
     for match in _QUOTE.finditer(text):
         # a mark that closes a quote, or stands for inches, opens none
         if not (text[match.start() - 1 : match.start()].isalnum() or match[1][0] == " "):
-            yield Value("quote", match.start(1), match.end(1), match[1])
+            yield TextValue("quote", match.start(1), match.end(1), match[1])
+
+
+_DIGIT_RUN = re.compile(r"\d+")
+
+_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
+
+_EUROPEAN = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+|(?:\.\d{3}))$")
+
+_DECIMAL_COMMA = re.compile(r"\d+,\d{1,2}$")
+
+_PLAIN = re.compile(r"\d+(?:\.\d+)?$")
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+
+_POSSESSIVE = re.compile(r"['\u2019]s?$")
+
+_NAME_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+
+_ACCENTS = re.compile("[\u0300-\u036f]")
+
+_MIDDAY = 12 * 60
+
+_LAST_DAY = 31
+
+
+class Number(NamedTuple):
+    """`step` is the last place that was written: 1.2k is 1200 with a step of 100."""
+
+    value: float
+    step: float
+    percent: bool = False
+
+
+def number_of(value: TextValue) -> Number | None:
+    """The number a value is written for, or None where it is none (a version such as 1.2.3)."""
+    unit = value.unit.lower()
+    if value.figure.isalpha():
+        word = NUMBER_WORDS.get(value.figure)
+        return None if word is None else Number(float(word), 1.0)
+    plain = plain_figure(value.figure)
+    if plain is None:
+        return None
+    scale = MULTIPLIERS.get(unit, 1.0)
+    decimals = len(plain.partition(".")[2])
+    return Number(float(plain) * scale, scale * 10.0**-decimals, unit in ("%", "percent"))
+
+
+def plain_figure(figure: str) -> str | None:
+    """`1,200.50` and `1.200,50` as `1200.50`; None for what is not one number."""
+    if figure.isdecimal() or _PLAIN.match(figure):
+        return figure
+    if _THOUSANDS.match(figure):
+        return figure.replace(",", "")
+    if _EUROPEAN.match(figure):
+        return figure.replace(".", "").replace(",", ".")
+    return figure.replace(",", ".") if _DECIMAL_COMMA.match(figure) else None
+
+
+def readings_of(figure: str) -> list[float]:
+    """Every number that a run of figures, commas and dots in a source may stand for: `2020,54` is a row of two."""
+    if figure.isdecimal():
+        return [float(figure)]
+    plain = plain_figure(figure)
+    parts = [float(plain)] if plain is not None else []
+    if plain is None or "," in figure:
+        parts += [float(part) for part in figure.split(",") if _PLAIN.match(part)]
+    if not parts:
+        parts = [float(part) for part in figure.replace(",", ".").split(".")]
+    return parts
+
+
+Day: TypeAlias = tuple[int | None, int | None, int | None]
+
+
+def days_of(text: str) -> list[Day]:
+    """What a date may mean, as (year, month, day), None for what it does not say; 3/4/2024 may mean two days."""
+    figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:40])]
+    month = next((MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in MONTHS), None)
+    if month is not None:
+        year = next((figure for figure in figures if figure > _LAST_DAY), None)
+        day = next((figure for figure in figures if figure <= _LAST_DAY), None)
+        return [(year, month, day)]
+    if len(figures) < 3:
+        return []
+    first, second, third = figures[:3]
+    if first > _LAST_DAY:
+        return [(first, second, third)]
+    year = third if third > 99 else 2000 + third
+    both = [(year, first, second), (year, second, first)]
+    return [day for day in both if 1 <= day[1] <= 12 and 1 <= day[2] <= _LAST_DAY]
+
+
+def same_day(claimed: Day, given: Day) -> bool:
+    """Whether nothing that both dates say differs, and the claim says no more than a month that is given."""
+    return all(one is None or other is None or one == other for one, other in zip(claimed, given, strict=True))
+
+
+def minutes_of(text: str) -> int | None:
+    """A time of day in minutes: `2 PM` is 14:00."""
+    figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:12])]
+    if not figures or figures[0] > 24:
+        return None
+    minutes = figures[0] % 24 * 60 + (figures[1] if len(figures) > 1 else 0)
+    half = text.lower().rstrip(". ")[-3:].replace(".", "")
+    if half.endswith("pm") and minutes < _MIDDAY:
+        return minutes + _MIDDAY
+    return minutes - _MIDDAY if half.endswith("am") and minutes >= _MIDDAY else minutes
+
+
+def fold_case(text: str) -> str:
+    """`text` without case and accents, of the same sense and not always the same length."""
+    lowered = text.lower()
+    if lowered.isascii():
+        return lowered
+    return _ACCENTS.sub("", unicodedata.normalize("NFKD", lowered))
+
+
+def name_words(name: str) -> list[tuple[int, str]]:
+    """The words of a name that tell it from others, with their offsets: no particles, possessives or single letters."""
+    if name.isalpha():
+        return [(0, name)] if _tells_apart(name) else []
+    words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
+    return [(start, word) for start, word in words if _tells_apart(word)]
+
+
+def _tells_apart(word: str) -> bool:
+    return len(word) > 1 and not word.islower() and word.lower() not in NOT_NAMES
+
+
+_Said: TypeAlias = tuple[bool, bool, bool]
+
+
+class KnownDays:
+    """Days in an order; a claimed day is the first of them that says nothing else."""
+
+    def __init__(self, days: Iterable[Day]) -> None:
+        self._days = list(days)
+        # by which parts a claim says: each day as far as it says them too, with its first place
+        self._tables: dict[_Said, dict[Day, int]] = {}
+
+    def first(self, claimed: Day) -> int | None:
+        """The place of the first day that differs in nothing that both say, None where there is none."""
+        said = (claimed[0] is not None, claimed[1] is not None, claimed[2] is not None)
+        table = self._tables.get(said)
+        if table is None:
+            table = self._tables[said] = {}
+            for place, day in enumerate(self._days):
+                table.setdefault(_only(day, said), place)
+        places = (table.get(_only(claimed, parts)) for parts in product((True, False), repeat=3))
+        return min((place for place in places if place is not None), default=None)
+
+
+def _only(day: Day, said: tuple[bool, ...]) -> Day:
+    year, month, date = day
+    return (year if said[0] else None, month if said[1] else None, date if said[2] else None)

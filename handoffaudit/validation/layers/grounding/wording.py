@@ -1,16 +1,107 @@
-"""Judges the wording of a claim that restates prose: how far it departs from its source, and what was changed in it."""
+"""The judge of a claim's wording: how far it departs from its source, and what was changed in it."""
 
 import re
-from dataclasses import astuple
+from dataclasses import astuple, dataclass
 from functools import lru_cache
+from itertools import pairwise
+from math import log, sqrt
 from operator import mul
 from typing import Literal, TypeAlias
 
-from handoffaudit.validation.layers.grounding.marks import Mark
+from handoffaudit.validation.claims import Mark
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
-from handoffaudit.validation.layers.grounding.wording_changes import Change, Changes, changes_of
-from handoffaudit.validation.layers.grounding.wording_departure import Departure, departure_of
-from handoffaudit.validation.layers.grounding.wording_text import Prose, Word, claim_sentences, speaks, words_of
+from handoffaudit.validation.layers.grounding.wording_changes import Change, Changes, changes_of, relations_of
+from handoffaudit.validation.layers.grounding.wording_lexicon import FUNCTION_WORDS, NUMBER_WORDS
+from handoffaudit.validation.layers.grounding.wording_text import (
+    Prose,
+    Word,
+    are_near,
+    claim_sentences,
+    figures_in,
+    is_negation,
+    speaks,
+    words_of,
+)
+
+_MOST = 3
+
+# of content words: `Yes!` is none
+_SHORTEST_SENTENCE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Measures of a claim against its source.
+
+    `apart`: share of neighbouring content words that never stand near one another in the source. `new_triples`: share
+    of three words in a row that the source does not have so; `new_pairs`: the root of the number of such pairs.
+    `covered`: the share of the worst sentence's content words that one sentence of the source holds. `new_words`,
+    `new_names`, `new_numbers`: how many the source does not have, at most 3 each; `synonyms`: how many of these words
+    it has another word for. `talks`: 1 where the claim speaks of itself or to somebody. `source_size`: the logarithm of
+    the source's words.
+    """
+
+    apart: float
+    new_triples: float
+    new_pairs: float
+    covered: float
+    new_words: float
+    new_names: float
+    new_numbers: float
+    synonyms: float
+    talks: float
+    source_size: float
+
+
+def departure_of(sentences: list[list[Word]], source: Prose) -> tuple[Departure, list[Word]]:
+    """The measures of a claim, given sentence by sentence, and its words that the source does not have."""
+    words = [word for sentence in sentences for word in sentence]
+    stems = [word.stem for word in words]
+    content = [word for word in words if word.stem not in FUNCTION_WORDS and not is_negation(word.lower)]
+    openers = {sentence[0].start for sentence in sentences}
+    numbers = [word for word in content if _is_number(word) and not _stands_in(word, source)]
+    unseen = [word for word in content if word.stem not in source.known and not _is_number(word)]
+    names = [word for word in unseen if word.text[0].isupper() and word.start not in openers]
+    triples = list(zip(stems, stems[1:], stems[2:], strict=False))
+    measures = Departure(
+        apart=_apart([word.stem for word in content], source),
+        new_triples=sum([triple not in source.triples for triple in triples]) / max(1, len(triples)),
+        new_pairs=sqrt(sum([pair not in source.pairs for pair in pairwise(stems)])),
+        covered=_covered(sentences, source),
+        new_words=min(_MOST, len(unseen) - len(names)),
+        new_names=min(_MOST, len(names)),
+        new_numbers=min(_MOST, len(numbers)),
+        synonyms=min(_MOST, sum(not relations_of(word.stem).synonyms.isdisjoint(source.known) for word in unseen)),
+        talks=min(1, speaks(word.lower for word in words)),
+        source_size=log(1 + source.size),
+    )
+    return measures, unseen + numbers
+
+
+def _covered(sentences: list[list[Word]], source: Prose) -> float:
+    contents = [frozenset([word.stem for word in sentence]) - FUNCTION_WORDS for sentence in sentences]
+    sentences_proper = [stems for stems in contents if len(stems) >= _SHORTEST_SENTENCE]
+    return min(map(source.coverage, sentences_proper or [frozenset().union(*contents)]))
+
+
+def _apart(content: list[str], source: Prose) -> float:
+    places = source.places(frozenset(content))
+    neighbours = list(pairwise(content))
+    if not neighbours:
+        return 0.0
+    return sum([not are_near(places.get(one, []), places.get(other, [])) for one, other in neighbours]) / len(
+        neighbours
+    )
+
+
+def _is_number(word: Word) -> bool:
+    return word.text[0].isdecimal() or word.lower in NUMBER_WORDS
+
+
+def _stands_in(word: Word, source: Prose) -> bool:
+    figures = figures_in(word.lower) or [NUMBER_WORDS[word.lower]]
+    return word.stem in source.known or source.figures.issuperset(figures)
+
 
 # answer: a few words on a snippet of a few sentences. digest: a longer text cut down, without capitals, so that names
 # can't be told from other words and every new word may be one. summary: a longer text in words of its own.
@@ -30,7 +121,9 @@ _ANSWER_WEIGHTS = Departure(
     talks=1.19,
     source_size=0.65,
 )
+
 _ANSWER_START = -3.81
+
 _DIGEST_WEIGHTS = Departure(
     apart=0.0,
     new_triples=2.53,
@@ -43,7 +136,9 @@ _DIGEST_WEIGHTS = Departure(
     talks=0.0,
     source_size=0.0,
 )
+
 _DIGEST_START = 0.46
+
 _CHANGE_WEIGHTS: dict[Change, float] = {
     "negation": 2.61,
     "number": 2.15,
@@ -58,31 +153,49 @@ _CHANGE_WEIGHTS: dict[Change, float] = {
     "rival_elsewhere": 0.20,
     "synonym": -0.61,
 }
+
 _CHANGES_START = -0.20
-_MOST = 3
 
 _MOST_CHARACTERS = 2_000
+
 _MOST_SOURCE_CHARACTERS = 200_000
+
 _MOST_WORDS = 180
+
 _MOST_SENTENCES = 20
+
 _SNIPPET = 120
+
 _SNIPPET_CHARACTERS = 2_000
+
 _ANSWER = 40
+
 # a summary is a text of its own, and shorter than what it sums up
 _SHORTEST_SUMMARY = 12
+
 _SHORTEST_DIGEST = 6
+
 _SUMMARY_RATIO = 0.6
+
 _KNOWN_SHARE = 0.45
+
 _LETTERS = re.compile(r"[^\W\d_]{2}")
+
 _CASED = re.compile(r"[A-Z][a-z]")
+
 # code, JSON, tables, lists and identifiers are not prose, and a bare number is no wording
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
+
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")
+
 # what somebody else said
 _QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|``[^`]*?''")
+
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
+
 # a source that asks, or whose words are often those of a speaker, is a conversation and no knowledge to restate
 _SPEAKING_SHARE = 0.02
+
 # a summary may say `you` once in a while
 _WORDS_PER_SPEAKER = 25
 

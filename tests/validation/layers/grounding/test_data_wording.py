@@ -4,10 +4,9 @@ import ast
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.data_judge import DataJudge
-from handoffaudit.validation.layers.grounding.data_wording import most_doubtful
+from handoffaudit.validation.claims import Source
+from handoffaudit.validation.layers.grounding.data import DataJudge, most_doubtful
 from handoffaudit.validation.layers.grounding.engine import ground
-from handoffaudit.validation.layers.grounding.marks import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from handoffaudit.validation.layers.grounding.values import values_in
 

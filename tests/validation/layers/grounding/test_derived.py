@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 
 from handoffaudit.validation.layers.grounding.derived import Derivation, SourceOperands
-from handoffaudit.validation.layers.grounding.normal import Number
+from handoffaudit.validation.layers.grounding.values import Number
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 
+from handoffaudit.validation.claims import Mark, Source
 from handoffaudit.validation.layers.grounding.engine import ground
-from handoffaudit.validation.layers.grounding.marks import Mark, Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex, leaves
 from tests.elapsed import grows_linearly
 

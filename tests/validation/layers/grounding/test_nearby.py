@@ -4,9 +4,9 @@ from functools import partial
 
 import pytest
 
+from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding import SourceIndex, ground
-from handoffaudit.validation.layers.grounding.marks import Source
-from handoffaudit.validation.layers.grounding.nearby import Nearby, differing
+from handoffaudit.validation.layers.grounding.suggestions import Nearby, differing_length
 from tests.elapsed import growth
 
 
@@ -97,4 +97,4 @@ def test_names_of_other_lengths_cost_nothing() -> None:
     [("abc", "abc", 0), ("abc", "abd", 1), ("abc", "acb", 1), ("abc", "abbc", 1), ("abcd", "axyd", 2), ("", "ab", 2)],
 )
 def test_the_part_that_differs(word: str, other: str, expected: int) -> None:
-    assert differing(word, other) == differing(other, word) == expected
+    assert differing_length(word, other) == differing_length(other, word) == expected

@@ -2,15 +2,15 @@
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.normal import (
+from handoffaudit.validation.layers.grounding.values import (
     days_of,
-    folded,
+    fold_case,
     minutes_of,
     number_of,
     plain_figure,
     same_day,
+    values_in,
 )
-from handoffaudit.validation.layers.grounding.values import values_in
 
 
 def number(text: str) -> tuple[float, float, bool]:
@@ -81,4 +81,4 @@ def test_times_are_minutes_of_the_day(text: str, minutes: int | None) -> None:
 
 
 def test_accents_and_case_are_folded() -> None:
-    assert folded("Zoë MÜLLER") == "zoe muller"
+    assert fold_case("Zoë MÜLLER") == "zoe muller"

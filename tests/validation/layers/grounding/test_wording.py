@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.marks import Source
+from handoffaudit.validation.claims import Source
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.wording import wording_marks
 from tests.elapsed import grows_linearly

@@ -1,7 +1,7 @@
 """The lexicon: opposites, rivals and synonyms, by stem and in both directions."""
 
+from handoffaudit.validation.layers.grounding.wording_changes import relations_of
 from handoffaudit.validation.layers.grounding.wording_lexicon import FAMILIES, OPPOSITES, SYNONYMS
-from handoffaudit.validation.layers.grounding.wording_relations import relations_of
 from handoffaudit.validation.layers.grounding.wording_text import stem
 
 

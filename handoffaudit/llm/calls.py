@@ -1,0 +1,244 @@
+"""One question asked with all its tries: within one limit of time, again after a failure that may pass."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from handoffaudit.llm.errors import RETRIED, timed_out
+from handoffaudit.validation.prompts import pricing
+from handoffaudit.validation.prompts.pricing import Price
+from handoffaudit.validation.prompts.question import (
+    Answer,
+    MalformedAnswer,
+    Question,
+    Reason,
+    Role,
+    Unavailable,
+    cut_part,
+)
+
+SECONDS: Final = 60.0
+
+TRIES: Final = 3
+
+_FIRST_WAIT = 1.0
+
+_LONGEST_WAIT = 16.0
+
+# so that those who were told to wait do not all come back at the same moment
+_SPREAD = 1.0
+
+_LONGEST_SHOWN_ANSWER = 20_000
+
+# an answer that ends otherwise is no whole answer
+_WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use", ""})
+
+_CUT_SHORT = {
+    "max_tokens": "The answer was cut off at its longest length; answer in fewer words.",
+    "model_context_window_exceeded": "The answer was cut off at its longest length; answer in fewer words.",
+    "refusal": "The model declined to answer; only the JSON about the text between the tags is asked for.",
+}
+
+Messages = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens. Those of the prompt are in `tokens_in`, or in `tokens_cached` where the service had them in its cache."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.tokens_cached + other.tokens_cached,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the model said to one request. `stop_reason` in the service's words."""
+
+    text: str
+    model: str
+    usage: Usage
+    stop_reason: str
+
+
+class Client(Protocol):
+    """Makes one request."""
+
+    def complete(
+        self,
+        *,
+        model: str,
+        system: str,
+        messages: Messages,
+        schema: Mapping[str, Any],
+        max_tokens: int,
+        seconds: float,
+    ) -> Reply:
+        """The model's reply, within `seconds`. Raises `Unavailable`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How the asking ended: with an answer, or with the error why there is none. The other values are of all tries
+    together; a try that was not answered has no tokens that anybody knows of."""
+
+    answer: Answer | None
+    error: Unavailable | None
+    model: str
+    usage: Usage
+    cost_usd: float
+    latency_ms: float
+    tries: int
+
+
+@dataclass(slots=True)
+class _Course:
+    """One call while it runs."""
+
+    model: str
+    deadline: float
+    messages: Messages
+    usage: Usage = field(default_factory=Usage)
+    tries: int = 0
+    failures: int = 0
+    malformed: int = 0
+
+
+class Caller:
+    """Asks questions through a client. Safe to use from many threads at once."""
+
+    def __init__(
+        self,
+        client: Client,
+        models: Mapping[Role, str],
+        *,
+        seconds: float = SECONDS,
+        tries: int = TRIES,
+        prices: Mapping[str, Price] = pricing.SHIPPED,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._seconds = seconds
+        self._tries = tries
+        self._prices = prices
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._random = random
+
+    def model_of(self, role: Role) -> str:
+        return self._models[role]
+
+    def estimate(self, question: Question) -> float:
+        """USD that one try costs at most, about."""
+        size = sum(len(text.encode("utf-8", "replace")) for text in (question.instructions, question.content))
+        return pricing.estimate_call_cost(self.model_of(question.role), size, question.max_tokens, self._prices)
+
+    def call(self, question: Question) -> Call:
+        """Asks. An outage is in the call's `error`, never raised."""
+        started = self._monotonic()
+        course = _Course(
+            self.model_of(question.role), started + self._seconds, [{"role": "user", "content": question.content}]
+        )
+        value, text, error = None, "", self._too_dear(question)
+        if error is None:
+            try:
+                value, text = self._asked(question, course)
+            except Unavailable as unavailable:
+                error = unavailable
+        latency_ms = (self._monotonic() - started) * 1000
+        cost = self._cost(course)
+        answer = None if error else Answer(value, text, course.model, cost, latency_ms)
+        return Call(answer, error, course.model, course.usage, cost, latency_ms, course.tries)
+
+    def _too_dear(self, question: Question) -> Unavailable | None:
+        limit = question.max_cost_usd
+        if limit is None or (estimate := self.estimate(question)) <= limit:
+            return None
+        return Unavailable(
+            Reason.TOO_DEAR, f"Asking would cost about {estimate:.4f} USD, over the limit of {limit:g} USD."
+        )
+
+    def _asked(self, question: Question, course: _Course) -> tuple[Any, str]:
+        while True:
+            try:
+                reply = self._tried(question, course)
+            except Unavailable as error:
+                self._wait(error, course)
+                continue
+            try:
+                return question.read(whole(reply)), reply.text
+            except MalformedAnswer as malformed:
+                _show(malformed, reply, course)
+
+    def _tried(self, question: Question, course: _Course) -> Reply:
+        remaining = course.deadline - self._monotonic()
+        if remaining <= 0:
+            raise timed_out(self._seconds)
+        course.tries += 1
+        reply = self._client.complete(
+            model=course.model,
+            system=question.instructions,
+            messages=course.messages,
+            schema=question.schema,
+            max_tokens=question.max_tokens,
+            seconds=remaining,
+        )
+        course.usage += reply.usage
+        return reply
+
+    def _wait(self, error: Unavailable, course: _Course) -> None:
+        """Until the next try. Raises the error where there is none, or none in time."""
+        course.failures += 1
+        if error.reason not in RETRIED or course.failures >= self._tries:
+            raise error
+        wait = self._pause(error, course.failures)
+        if self._monotonic() + wait >= course.deadline:
+            raise error
+        self._sleep(wait)
+
+    def _pause(self, error: Unavailable, failures: int) -> float:
+        if error.retry_after is not None:
+            return error.retry_after + self._random() * _SPREAD
+        return self._random() * min(_FIRST_WAIT * 2.0 ** (failures - 1), _LONGEST_WAIT)
+
+    def _cost(self, course: _Course) -> float:
+        usage = course.usage
+        return pricing.cost(
+            course.model,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            tokens_cached=usage.tokens_cached,
+            prices=self._prices,
+        )
+
+
+def whole(reply: Reply) -> str:
+    """The text of a reply that came to its end. Raises `MalformedAnswer` for one that was cut off or declined."""
+    if reply.stop_reason not in _WHOLE:
+        raise MalformedAnswer(_CUT_SHORT.get(reply.stop_reason, f"The answer ended with {reply.stop_reason}."))
+    return reply.text
+
+
+def _show(malformed: MalformedAnswer, reply: Reply, course: _Course) -> None:
+    """Puts the answer and what is wrong with it into the conversation. Raises `Unavailable` the second time."""
+    course.malformed += 1
+    if course.malformed > 1:
+        raise Unavailable(Reason.MALFORMED_ANSWER, f"The model's answer could not be read, twice: {malformed}")
+    if reply.text.strip():
+        course.messages.append({"role": "assistant", "content": cut_part(reply.text, _LONGEST_SHOWN_ANSWER).rstrip()})
+    course.messages.append(
+        {"role": "user", "content": f"That answer cannot be used. {malformed} Answer again, with the JSON alone."}
+    )

@@ -1,0 +1,133 @@
+"""The registry of known agents: the names of the skills in a folder."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import nsmallest
+from pathlib import Path, PurePath
+from typing import Final
+
+from handoffaudit.validation.text import clean, nearest
+
+SKILL_FILE: Final = "SKILL.md"
+
+ALWAYS_KNOWN: Final = frozenset({"orchestrator", "end"})
+
+"""Targets that formats name where the sender names none."""
+
+_FENCE = "---"
+
+_LONGEST = 64 * 1024
+
+_MOST_LINES = 500
+
+_MOST_NEAR = 3
+
+MOST_LISTED: Final = 10
+
+_FIELD = re.compile(r"""["']?([A-Za-z_][\w.-]*)["']?\s*:(?:\s+(.*))?""")
+
+_QUOTED = re.compile(r"""(?:"([^"\\]*)"|'([^']*)')\s*(?:#.*)?""")
+
+_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+_NO_PLAIN_TEXT = tuple("[{\"'|>&*!%@`")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """`warnings`: one for each skill that was left out."""
+
+    names: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+
+class _UnreadableError(Exception):
+    pass
+
+
+def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
+    """Path and text of every skill below `folder`, sorted by path; the text is None where the file can't be read.
+
+    Links to folders are followed one level deep.
+    """
+    for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
+        yield str(path), _text_of(path)
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        # whoever opens a pipe waits for its writer
+        if not path.is_file():
+            return None
+        with path.open(encoding="utf-8") as file:
+            return file.read(_LONGEST)
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
+    """The skills of these files, by the `name` of the front matter, else by the name of the folder.
+
+    >>> discover([("skills/critic/SKILL.md", "---\\nname: the-critic\\n---\\n# How to judge")]).names
+    frozenset({'the-critic'})
+    >>> discover([("skills/critic/SKILL.md", "---\\nname: the-critic\\n# How to judge")]).warnings
+    ('Could not parse critic. Skipping.',)
+    """
+    names: set[str] = set()
+    warnings: list[str] = []
+    for path, text in files:
+        folder = PurePath(path).parent.name
+        try:
+            name = _name(text) or folder
+        except _UnreadableError:
+            warnings.append(f"Could not parse {clean(folder or path)}. Skipping.")
+        else:
+            names.add(clean(name))
+    return Registry(frozenset(names) - {""}, tuple(warnings))
+
+
+@lru_cache(maxsize=1024)
+def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
+    """The known names most like `target`, the likest first."""
+    return tuple(nearest(target, sorted(known), _MOST_NEAR))
+
+
+@lru_cache(maxsize=1024)
+def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
+    """Return at most `MOST_LISTED` known names: those most like `target`, then the others in their order."""
+    near = closest_agents(target, known)
+    return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
+
+
+def _name(text: str | None) -> str:
+    """The name that the front matter gives, empty where it gives none or there is no front matter."""
+    if text is None:
+        raise _UnreadableError
+    first, *lines = text.removeprefix("\ufeff").splitlines() or [""]
+    if first.rstrip() != _FENCE:
+        return ""
+    name = ""
+    for line in lines[:_MOST_LINES]:
+        if line.rstrip() == _FENCE:
+            return name
+        # what is indented, and a list's items, belong to the field before
+        if not line.strip() or line[0] in " \t#-":
+            continue
+        field = _FIELD.fullmatch(line.rstrip())
+        if field is None:
+            raise _UnreadableError
+        if field[1] == "name":
+            name = _scalar(field[2] or "")
+    raise _UnreadableError
+
+
+def _scalar(value: str) -> str:
+    """A YAML text in one line."""
+    if quoted := _QUOTED.fullmatch(value):
+        return (quoted[1] or quoted[2] or "").strip()
+    plain = _COMMENT.sub("", value).strip()
+    if plain.startswith(_NO_PLAIN_TEXT) or ": " in plain:
+        raise _UnreadableError
+    return plain

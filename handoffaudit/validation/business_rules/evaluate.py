@@ -1,0 +1,381 @@
+"""Business rules held against data: which are broken, where, and how to fix it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from heapq import nsmallest
+from itertools import takewhile
+from operator import ge, gt, le, lt
+from typing import Any, Final
+
+from handoffaudit.validation.business_rules.rules import (
+    AllConditions,
+    AnyCondition,
+    BusinessRule,
+    BusinessRuleSet,
+    BusinessRuleType,
+    Condition,
+    Operator,
+    When,
+)
+from handoffaudit.validation.limits import MOST_STEPS, StepBudget, StepBudgetSpentError
+from handoffaudit.validation.paths import Location, dotted_path
+from handoffaudit.validation.selectors import ANY, MISSING, Path, PathError, parse_path, select
+from handoffaudit.validation.text import clean, pluralize, show, type_name
+
+_MOST_CHOICES = 12
+
+_MOST_NAMED = 5
+
+_LONGEST_SHOWN_VALUE = 120
+
+_LARGEST_WHOLE = 10**15
+
+_ORDERED: Final[dict[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.LT: lt,
+    Operator.LE: le,
+    Operator.GT: gt,
+    Operator.GE: ge,
+}
+
+RELATIONS: Final[dict[Operator, str]] = {
+    Operator.LT: "less than",
+    Operator.LE: "at most",
+    Operator.GT: "greater than",
+    Operator.GE: "at least",
+    Operator.EQ: "equal to",
+    Operator.NE: "other than",
+}
+
+
+class CannotCompareError(Exception):
+    """The types do not allow the comparison; the text of the error ends a sentence."""
+
+
+def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudget) -> bool:
+    """Return whether `value` stands in this relation to `against`. Raises CannotCompareError."""
+    match operator:
+        case None:
+            raise CannotCompareError("cannot be judged, since the rule names no operator")
+        case Operator.EQ:
+            return _equal(value, against, effort)
+        case Operator.NE:
+            return not _equal(value, against, effort)
+        case Operator.IN | Operator.NOT_IN:
+            if not isinstance(against, list | tuple):
+                raise CannotCompareError(f"cannot be looked for in {_what(against)}, which is no list")
+            return any(_equal(value, one, effort) for one in against) is (operator is Operator.IN)
+        case Operator.BETWEEN:
+            if not isinstance(against, list | tuple) or len(against) != 2:
+                raise CannotCompareError(f"cannot be between {_what(against)}, which is no list of two limits")
+            return _ordered(ge, value, against[0]) and _ordered(le, value, against[1])
+        case _:
+            return _ordered(_ORDERED[operator], value, against)
+
+
+def _ordered(compare: Callable[[Any, Any], bool], value: Any, other: Any) -> bool:
+    if (_is_number(value) and _is_number(other)) or (isinstance(value, str) and isinstance(other, str)):
+        return compare(value, other)
+    raise CannotCompareError(f"is {_what(value)}, which cannot be compared with {_what(other)}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _equal(left: Any, right: Any, effort: StepBudget) -> bool:
+    """Return whether two JSON values are equal: 1 is 1.0 and is not true."""
+    effort.spend()
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        same = left.keys() == right.keys()
+        return same and all(_equal(value, right[key], effort) for key, value in left.items())
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        same = len(left) == len(right)
+        return same and all(_equal(one, other, effort) for one, other in zip(left, right, strict=True))
+    return bool(left == right)
+
+
+def requirement(operator: Operator | None, against: Any, name: str = "") -> str:
+    """Return the words after "must be" ("less than limit, 100"), empty where no value could meet the comparison.
+
+    `name` is the dotted path of the field that `against` comes from, empty for a threshold.
+    """
+    named = f"{name}, " if name else ""
+    many = isinstance(against, list | tuple)
+    match operator:
+        case Operator.IN | Operator.NOT_IN if many:
+            listed = ", ".join(show(one) for one in against[:_MOST_CHOICES])
+            rest = f" and {len(against) - _MOST_CHOICES} more" if len(against) > _MOST_CHOICES else ""
+            return f"{'one' if operator is Operator.IN else 'none'} of {named}{listed}{rest}"
+        case Operator.BETWEEN if many and len(against) == 2:
+            return f"from {show(against[0])} to {show(against[1])}{f' ({name})' if name else ''}"
+        case None | Operator.IN | Operator.NOT_IN | Operator.BETWEEN:
+            return ""
+        case _:
+            return f"{RELATIONS[operator]} {named}{show(against)}"
+
+
+def threshold_text(operator: Operator, value: Any) -> str:
+    """Return the threshold of a rule or condition as a person writes it: text without quotation marks."""
+    if operator is Operator.BETWEEN and isinstance(value, list | tuple) and len(value) == 2:
+        return f"{_plain(value[0])} and {_plain(value[1])}"
+    if operator in (Operator.IN, Operator.NOT_IN) and isinstance(value, list | tuple):
+        more = len(value) - _MOST_NAMED
+        return ", ".join(_plain(one) for one in value[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE:
+        value = int(value)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return clean(text.replace("\n", " "), _LONGEST_SHOWN_VALUE)
+
+
+def _what(value: object) -> str:
+    return f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
+
+
+_LONGEST_VALUE = 80
+
+_RELATIONS: Final = RELATIONS | {
+    Operator.EQ: "",
+    Operator.NE: "not",
+    Operator.IN: "one of",
+    Operator.NOT_IN: "none of",
+    Operator.BETWEEN: "between",
+}
+
+
+def conditions_of(when: When | None) -> list[Condition]:
+    """Return the conditions of a rule, none where it always applies."""
+    match when:
+        case None:
+            return []
+        case AllConditions():
+            return when.all
+        case AnyCondition():
+            return when.any
+        case _:
+            return [when]
+
+
+def is_met(when: When | None, data: dict[str, Any], path: Path, place: Location, effort: StepBudget) -> bool:
+    """Return whether a rule for `path` applies to the value at `place`.
+
+    A condition whose field is missing, or whose comparison the types do not allow, is not met. Of a condition with a
+    `*`, one value that meets it is enough; as far as its path is that of the rule, it is about the same item. Raises
+    PathError for a path that cannot be read.
+    """
+    met = partial(_is_met, data=data, path=path, place=place, effort=effort)
+    return (any if isinstance(when, AnyCondition) else all)(met(one) for one in conditions_of(when))
+
+
+def _is_met(one: Condition, data: dict[str, Any], path: Path, place: Location, effort: StepBudget) -> bool:
+    mine = parse_path(one.field)
+    for where, value in select(data, bound(mine, path, place), effort=effort):
+        if value is not MISSING and _compares(one, value, data, mine, where, effort):
+            return True
+    return False
+
+
+def _compares(
+    one: Condition, value: Any, data: dict[str, Any], path: Path, place: Location, effort: StepBudget
+) -> bool:
+    for _, against in compared_values(one, data, path, place, effort):
+        try:
+            if holds(one.operator, value, against, effort):
+                return True
+        except CannotCompareError:
+            continue
+    return False
+
+
+def compared_values(
+    one: BusinessRule | Condition, data: dict[str, Any], path: Path, place: Location, effort: StepBudget
+) -> Iterator[tuple[str, Any]]:
+    """Yield what the value at `place` is compared with, by the rule or condition `one`: its path, empty for the
+    threshold, and the value. A missing field yields nothing. Raises PathError."""
+    if one.compare_field is None:
+        yield "", one.threshold
+        return
+    for where, value in select(data, bound(parse_path(one.compare_field), path, place), effort=effort):
+        if value is not MISSING:
+            yield dotted_path(where), value
+
+
+def bound(other: Path, path: Path, place: Location) -> Path:
+    """Return `other` with the `*` that it shares with `path` replaced by the items of `place`: `layers.*.low` beside
+    `layers.*.high` means the low of the same layer."""
+    parts = list(other)
+    for index, (mine, theirs) in enumerate(zip(path, other, strict=False)):
+        if mine != theirs:
+            break
+        if mine is ANY:
+            parts[index] = place[index]
+    return tuple(parts)
+
+
+def when_text(when: When | None) -> str:
+    """Return the condition as the end of a sentence, "when direction is LONG"; empty where the rule always applies."""
+    joint = " or " if isinstance(when, AnyCondition) else " and "
+    told = joint.join(_text(one) for one in conditions_of(when))
+    return f"when {told}" if told else ""
+
+
+def _text(one: Condition) -> str:
+    against = clean(one.compare_field or threshold_text(one.operator, one.threshold), _LONGEST_VALUE)
+    return " ".join(filter(None, (clean(one.field, _LONGEST_VALUE), "is", _RELATIONS[one.operator], against)))
+
+
+_MOST_PLACES = 20
+
+_MOST_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that does not hold. `places` are all that break it, `location` the first of them."""
+
+    rule: BusinessRule
+    set_id: str
+    location: Location
+    places: tuple[Location, ...]
+    message: str
+    hint: str
+    expected: Any
+    actual: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """`why` the value could not be compared, as what follows its name; empty where it only broke the rule."""
+
+    place: Location
+    value: Any
+    expected: Any = None
+    name: str = ""
+    why: str = ""
+
+
+def rules_for(sets: Iterable[BusinessRuleSet], types: Iterable[str]) -> list[tuple[str, BusinessRule]]:
+    """The active rules for data of any of these types, each with the id of its set."""
+    names = list(types)
+    return [(one.set_id, rule) for one in sets for rule in one.active_rules if any(rule.is_for(name) for name in names)]
+
+
+def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]) -> Iterator[Broken]:
+    """Each rule that does not hold, once. All rules together may take so many steps; one that cannot be judged for that
+    fails, and says so."""
+    effort = StepBudget(MOST_STEPS)
+    for set_id, rule in rules:
+        try:
+            first, total = _first_of(_failures(rule, data, effort))
+        except StepBudgetSpentError:
+            first, total = [_not_judged(rule)], 1
+        if first:
+            yield _broken(set_id, rule, first, total)
+
+
+def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
+    """The first by their places, and how many there are."""
+    kept: list[_Failure] = []
+    total = 0
+    for one in failures:
+        total += 1
+        kept.append(one)
+        if len(kept) > _MOST_KEPT:
+            kept = _by_place(kept)
+    return _by_place(kept), total
+
+
+def _by_place(failures: list[_Failure]) -> list[_Failure]:
+    return nsmallest(_MOST_PLACES, failures, key=lambda one: (dotted_path(one.place), one.name))
+
+
+def _not_judged(rule: BusinessRule) -> _Failure:
+    """Located at what all places of the rule are in."""
+    place = takewhile(lambda part: part is not ANY, parse_path(rule.field))
+    within = tuple(part for part in place if isinstance(part, str | int))
+    return _Failure(within, None, why="could not be judged: there is too much to compare")
+
+
+def _broken(set_id: str, rule: BusinessRule, failures: list[_Failure], total: int) -> Broken:
+    first = failures[0]
+    title = clean(rule.description or rule.name or rule.rule_id).rstrip(". ")
+    where = clean(dotted_path(first.place), 100) or "the data"
+    wanted = _wanted(rule, first)
+    if first.why:
+        said = f"{where} {first.why}"
+    else:
+        said = f"{where} is {'missing' if first.value is MISSING else show(first.value)}; it must be {wanted}"
+    if condition := when_text(rule.when):
+        said += f"{',' if first.name or first.why else ''} {condition}"
+    more = f", and {pluralize(total - 1, 'other place')} break the rule too" if total > 1 else ""
+    return Broken(
+        rule=rule,
+        set_id=set_id,
+        location=first.place,
+        places=tuple(one.place for one in failures),
+        message=f"{title}: {said}{more}.",
+        hint=_hint(rule, where, wanted),
+        expected=first.expected,
+        actual=None if first.value is MISSING else first.value,
+    )
+
+
+def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return f"Fill in {where}."
+    return f"Change {where}: it must be {wanted}." if wanted else "Ask whoever set the rule to mend it."
+
+
+def _failures(rule: BusinessRule, data: dict[str, Any], effort: StepBudget) -> Iterator[_Failure]:
+    """Yield every place that breaks the rule. `when` is asked only about those, since most handoffs break nothing."""
+    try:
+        path = parse_path(rule.field)
+        for place, value in select(data, path, effort=effort):
+            failures = _failures_at(rule, data, path, place, value, effort)
+            first = next(failures, None)
+            if first is not None and is_met(rule.when, data, path, place, effort):
+                yield first
+                yield from failures
+    except PathError as error:
+        yield _Failure((rule.field,), None, why=f"cannot be looked up: {str(error)[:-1]}")
+
+
+def _failures_at(
+    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: StepBudget
+) -> Iterator[_Failure]:
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        if _is_empty(value):
+            yield _Failure(place, value)
+    elif value is not MISSING:
+        yield from _compared(rule, data, path, place, value, effort)
+
+
+def _is_empty(value: object) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is MISSING or value is None or (isinstance(value, dict | list) and not value)
+
+
+def _compared(
+    rule: BusinessRule, data: dict[str, Any], path: Path, place: Location, value: Any, effort: StepBudget
+) -> Iterator[_Failure]:
+    for name, against in compared_values(rule, data, path, place, effort):
+        try:
+            if not holds(rule.operator, value, against, effort):
+                yield _Failure(place, value, against, name)
+        except CannotCompareError as error:
+            yield _Failure(place, value, against, name, str(error))
+
+
+def _wanted(rule: BusinessRule, failure: _Failure) -> str:
+    """Return what would make the rule hold, after "it must be"; empty where nothing in the data can."""
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return "there and not empty"
+    return requirement(rule.operator, failure.expected, failure.name)

@@ -1,0 +1,119 @@
+"""Values converted into the JSON type or form that is asked for, where there is only one way to do it."""
+
+import re
+from collections.abc import Collection
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any
+from uuid import UUID
+
+from handoffaudit.validation.text import storable
+from handoffaudit.validation.times import moment, utc_text
+
+_LONGEST_NUMBER = 40
+
+_LONGEST_FORM = 100
+
+_EXACT = 2**53
+
+# the years 2000 to 2099
+_FIRST_SECOND = 946_684_800
+
+_LAST_SECOND = 4_102_444_800
+
+_DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
+
+
+def convert(value: object, types: Collection[str]) -> Any:
+    """`value` as the first of the JSON types that it converts to without loss, or None."""
+    match value:
+        case bool():
+            return None
+        case int() | float() if "string" in types:
+            return _number_text(value)
+        case float() if "integer" in types and value.is_integer():
+            return int(value)
+        case str():
+            return _text_converted(value, types)
+    return None
+
+
+def _number_text(value: float) -> str | None:
+    if isinstance(value, int):
+        return str(value) if abs(value) <= _EXACT else None
+    return repr(value)
+
+
+def _text_converted(text: str, types: Collection[str]) -> Any:
+    number = _number(text) if "number" in types or "integer" in types else None
+    if number is not None and ("number" in types or float(number).is_integer()):
+        return number
+    if "boolean" in types and text.strip().lower() in ("true", "false"):
+        return text.strip().lower() == "true"
+    return [text] if "array" in types else None
+
+
+def _number(text: str) -> float | int | None:
+    """The number that a text spells out; an integer where it is one."""
+    if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not isfinite(number):
+        return None
+    return int(number) if number.is_integer() and abs(number) <= _EXACT else number
+
+
+def as_utc(value: object) -> str | None:
+    """A time as `2026-02-01T08:00:00Z`: from RFC 3339, another ISO form, or seconds or milliseconds since 1970. Without
+    an offset it is taken as UTC."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return _of_epoch(value)
+    if not isinstance(value, str) or len(value) > _LONGEST_FORM:
+        return None
+    read = moment(value.strip())
+    return utc_text(read.at) if read else _of_iso(value.strip())
+
+
+def _of_epoch(number: float) -> str | None:
+    for unit in (1, 1000):
+        if _FIRST_SECOND * unit <= number < _LAST_SECOND * unit:
+            return utc_text(datetime.fromtimestamp(round(number / unit, 3), UTC))
+    return None
+
+
+def _of_iso(text: str) -> str | None:
+    try:
+        at = datetime.fromisoformat(text)
+        return utc_text(at if at.tzinfo else at.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return None
+
+
+def as_uuid(value: object) -> str | None:
+    """A UUID in lower case with its dashes, from upper case, without dashes, in braces or as a URN."""
+    if not isinstance(value, str) or len(value) > _LONGEST_FORM:
+        return None
+    try:
+        return str(UUID(value.strip()))
+    except ValueError:
+        return None
+
+
+def as_checksum(value: object) -> str | None:
+    """`sha256:` and 64 lower-case hex digits, from upper case or without the prefix."""
+    if not isinstance(value, str) or len(value) > _LONGEST_FORM:
+        return None
+    match = _DIGEST.fullmatch(value.strip())
+    return f"sha256:{match[1].lower()}" if match else None
+
+
+def as_storable(text: str) -> str | None:
+    """A text without its NUL characters and half surrogate pairs, where it has some."""
+    if storable(text):
+        return None
+    return "".join(char for char in text if char != "\0" and not "\ud800" <= char <= "\udfff")

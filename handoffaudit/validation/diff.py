@@ -1,0 +1,140 @@
+"""Differences between two JSON documents, place by place."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from handoffaudit.validation.canonical import canonical
+from handoffaudit.validation.paths import Location, dotted_path, pointer
+from handoffaudit.validation.text import brief
+
+MOST_CHANGES = 200
+
+_DEEPEST = 64
+
+_LONG = 120
+
+_LEAD = 40
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+class ChangeKind(StrEnum):
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One place that differs. `before` and `after` are cut to what a person reads; `why` is empty where nobody says.
+
+    `location` is a place of the document after the change, of the one before it for what was removed.
+    """
+
+    location: Location
+    kind: ChangeKind
+    before: Any = None
+    after: Any = None
+    why: str = ""
+
+    @property
+    def field_path(self) -> str:
+        return dotted_path(self.location)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "field_path": self.field_path,
+            "json_pointer": pointer(self.location),
+            "kind": self.kind.value,
+            "before": self.before,
+            "after": self.after,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`complete` is False where there are more changes than were listed."""
+
+    changes: tuple[Change, ...]
+    complete: bool = True
+
+
+def addition(location: Location, value: Any, why: str = "") -> Change:
+    return Change(location, ChangeKind.ADDED, after=brief(value), why=why)
+
+
+def removal(location: Location, value: Any, why: str = "") -> Change:
+    return Change(location, ChangeKind.REMOVED, before=brief(value), why=why)
+
+
+def replacement(location: Location, before: Any, after: Any, why: str = "") -> Change:
+    if isinstance(before, str) and isinstance(after, str) and max(len(before), len(after)) > _LONG:
+        before, after = _parting(before, after)
+    return Change(location, ChangeKind.CHANGED, brief(before), brief(after), why)
+
+
+def _parting(before: str, after: str) -> tuple[str, str]:
+    """Two long texts from a little before where they part, `…` in place of what they share."""
+    letters = enumerate(zip(before, after, strict=False))
+    common = next((at for at, (one, other) in letters if one != other), min(len(before), len(after)))
+    start = max(common - _LEAD, 0)
+    return (f"…{before[start:]}", f"…{after[start:]}") if start else (before, after)
+
+
+def difference(before: Any, after: Any, *, most: int = MOST_CHANGES) -> Difference:
+    """The places at which `after` differs from `before`, in the order of the documents; at most `most` of them."""
+    found = tuple(islice(_compared((), before, after), most + 1))
+    return Difference(tuple(_readable(change) for change in found[:most]), complete=len(found) <= most)
+
+
+def _readable(change: Change) -> Change:
+    location = tuple(brief(part) for part in change.location)
+    return replace(change, location=location)
+
+
+def _compared(place: Location, before: Any, after: Any) -> Iterator[Change]:
+    if len(place) >= _DEEPEST or type(before) is not type(after) or isinstance(before, _SCALARS):
+        if not same(before, after):
+            yield replacement(place, before, after)
+    elif isinstance(before, dict):
+        yield from _fields(place, before, after)
+    else:
+        yield from _entries(place, before, after)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON: true is not 1, while 1 and 1.0 are the same number and the order of keys says nothing."""
+    if isinstance(one, _SCALARS) or isinstance(other, _SCALARS):
+        return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+    return one is other or (type(one) is type(other) and canonical(one) == canonical(other))
+
+
+def _fields(place: Location, before: dict[str, Any], after: dict[str, Any]) -> Iterator[Change]:
+    for key, value in before.items():
+        if key in after:
+            yield from _compared((*place, key), value, after[key])
+        else:
+            yield removal((*place, key), value)
+    for key, value in after.items():
+        if key not in before:
+            yield addition((*place, key), value)
+
+
+def _entries(place: Location, before: list[Any], after: list[Any]) -> Iterator[Change]:
+    """What stands alike at both ends is left out; the rest is compared by position."""
+    shorter = min(len(before), len(after))
+    start = next((index for index in range(shorter) if not same(before[index], after[index])), shorter)
+    tail = shorter - start
+    end = next((back for back in range(tail) if not same(before[-1 - back], after[-1 - back])), tail)
+    old, new = before[start : len(before) - end], after[start : len(after) - end]
+    for index, (was, now) in enumerate(zip(old, new, strict=False), start):
+        yield from _compared((*place, index), was, now)
+    common = min(len(old), len(new))
+    for index, value in enumerate(old[common:], start + common):
+        yield removal((*place, index), value)
+    for index, value in enumerate(new[common:], start + common):
+        yield addition((*place, index), value)

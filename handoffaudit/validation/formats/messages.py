@@ -1,0 +1,257 @@
+"""Sentences for the errors of a format's JSON Schema."""
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from jsonschema_rs import ValidationError
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.coerce import as_utc, convert
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location, at, dotted_path, last_name
+from handoffaudit.validation.text import closest, either, pluralize, show, type_name, unknown_field_hint
+
+Rule = dict[str, Any]
+
+_LONGEST_FORM = 100
+
+_MOST_MISSPELT = 50
+
+_TYPE_NAMES = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+
+_A_TIME = "an RFC 3339 date and time"
+
+_FORMS = {
+    "date-time": _A_TIME,
+    "date-time-or-local": _A_TIME,
+    "uri": "a URI",
+    "trace_id": "a UUID",
+}
+
+
+def issues_of(error: ValidationError, schema: Rule, document: dict[str, Any]) -> Iterator[Issue]:
+    """The issues that one error amounts to: one, or one per unknown field."""
+    word = _BY_KEYWORD[error.kind.name]
+    place: Location = tuple(error.instance_path)
+    yield from word(place, rule_at(schema, place), at(document, place), error.kind)
+
+
+def rule_at(schema: Rule, place: Location) -> Rule:
+    """The part of the schema that rules `place` (empty where none does)."""
+    rule = schema
+    for part in place:
+        if isinstance(part, int):
+            rule = rule.get("items", {})
+        else:
+            rule = rule.get("properties", {}).get(part) or rule.get("additionalProperties") or {}
+    return rule
+
+
+def _name(place: Location) -> str:
+    return last_name(place) or "The document"
+
+
+def _example(rule: Rule) -> str:
+    examples = rule.get("examples") or []
+    return compact(examples[0]).decode() if examples else ""
+
+
+def _such_as(rule: Rule) -> str:
+    example = _example(rule)
+    return f", for example {example}" if example else ""
+
+
+def _missing(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    name: str = kind.property
+    wanted = rule.get("properties", {}).get(name, {})
+    location = (*place, name)
+    known = rule.get("properties", {})
+    strangers = (key for key in value if key not in known and len(key) < 2 * len(name))
+    misspelt = closest(name, islice(strangers, _MOST_MISSPELT))
+    if misspelt:
+        hint = f'Rename "{misspelt}" to "{name}", or add "{name}"{_such_as(wanted)}.'
+    elif "default" in wanted:
+        hint = f'Add "{name}" with its default, {compact(wanted["default"]).decode()}{_choices(wanted)}.'
+    else:
+        hint = f'Add "{name}"{_such_as(wanted)}.'
+    mend = {"misspelt": misspelt} if misspelt else {"default": wanted["default"]} if "default" in wanted else {}
+    message = f"{_name(location)} is missing."
+    yield make("structure.missing_field", location=location, message=message, hint=hint, **mend)
+
+
+def _choices(rule: Rule) -> str:
+    return f" (allowed: {either(rule['enum'])})" if "enum" in rule else ""
+
+
+def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    form = _form_of(place, rule)
+    if form:
+        # a number made a text would be of the right type, and not of the right form
+        at_once = as_utc(value) if form == _A_TIME else None
+        hint = f"Write it as {form}: {show(at_once)}." if at_once else f"Give {form}{_such_as(rule)}."
+        yield _not_of_type(place, kind.types, value, hint)
+        return
+    yield type_issue(place, kind.types, value, _such_as(rule))
+
+
+def _form_of(place: Location, rule: Rule) -> str:
+    """The form that a text must have here, in words; empty where any text will do."""
+    if "format" not in rule and "pattern" not in rule:
+        return ""
+    return _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
+
+
+def type_issue(
+    place: Location, types: list[str], value: Any, such_as: str, *, is_convertible: bool = True, **metadata: Any
+) -> Issue:
+    """That a value is of none of the JSON types asked for; `such_as` is an example, with what leads to it.
+    `is_convertible`: the value made into one of them would say what was meant."""
+    wanted = either(_TYPE_NAMES[name] for name in types)
+    written = _converted(value, types) if is_convertible else None
+    hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
+    return _not_of_type(place, types, value, hint, **metadata)
+
+
+def _not_of_type(place: Location, types: list[str], value: Any, hint: str, **metadata: Any) -> Issue:
+    wanted = either(_TYPE_NAMES[name] for name in types)
+    what = f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
+    return make(
+        "structure.wrong_type",
+        location=place,
+        message=f"{_name(place)} is {what}, not {wanted}.",
+        hint=hint,
+        expected=types[0] if len(types) == 1 else types,
+        actual=value,
+        **metadata,
+    )
+
+
+def _converted(value: Any, types: list[str]) -> str | None:
+    """`value` as one of `types`, as it would be written."""
+    found = convert(value, types)
+    if isinstance(found, list):
+        return f"[{show(value)}]"
+    return None if found is None else show(found)
+
+
+def _empty(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    if isinstance(value, list):
+        message, least = f"{_name(place)} has no entries.", "at least one entry"
+    else:
+        message, least = f"{_name(place)} is empty.", "at least one character"
+    hint = f"Give {least}{_such_as(rule)}."
+    yield make("structure.empty", location=place, message=message, hint=hint, expected=least, actual=value)
+
+
+def _out_of_range(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    limit = kind.limit
+    too_high = kind.name == "maximum"
+    low, high = rule.get("minimum"), rule.get("maximum")
+    extent = f"from {low:g} to {high:g}" if low is not None and high is not None else f"of at least {limit:g}"
+    which = "above the highest" if too_high else "below the lowest"
+    yield make(
+        "structure.out_of_range",
+        location=place,
+        message=f"{_name(place)} is {show(value)}, {which} allowed value, {limit:g}.",
+        hint=rule.get("x-hint") or f"Use a number {extent}; the closest one is {limit:g}.",
+        expected={"minimum": low, "maximum": high},
+        actual=value,
+    )
+
+
+def _bad_enum(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    options = [kind.expected_value] if kind.name == "const" else kind.options
+    texts = [show(option) for option in options]
+    if not isinstance(value, str) and all(isinstance(option, str) for option in options):
+        hint = f"Write {either(texts)}, in quotes."
+        yield _not_of_type(place, ["string"], value, hint)
+        return
+    near = closest(value, [option for option in options if isinstance(option, str)])
+    suggested: dict[str, Any] = {"closest": near} if near else {}
+    if len(options) == 1:
+        hint = f"Write {texts[0]}."
+    elif near:
+        hint = f'Use "{near}", the closest of the allowed values: {", ".join(texts)}.'
+    else:
+        hint = f"Use one of {', '.join(texts)}."
+    yield make(
+        "structure.bad_enum",
+        location=place,
+        message=f"{_name(place)} is {show(value)}, not {'the' if len(options) == 1 else 'an'} allowed value.",
+        hint=hint,
+        expected=options,
+        actual=value,
+        **suggested,
+    )
+
+
+def _bad_format(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    form = _form_of(place, rule)
+    lowered = value.lower() if len(value) <= _LONGEST_FORM else ""
+    upper_only = kind.name == "pattern" and re.fullmatch(rule["pattern"], lowered)
+    hint = f'Write it in lower case: "{lowered}".' if upper_only else f"Write it as in {_example(rule)}."
+    yield make(
+        "structure.bad_format",
+        location=place,
+        message=f"{_name(place)} is {show(value)}, which is not {form}.",
+        hint=hint,
+        expected=form,
+        actual=value,
+    )
+
+
+def _too_long(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    limit = kind.limit
+    over = len(value) - limit
+    yield make(
+        "structure.too_long",
+        location=place,
+        message=f"{_name(place)} is {pluralize(len(value), 'character')} long, {over:,} over the limit of {limit}.",
+        hint=f'Shorten it, or keep its first {limit - 3} characters and add "...".',
+        expected=limit,
+        actual=len(value),
+        cut=limit,
+    )
+
+
+def _unknown(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
+    known = list(rule.get("properties", {}))
+    for name in sorted(kind.unexpected):
+        inside = dotted_path(place) or "the document"
+        remove = f"Remove it; {inside} has no fields but {either(rule['properties'])}."
+        hint, near = unknown_field_hint(name, known, value, remove)
+        yield make(
+            "structure.unknown_field",
+            location=(*place, name),
+            message=f"{_name((*place, name))} is not a field of this format.",
+            hint=hint,
+            expected=near,
+            actual=value.get(name),
+        )
+
+
+_BY_KEYWORD: dict[str, Callable[[Location, Rule, Any, Any], Iterator[Issue]]] = {
+    "required": _missing,
+    "type": _wrong_type,
+    "minLength": _empty,
+    "minItems": _empty,
+    "minimum": _out_of_range,
+    "maximum": _out_of_range,
+    "enum": _bad_enum,
+    "const": _bad_enum,
+    "pattern": _bad_format,
+    "format": _bad_format,
+    "maxLength": _too_long,
+    "unevaluatedProperties": _unknown,
+}

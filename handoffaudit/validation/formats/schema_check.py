@@ -1,0 +1,159 @@
+"""A document against its format's JSON Schema, or against basic rules where the schema's file is missing."""
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.formats.messages import issues_of
+from handoffaudit.validation.formats.schemas import FOLDER, schema
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.limits import MAX_ISSUES
+from handoffaudit.validation.paths import Location, at, last_name
+from handoffaudit.validation.text import show, type_name
+from handoffaudit.validation.times import is_date_time, is_date_time_or_local
+
+SCHEMA_MISSING_TEXT = "Schema not found. Basic validation only."
+
+# required fields with their JSON types; the outer ones first
+Basics = Mapping[Location, str]
+
+_ABSENT = object()
+
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "object": (dict,),
+    "array": (list,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "any": (object,),
+}
+
+_NAMES = {"string": "a string", "object": "an object", "array": "a list", "number": "a number", "boolean": "a boolean"}
+
+
+def basic_issues(name: str, document: dict[str, Any], basics: Basics) -> list[Issue]:
+    """The warning that the schema is missing, and what can be said without it."""
+    return [
+        make("structure.schema_missing", message=SCHEMA_MISSING_TEXT, schema=name),
+        *(issue for place, wanted in basics.items() for issue in _field(document, place, wanted)),
+    ]
+
+
+def _field(document: dict[str, Any], place: Location, wanted: str) -> Iterable[Issue]:
+    if not isinstance(at(document, place[:-1]), dict):
+        return  # said of the object itself
+    value = at(document, place, _ABSENT)
+    if value is _ABSENT:
+        yield make(
+            "structure.missing_field",
+            location=place,
+            message=f"{last_name(place)} is missing.",
+            hint=f'Add "{place[-1]}".',
+        )
+    elif not isinstance(value, _TYPES[wanted]) or (isinstance(value, bool) and wanted == "number"):
+        what = f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
+        yield make(
+            "structure.wrong_type",
+            location=place,
+            message=f"{last_name(place)} is {what}, not {_NAMES[wanted]}.",
+            hint=f"Give {_NAMES[wanted]}.",
+            expected=wanted,
+            actual=value,
+        )
+
+
+_MOST_ENTRIES = 200
+
+_FORMATS = {"date-time": is_date_time, "date-time-or-local": is_date_time_or_local}
+
+
+class Shape:
+    """One schema, compiled once. Valid documents cost microseconds.
+
+    Where the schema's file is missing or no JSON, only `basics` are checked, and a warning says so.
+    """
+
+    def __init__(self, name: str, basics: Basics, folder: Path = FOLDER) -> None:
+        self._name, self._basics = name, basics
+        try:
+            self._schema = schema(name, folder)
+        except (OSError, orjson.JSONDecodeError):
+            self._validator = None
+            return
+        self._validator = jsonschema_rs.Draft202012Validator(
+            self._schema,
+            formats=_FORMATS,
+            validate_formats=True,
+            pattern_options=jsonschema_rs.RegexOptions(),
+            offline=True,
+        )
+
+    def check(self, document: dict[str, Any]) -> list[Issue]:
+        """All issues, in the order of their places; of a great many only the first, one more than are listed."""
+        if self._validator is None:
+            return basic_issues(self._name, document, self._basics)
+        try:
+            if self._validator.is_valid(document):
+                return []
+            errors = self._errors(document, self._validator)
+        except UnicodeEncodeError:  # a lone surrogate, which our own reader lets nobody send
+            return self.check(_without_surrogates(document))
+        found: dict[tuple[Location, str], Issue] = {}
+        for broken in errors:
+            for issue in issues_of(broken, self._schema, document):
+                found.setdefault((issue.location, issue.code), issue)
+                if len(found) > MAX_ISSUES:
+                    return list(found.values())
+        return sorted(found.values(), key=_by_place)
+
+    def _errors(
+        self, document: dict[str, Any], validator: jsonschema_rs.Draft202012Validator
+    ) -> Iterable[jsonschema_rs.ValidationError]:
+        # jsonschema-rs collects all errors before it gives the first: half a million would take seconds
+        errors = list(validator.iter_errors(_cut(document, self._schema)))
+        if errors:
+            return sorted(errors, key=_by_path)
+        try:
+            validator.validate(document)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
+
+
+def _cut(value: Any, rule: dict[str, Any]) -> Any:
+    """`value` with only the first entries of each list and open object whose entries the schema checks."""
+    if isinstance(value, list):
+        item_rule = rule.get("items")
+        return [_cut(item, item_rule) for item in value[:_MOST_ENTRIES]] if item_rule else value
+    if not isinstance(value, dict):
+        return value
+    known = rule.get("properties", {})
+    if "additionalProperties" in rule:
+        return {key: value[key] for key in islice(sorted(value), _MOST_ENTRIES)}
+    return {key: _cut(item, known[key]) if key in known else item for key, item in value.items()}
+
+
+def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
+    # Not orjson: what holds a surrogate was read by another parser, and may hold integers beyond any float, too.
+    cleaned: dict[str, Any] = json.loads(compact(document).decode("utf-8", "replace"))
+    return cleaned
+
+
+def _by_path(error: jsonschema_rs.ValidationError) -> list[tuple[bool, int, str]]:
+    """Errors in an order that does not depend on that of the document's keys."""
+    return [_part(part) for part in (*error.instance_path, *error.schema_path)]
+
+
+def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
+    return [_part(part) for part in issue.location]
+
+
+def _part(part: str | int) -> tuple[bool, int, str]:
+    return (True, part, "") if isinstance(part, int) else (False, 0, part)

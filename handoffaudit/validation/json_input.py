@@ -1,0 +1,158 @@
+"""JSON values from bytes, or the issue that says where they stop being JSON."""
+
+from typing import Any
+
+import orjson
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.text import clean, type_name
+
+MAX_DEPTH = 64
+
+_BOM = b"\xef\xbb\xbf"
+
+_AROUND = 30
+
+_MARK = "→"
+
+_NESTING = (dict, list)
+
+_SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
+
+
+def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
+    """The parsed value, or None and a `structure.json_parse` issue.
+
+    A byte order mark is skipped. Of duplicate keys the last one counts; an integer beyond 64 bits becomes a float, as
+    it does in JavaScript; NaN, lone surrogates and bytes that are not UTF-8 are refused.
+    """
+    body = raw.removeprefix(_BOM)
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        return None, (_refused(body, error, max_depth),)
+    if could_be_deeper(body, max_depth) and deeper_than(value, max_depth):
+        return None, (_too_deep(body, max_depth),)
+    return value, ()
+
+
+def could_be_deeper(body: bytes, limit: int) -> bool:
+    return body.count(b"[") + body.count(b"{") > limit
+
+
+def deeper_than(value: Any, limit: int) -> bool:
+    """Whether lists and objects are nested more than `limit` levels deep. Does not recurse."""
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, _NESTING)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, _NESTING)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _depth_position(body: bytes, limit: int) -> int:
+    """The byte at which JSON goes one level too deep."""
+    depth = 0
+    in_string = escaped = False
+    for position, byte in enumerate(body):
+        if in_string:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                in_string = False
+        elif byte == 0x22:
+            in_string = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > limit:
+                return position
+        elif byte in b"]}":
+            depth -= 1
+    return 0
+
+
+def _refused(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Issue:
+    if error.msg.startswith("depth limit"):
+        return _too_deep(body, max_depth)
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as bad:
+        text = body.decode(errors="replace")
+        position = len(body[: bad.start].decode())
+        return _at(text, position, "the bytes here are not UTF-8", "Encode the document as UTF-8.")
+    if not text.strip():
+        return _at(text, len(text), "it is empty", "Send one JSON object.")
+    return _at(text, error.pos, _reason(error.msg), None)
+
+
+def _reason(message: str) -> str:
+    """orjson's own words, fit to stand inside a sentence."""
+    first, _, rest = message.partition(" ")
+    return clean(message if first.isupper() else f"{first.lower()} {rest}".strip())
+
+
+def _too_deep(body: bytes, max_depth: int) -> Issue:
+    text = body.decode(errors="replace")
+    before = body[: _depth_position(body, max_depth)]
+    return _at(
+        text,
+        len(before.decode(errors="replace")),
+        f"it is nested more than {max_depth} levels deep",
+        f"Flatten the document to at most {max_depth} levels of lists and objects.",
+        max_depth=max_depth,
+    )
+
+
+def _at(text: str, position: int, reason: str, hint: str | None, **metadata: Any) -> Issue:
+    position = min(position, len(text))
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    before = _printable(text[max(0, position - _AROUND) : position])
+    after = _printable(text[position : position + _AROUND])
+    around = f"{before}{_MARK}{after}"
+    return make(
+        "structure.json_parse",
+        message=f"Not readable as JSON at line {line}, column {column}: {reason}.",
+        hint=hint or f"Correct the text at the mark {_MARK}: {around}",
+        line=line,
+        column=column,
+        offset=position,
+        before=before,
+        after=after,
+        around=around,
+        **metadata,
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else "⏎" if char == "\n" else " " for char in text)
+
+
+def not_an_object(value: object) -> Issue:
+    """A document that is JSON, but not an object."""
+    return make(
+        "structure.wrong_type",
+        message=f"The document is {type_name(value)}, not an object.",
+        hint='Send one JSON object: {"…": …}.' + (_SEVERAL if isinstance(value, list) else ""),
+        expected="object",
+        actual=value,
+    )
+
+
+def too_deep() -> Issue:
+    """A document that was parsed elsewhere and is nested deeper than can be checked."""
+    return make(
+        "structure.json_parse",
+        message=f"The document is nested more than {MAX_DEPTH} levels deep.",
+        hint=f"Flatten the document to at most {MAX_DEPTH} levels of lists and objects.",
+        max_depth=MAX_DEPTH,
+    )

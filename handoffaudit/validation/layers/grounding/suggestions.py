@@ -1,0 +1,168 @@
+"""Values of the sources that may have been meant by a value that is not in them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from itertools import chain, islice
+from typing import NamedTuple
+
+from handoffaudit.validation.layers.grounding.values import (
+    Day,
+    KnownDays,
+    Number,
+    TextValue,
+    amounts_in,
+    fold_case,
+    identifiers_in,
+    number_of,
+    plain_figure,
+)
+
+_MOST_AMOUNTS = 100
+
+_MOST_IDENTIFIERS = 1_000
+
+_MOST_WORDS = 20_000
+
+_MOST_COMPARED = 100
+
+_LONGEST = 200
+
+_SAME_SIZE = 0.02
+
+_FEWEST_FIGURES = 3
+
+_HOUR = 60
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+
+_YEAR = re.compile(r"(?:1\d|20)\d\d")
+
+_NONE: Mapping[str, str] = {}
+
+# texts without case and accents, with how they are written; by their initial, or "" for any, and their length
+_Written = dict[tuple[str, int], dict[str, str]]
+
+
+class _Amount(NamedTuple):
+    number: Number
+    digits: str
+    is_year: bool
+    text: str
+
+
+class Nearby:
+    """Asks one text for what is near a value: each answer is written as it is there, empty where nothing is near."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def number(self, value: TextValue, number: Number) -> str:
+        """An amount of nearly the same size, with its decimal point elsewhere, or with one digit wrong: a share for a
+        share, a year for a year."""
+        wanted = _amount(value, number)
+        near = ((how, other.text) for other in self._amounts if (how := _likeness(wanted, other)) is not None)
+        return min(near, key=lambda one: one[0], default=((0, 0.0), ""))[1]
+
+    @cached_property
+    def _amounts(self) -> list[_Amount]:
+        read = (_amount(value, number) for value in amounts_in(self._text) if (number := number_of(value)))
+        return list(islice(read, _MOST_AMOUNTS))
+
+    def name(self, word: str) -> str:
+        """A word that is spelled nearly the same, of those that begin alike and are no plain words in small letters."""
+        plain = fold_case(word)
+        return _likest(plain, plain[:1], self._names)
+
+    @cached_property
+    def _names(self) -> _Written:
+        names: _Written = {}
+        for match in islice(_WORD.finditer(self._text), _MOST_WORDS):
+            word = match.group()
+            if not word.islower():
+                plain = fold_case(word)
+                names.setdefault((plain[:1], len(plain)), {}).setdefault(plain, word)
+        return names
+
+    def identifier(self, text: str) -> str:
+        """An address or identifier that is written nearly the same."""
+        return _likest(fold_case(text), "", self._identifiers)
+
+    @cached_property
+    def _identifiers(self) -> _Written:
+        identifiers: _Written = {}
+        for value in islice(identifiers_in(self._text), _MOST_IDENTIFIERS):
+            plain = fold_case(value.text)
+            identifiers.setdefault(("", len(plain)), {})[plain] = value.text
+        return identifiers
+
+
+def _amount(value: TextValue, number: Number) -> _Amount:
+    digits = (plain_figure(value.figure) or "").replace(".", "").lstrip("0")
+    return _Amount(number, digits, _YEAR.fullmatch(value.text) is not None, value.text)
+
+
+def _likeness(wanted: _Amount, other: _Amount) -> tuple[int, float] | None:
+    """How alike two amounts are, the smaller the more; None where they are not near."""
+    if other.is_year != wanted.is_year or other.number.percent != wanted.number.percent:
+        return None
+    size = max(wanted.number.value, other.number.value)
+    apart = abs(wanted.number.value - other.number.value) / size if size else 0.0
+    if apart <= _SAME_SIZE and not wanted.is_year:
+        return 0, apart
+    significant = wanted.digits.rstrip("0")
+    if len(significant) > 1 and significant == other.digits.rstrip("0"):
+        return 1, apart
+    long_enough = min(len(wanted.digits), len(other.digits)) >= _FEWEST_FIGURES
+    return (2, apart) if long_enough and differing_length(wanted.digits, other.digits) <= 1 else None
+
+
+def _likest(plain: str, initial: str, written: _Written) -> str:
+    """What of that initial differs least from `plain`, as it is written."""
+    most = _most_differing(plain)
+    if not most or len(plain) > _LONGEST:
+        return ""
+    sizes = sorted(range(len(plain) - most, len(plain) + most + 1), key=lambda size: abs(size - len(plain)))
+    alike = chain.from_iterable(written.get((initial, size), _NONE) for size in sizes)
+    near = min(islice(alike, _MOST_COMPARED), key=lambda other: differing_length(plain, other), default="")
+    return written[initial, len(near)][near] if near and differing_length(plain, near) <= most else ""
+
+
+def _most_differing(plain: str) -> int:
+    """Of short words many are one letter apart that are different names: Bern and Berg."""
+    if len(plain) < (4 if any(map(str.isdigit, plain)) else 5):
+        return 0
+    return 1 if len(plain) < 9 else 2
+
+
+def differing_length(word: str, other: str) -> int:
+    """The length of the part in which two texts differ, what begins and ends both left out; 1 for two letters that
+    changed places."""
+    size, start = min(len(word), len(other)), 0
+    while start < size and word[start] == other[start]:
+        start += 1
+    end = 0
+    while end < size - start and word[-1 - end] == other[-1 - end]:
+        end += 1
+    first, second = word[start : len(word) - end], other[start : len(other) - end]
+    return 1 if len(first) == 2 and first == second[::-1] else max(len(first), len(second))
+
+
+def near_day(claimed: Day, known: KnownDays) -> int | None:
+    """The place of the first known day that differs in one of its parts from a day that says two or three of them."""
+    if sum(part is not None for part in claimed) < 2:
+        return None
+    year, month, day = claimed
+    parts = ((None, month, day), (year, None, day), (year, month, None))
+    places = [place for one in parts if one != claimed and (place := known.first(one)) is not None]
+    return min(places, default=None)
+
+
+def near_time(minutes: int, known: Iterable[int]) -> int | None:
+    """The first known time of the same hour, or of another hour by one or by half a day."""
+    hour, minute = divmod(minutes, _HOUR)
+    for other in known:
+        other_hour, other_minute = divmod(other, _HOUR)
+        if other_hour == hour or (other_minute == minute and abs(other_hour - hour) in (1, 12)):
+            return other
+    return None

@@ -1,0 +1,236 @@
+"""The engine's layers as validators of the library: evidence, business rules and schemas."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from handoffaudit.validation.business_rules.rules import BusinessRuleSet
+from handoffaudit.validation.claims import ABOUT_CLAIMS, SHIPPED_FIELDS, Claim, ClaimKind, extract, parse_fields
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.config import EvidencePolicy, Requirements, TypePolicy
+from handoffaudit.validation.formats import output
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than, not_an_object, too_deep
+from handoffaudit.validation.json_values import to_json
+from handoffaudit.validation.layers import History, Subject, evidence, rules
+from handoffaudit.validation.library.models import (
+    ClaimAnnotation,
+    ClaimType,
+    LLMEnvelope,
+    LLMResult,
+    ValidationIssue,
+    ValidationLayer,
+    utc_now,
+)
+from handoffaudit.validation.limits import limit_issues
+from handoffaudit.validation.paths import dotted_path
+from handoffaudit.validation.record import Envelope, Record
+from handoffaudit.validation.schemas.schema import DataSchema
+from handoffaudit.validation.text import clean
+from handoffaudit.validation.tokenizers import CharacterCounter
+from handoffaudit.validation.verdict import engine_layer, library_layer
+
+_OUTPUT = "parsed_output"
+
+# whoever puts a validator into a pipeline asks for it
+_ALL_ASKED = TypePolicy("*", evidence=EvidencePolicy.REQUIRED)
+
+
+def output_type_of(parsed_output: Any) -> str:
+    named = parsed_output.get("_output_type") if isinstance(parsed_output, dict) else None
+    return named if isinstance(named, str) else ""
+
+
+def record_of(parsed_output: Any, envelope: LLMEnvelope) -> Record:
+    """The record of the `output` format."""
+    document = {_OUTPUT: to_json(parsed_output), "envelope": to_json(envelope)}
+    record = output.read(document, Envelope())
+    return replace(record, handoff_id=envelope.envelope_id or None)
+
+
+def subject_of(record: Record, demands: Requirements, **policy: Any) -> Subject:
+    """The record under validation, with what is demanded of it; `policy` changes fields of the type's policy."""
+    return Subject(
+        record=record,
+        policy=replace(_ALL_ASKED, handoff_type=record.handoff_type, **policy),
+        history=History(),
+        received_at=utc_now(),
+        counter=CharacterCounter(),
+        demands=demands,
+    )
+
+
+def library_issues(issues: Iterable[Issue]) -> list[ValidationIssue]:
+    """The engine's issues, with paths from the root of the output."""
+    return [_library_issue(issue) for issue in issues]
+
+
+def _library_issue(issue: Issue) -> ValidationIssue:
+    location = issue.location[1:] if issue.location[:1] == (_OUTPUT,) else issue.location
+    return ValidationIssue(
+        layer=library_layer(issue.layer),
+        severity=issue.severity,
+        code=issue.code,
+        message=issue.message,
+        field_path=dotted_path(location),
+        expected=issue.expected,
+        actual=issue.actual,
+        metadata=_metadata(issue.metadata, issue.hint),
+    )
+
+
+def _metadata(given: Mapping[str, Any], hint: str) -> dict[str, Any]:
+    return {**given, "hint": hint} if hint else dict(given)
+
+
+def engine_issue(issue: ValidationIssue, layer: str) -> Issue:
+    """What the engine counts of an issue: its layer and its severity."""
+    return Issue(layer=engine_layer(layer), code=issue.code, severity=issue.severity, message=issue.message, hint="")
+
+
+_LONGEST_TEXT = 500
+
+
+class EvidenceValidator:
+    """Asks of every claim what it rests on.
+
+    `claim_fields`: for output types, the dotted paths of their claims (`*` for any list item or object value), beside
+    the shipped ones and in place of them where they name the same type. Of a type without paths, every text and number
+    at the top of the output is a claim. Raises `InvalidDemand` for a path that cannot be read.
+    """
+
+    layer_name = ValidationLayer.EVIDENCE.value
+
+    def __init__(self, max_uncited_ratio: float = 0.3, claim_fields: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._max_uncited_ratio = max_uncited_ratio
+        given = {output_type: parse_fields(list(paths)) for output_type, paths in (claim_fields or {}).items()}
+        self._claim_fields: dict[str, tuple[str, ...]] = {**SHIPPED_FIELDS, **given}
+
+    def validate(
+        self, parsed_output: dict[str, Any], envelope: LLMEnvelope, result: LLMResult | None = None
+    ) -> list[ValidationIssue]:
+        record = record_of(parsed_output, envelope)
+        demands = Requirements(claim_fields=self._claim_fields.get(output_type_of(parsed_output)))
+        subject = subject_of(record, demands, max_uncited_ratio=self._max_uncited_ratio)
+        return library_issues(evidence.check(subject))
+
+    def extract_claims(
+        self, parsed_output: dict[str, Any], output_type: str, available_sources: Iterable[str]
+    ) -> list[ClaimAnnotation]:
+        """Extract every claim of the output.
+
+        A claim is cited where at least one of its sources is available; its `validator_confidence` is the share of its
+        sources that are. A claim field that points at too many values to be read has no claims here, and `validate`
+        reports it.
+        """
+        data, supplied = to_json(parsed_output), set(available_sources)
+        if not isinstance(data, dict):
+            return []
+        found = extract(data, self._claim_fields.get(output_type), supplied=supplied)
+        return [_annotation(claim, supplied) for claim in found.claims]
+
+
+def _public_type(claim: Claim) -> ClaimType:
+    if claim.claim_type is ClaimKind.CITES_UNKNOWN:
+        return ClaimType.UNCITED
+    return ClaimType(claim.claim_type.value)
+
+
+def _annotation(claim: Claim, supplied: set[str]) -> ClaimAnnotation:
+    ids = list(claim.evidence_ids)
+    return ClaimAnnotation(
+        claim_id=claim.claim_id,
+        field_path=clean(dotted_path(claim.location), _LONGEST_TEXT),
+        claim_text=clean(claim.text, _LONGEST_TEXT),
+        claim_type=_public_type(claim),
+        evidence_ids=ids,
+        confidence=claim.confidence,
+        validator_confidence=sum(one in supplied for one in ids) / len(ids) if ids else 0.0,
+    )
+
+
+class BusinessRuleValidator:
+    """Holds the output against the registered sets; each rule says which types it is for."""
+
+    layer_name = ValidationLayer.BUSINESS_RULE.value
+
+    def __init__(self) -> None:
+        self._sets: dict[str, BusinessRuleSet] = {}
+
+    def register(self, rule_set: BusinessRuleSet) -> None:
+        """Adds a set, or puts it in the place of the one with the same `set_id`."""
+        self._sets[rule_set.set_id] = rule_set
+
+    def validate(
+        self, parsed_output: dict[str, Any], envelope: LLMEnvelope, result: LLMResult | None = None
+    ) -> list[ValidationIssue]:
+        subject = subject_of(record_of(parsed_output, envelope), Requirements(rules=tuple(self._sets.values())))
+        return [] if rules.skip(subject) else library_issues(rules.check(subject))
+
+
+class SchemaValidator:
+    """Holds the output against the envelope's `expected_output_schema`, and against the model that is registered for
+    its `_output_type`. Every error is told, not the first."""
+
+    layer_name = ValidationLayer.SCHEMA.value
+
+    def __init__(self, pydantic_models: Mapping[str, type[BaseModel]] | None = None) -> None:
+        self._models: dict[str, type[BaseModel]] = dict(pydantic_models or {})
+
+    def register_model(self, output_type: str, model_class: type[BaseModel]) -> None:
+        """Outputs of this type must be valid for the model."""
+        self._models[output_type] = model_class
+
+    def validate(
+        self, parsed_output: dict[str, Any], envelope: LLMEnvelope, result: LLMResult | None = None
+    ) -> list[ValidationIssue]:
+        output, schema = to_json(parsed_output), envelope.expected_output_schema
+        if deeper_than(output, MAX_DEPTH):
+            return library_issues([too_deep()])
+        issues: list[Issue] = []
+        if schema != {}:
+            issues += (_as_error(issue) for issue in DataSchema(schema).check(output))
+        elif not isinstance(output, dict):
+            issues.append(not_an_object(output))
+        model = self._models.get(output_type_of(output))
+        if model is not None:
+            issues += limit_issues(_model_issues(output, model))
+        return library_issues(issues)
+
+
+def _as_error(issue: Issue) -> Issue:
+    """A schema that cannot be used lets a sender's handoff pass with a warning; here it would read as a pass."""
+    return replace(issue, severity=Severity.ERROR)
+
+
+def _model_issues(output: dict[str, Any], model: type[BaseModel]) -> Iterator[Issue]:
+    try:
+        model.model_validate(_fields_for(model, output))
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_context=False):
+            yield _model_issue(one, model)
+
+
+def _model_issue(error: ErrorDetails, model: type[BaseModel]) -> Issue:
+    location = tuple(error["loc"])
+    missing = error["type"] == "missing"
+    place = f"{dotted_path(location)}: " if location else ""
+    return make(
+        f"schema.pydantic.{error['type']}",
+        location=location,
+        message=f"{place}{error['msg']}.",
+        hint=f"Change it so that it is valid for {model.__name__}.",
+        actual=None if missing else to_json(error["input"]),
+        model=model.__name__,
+    )
+
+
+def _fields_for(model: type[BaseModel], output: dict[str, Any]) -> dict[str, Any]:
+    """The output without what it says of itself, where the model refuses fields that it does not know."""
+    if model.model_config.get("extra") != "forbid":
+        return output
+    known = {name for key, field in model.model_fields.items() for name in (key, field.alias, field.validation_alias)}
+    return {key: value for key, value in output.items() if key not in ABOUT_CLAIMS or key in known}

@@ -1,0 +1,44 @@
+"""Limits for one handoff: how many issues are listed, and how many steps its rules and claims may take."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+
+from handoffaudit.validation.issues import Issue
+
+MOST_STEPS = 300_000
+
+"""What the rules, and the claim fields, of one handoff may take: a second at most. An honest handoff takes some
+hundreds."""
+
+
+class StepBudgetSpentError(Exception):
+    """The steps are used up."""
+
+
+class StepBudget:
+    """Steps to be spent, shared by all that works on one handoff."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def spend(self, steps: int = 1) -> None:
+        """Raises TooMuchError once more is asked for than there is, and ever after."""
+        self.left -= steps
+        if self.left < 0:
+            raise StepBudgetSpentError
+
+
+MAX_ISSUES = 100
+
+
+def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue]:
+    """The first `limit` issues; where there are more, the last one kept says so."""
+    kept = list(islice(issues, limit + 1))
+    if len(kept) <= limit:
+        return kept
+    last = kept[limit - 1]
+    message = f"{last.message} There is more of this: only the first {limit} issues are listed."
+    return [*kept[: limit - 1], replace(last, message=message, metadata={**last.metadata, "more": True})]

@@ -1,0 +1,192 @@
+"""Where the data of a record, and the claims an LLM quotes, stand in a document."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.record import Record
+
+_DEEPEST = 3
+
+_MOST_LOOKED_AT = 2000
+
+
+def placer(record: Record) -> Callable[[Location], Location]:
+    """A function from a place in the data to the same place in the document.
+
+    A format hands over a part of the document, or (`delegation`) makes the data of several: each value is found by
+    being the very same object.
+    """
+    root = _find(record.document, record.data, _DEEPEST)
+    if root is not None:
+        return lambda location: (*root, *location)
+    parts = {key: _find(record.document, value, _DEEPEST) for key, value in record.data.items()}
+
+    def from_parts(location: Location) -> Location:
+        head = parts.get(location[0]) if location and isinstance(location[0], str) else None
+        return (*head, *location[1:]) if head is not None else location
+
+    return from_parts
+
+
+def hands_over(record: Record) -> bool:
+    """Whether the document has an object as its data. Where it has something else in its place, or nothing, the
+    record's data is an empty object that stands nowhere."""
+    return bool(record.data) or _find(record.document, record.data, _DEEPEST) is not None
+
+
+def _find(document: Any, wanted: Any, depth: int) -> Location | None:
+    """The place of the object `wanted` in the document, level by level."""
+    if document is wanted:
+        return ()
+    level: list[tuple[Location, Any]] = [((), document)]
+    for _ in range(depth):
+        below: list[tuple[Location, Any]] = []
+        for place, parent in level:
+            if not isinstance(parent, dict):
+                continue
+            for key, value in parent.items():
+                if value is wanted:
+                    return (*place, key)
+                below.append(((*place, key), value))
+                if len(below) > _MOST_LOOKED_AT:
+                    return None
+        level = below
+    return None
+
+
+# `["unit price"]`, `['unit price']`, `[0]`, and what stands between dots or slashes
+_STEP = re.compile(r"""\["((?:[^"\\]|\\.)*)"\]|\['((?:[^'\\]|\\.)*)'\]|\[(\d{1,6})\]|([^.\[\]]+)""")
+
+_ESCAPED = re.compile(r"\\(.)")
+
+_MOST_PLACES = 5000
+
+_LONGEST_FIELD = 1000
+
+_LONGEST_INTEGER = 190
+
+# as much of a text is looked at for a quotation that is not quite as written
+_MOST_COMPARED = 100_000
+
+_ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
+
+_AROUND = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019"
+
+_CUT = ("…", "...")
+
+
+def place_of(field: str, quote: str, data: Any) -> Location:
+    """The location in `data` that a path names, and within it the first value that holds the quotation; without such a
+    path the first value anywhere that holds it, else the root.
+
+    Paths are read as models write them: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`.
+    They begin with the name of what the model was given: that is left out where it leads nowhere.
+    """
+    named = _named(field[:_LONGEST_FIELD], data)
+    if named is None:
+        return _holding(quote, data) or ()
+    inner = _holding(quote, at(data, named))
+    return (*named, *inner) if inner else named
+
+
+def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
+    """Where the quotation begins and ends in the text at `location`; None where it does not stand there."""
+    text = at(document, location)
+    found = _found(quote, text) if isinstance(text, str) else None
+    return list(found) if found else None
+
+
+def _named(field: str, data: Any) -> Location | None:
+    """The place that a path leads to, None where it leads nowhere."""
+    for reading in _readings(field.strip()):
+        way = reading
+        while way:
+            location = _followed(way, data)
+            if location is not None:
+                return location
+            way = way[1:] if way[0] in _ROOTS else []
+    return None
+
+
+def _readings(field: str) -> Iterator[list[str]]:
+    """The steps of a path in each spelling that it may have. A key may have dots and slashes of its own."""
+    yield [field]
+    yield [_plain(*groups) for groups in _STEP.findall(field)]
+    if "/" in field:
+        yield [step.replace("~1", "/").replace("~0", "~") for step in field.split("/")]
+
+
+def _plain(double: str, single: str, position: str, plain: str) -> str:
+    return position or plain.strip() or _ESCAPED.sub(r"\1", double or single)
+
+
+def _followed(steps: list[str], data: Any) -> Location | None:
+    """Step by step: `0` is a position in a list and a key in an object."""
+    location: list[str | int] = []
+    value = data
+    for step in steps:
+        if isinstance(value, dict) and step in value:
+            location.append(step)
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and len(step) <= 6 and int(step) < len(value):
+            location.append(int(step))
+            value = value[int(step)]
+        else:
+            return None
+    return tuple(location)
+
+
+def _holding(quote: str, data: Any) -> Location | None:
+    """The first value that holds the quotation, level by level, so that a deep document costs no more than a flat one.
+    None where there is none, or the quotation is empty."""
+    level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
+    looked_at = 0
+    while level:
+        below: list[tuple[Location, Any]] = []
+        for place, value in level:
+            looked_at += 1
+            if looked_at > _MOST_PLACES:
+                return None
+            if _holds(value, quote):
+                return place
+            below += ((((*place, key)), inner) for key, inner in _children(value))
+        level = below[:_MOST_PLACES]
+    return None
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _holds(value: Any, quote: str) -> bool:
+    if isinstance(value, str):
+        return _found(quote, value) is not None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return (isinstance(value, float) or value.bit_length() <= _LONGEST_INTEGER) and str(value) == _bare(quote)
+
+
+def _found(quote: str, text: str) -> tuple[int, int] | None:
+    """Where the quotation stands in a text: as written; else without the quotes around it and what marks a cut, with
+    other white space, or in other capitals."""
+    if quote and (start := text.find(quote)) >= 0:
+        return start, start + len(quote)
+    words = _bare(quote).split()
+    compared = text[:_MOST_COMPARED]
+    # The pattern takes a hundred times as long as this, and nearly all texts do not hold the quotation.
+    if not words or " ".join(words).lower() not in " ".join(compared.split()).lower():
+        return None
+    found = re.search(r"\s+".join(map(re.escape, words)), compared, re.IGNORECASE)
+    return found.span() if found else None
+
+
+def _bare(quote: str) -> str:
+    text = quote.strip().strip(_AROUND)
+    for mark in _CUT:
+        text = text.removesuffix(mark)
+    return text.strip()

@@ -1,0 +1,168 @@
+"""What a line of a log says: its agents, phase, events, level and trace."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar, Final
+
+from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+
+GATE_EVENTS: Final = ("VALIDATION", "SKIP", "ERROR", "DEBUG", "TRIGGER", "INFO", "WARNING")
+
+TRACE_EVENTS: Final = (
+    "workflow_started",
+    "phase_started",
+    "phase_completed",
+    "handoff_created",
+    "handoff_validated",
+    "handoff_transmitted",
+    "handoff_received",
+    "handoff_processed",
+    "error",
+    "workflow_completed",
+)
+
+
+class Kind(StrEnum):
+    """The forms of lines. `OLDER`: a health line in its older form."""
+
+    HEALTH = "health"
+    OLDER = "older"
+    GATE = "gate"
+    TRACE = "trace"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLine:
+    """What became of one handoff file. `reason` is None where the file was used, `fallback` where the response's text
+    was not tried, or nobody says. What is empty is not known."""
+
+    at: datetime
+    agent: str
+    phase: str
+    source: Source
+    reason: Reason | None = None
+    fallback: Fallback | None = None
+    runtime: str = ""
+    iteration: str = ""
+    run_id: str = ""
+    older: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.OLDER if self.older else Kind.HEALTH
+
+
+@dataclass(frozen=True, slots=True)
+class GateLine:
+    """What a gate did. `event_type` is one of `GATE_EVENTS`."""
+
+    kind: ClassVar[Kind] = Kind.GATE
+    at: datetime
+    event_type: str
+    component: str
+    details: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """A step of a workflow. `event_type` is one of `TRACE_EVENTS`; `details` any JSON value; `extra` has the fields
+    that no format names."""
+
+    kind: ClassVar[Kind] = Kind.TRACE
+    at: datetime
+    event_type: str
+    trace_id: str
+    workflow: str = ""
+    phase: str = ""
+    details: Any = None
+    level: str = ""
+    span_id: str = ""
+    parent_span_id: str = ""
+    duration_ms: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line in no known form. `why`: what was expected and what was found, in one sentence."""
+
+    kind: ClassVar[Kind] = Kind.BAD
+    why: str
+
+
+Line = HealthLine | GateLine | TraceLine | BadLine
+
+# Fields in which a trace line, or its details, names an agent.
+AGENT_FIELDS: Final = frozenset(
+    f"{name}{end}" for name in ("agent", "source_agent", "target_agent", "source", "target") for end in ("", "_id")
+)
+
+GATE_LEVELS: Final = {"ERROR": "error", "WARNING": "warning", "INFO": "info", "DEBUG": "debug"}
+
+_SAME_LEVEL: Final = {"warn": "warning", "err": "error"}
+
+
+def agents_of(line: Line) -> tuple[str, ...]:
+    """The agents that a line names; a gate line's component is one."""
+    match line:
+        case HealthLine():
+            return (line.agent,) if line.agent else ()
+        case GateLine():
+            return (line.component,) if line.component else ()
+        case TraceLine():
+            details = line.details if isinstance(line.details, dict) else {}
+            return tuple(dict.fromkeys((*agents_named(line.extra), *agents_named(details))))
+        case _:
+            return ()
+
+
+def agents_named(fields: Mapping[str, Any]) -> list[str]:
+    """The agents that a trace line's fields or its details name."""
+    return [
+        fields[name] for name in sorted(AGENT_FIELDS & fields.keys()) if isinstance(fields[name], str) and fields[name]
+    ]
+
+
+def phase_of(line: Line) -> str:
+    return line.phase if isinstance(line, HealthLine | TraceLine) else ""
+
+
+def events_of(line: Line) -> tuple[str, ...]:
+    """The event type of gate and trace lines; the reason of health lines, and how the fallback went."""
+    match line:
+        case HealthLine():
+            return tuple(str(one) for one in (line.reason, line.fallback) if one)
+        case GateLine() | TraceLine():
+            return (line.event_type,)
+        case _:
+            return ()
+
+
+def level_of(line: Line) -> str:
+    """In lower case: the level of a trace line, and of a gate line whose event type is one."""
+    match line:
+        case TraceLine():
+            return parse_level(line.level)
+        case GateLine():
+            return GATE_LEVELS.get(line.event_type, "")
+        case _:
+            return ""
+
+
+def parse_level(level: str) -> str:
+    low = level.lower()
+    return _SAME_LEVEL.get(low, low)
+
+
+def trace_of(line: Line) -> str:
+    """The trace of a trace line, the run of a health line."""
+    match line:
+        case TraceLine():
+            return line.trace_id
+        case HealthLine():
+            return line.run_id
+        case _:
+            return ""

@@ -1,0 +1,332 @@
+"""One log line read: what it begins with tells its form, so that a bad line can say what is wrong."""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final
+
+import orjson
+
+from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+from handoffaudit.validation.logs.lines import GATE_EVENTS, TRACE_EVENTS, BadLine, GateLine, HealthLine, Line, TraceLine
+from handoffaudit.validation.text import closest, either, show, type_name
+
+
+class Fault(Exception):
+    """Why a line can't be read: what was expected, and what was found."""
+
+
+def unknown(what: str, found: object, choices: Iterable[str]) -> Fault:
+    """One of a few words is expected. Names the nearest, or all where none is near."""
+    known = tuple(choices)
+    near = closest(found, known)
+    hint = f"did you mean {near}?" if near else f"it is one of {either(known)}"
+    return Fault(f"the {what} {show(found)} is not known; {hint}")
+
+
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))? ?(Z|z|UTC|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+
+# As in filters. Beyond them, half an hour more or less may be no time at all.
+FIRST_YEAR: Final = 1970
+
+LAST_YEAR: Final = 9000
+
+
+def read_time(text: str) -> datetime:
+    """The time in UTC, in years that a search can name; one without a zone is UTC. Raises `Fault`."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise Fault(f"a time like 2026-02-15T00:15:00Z is expected, and there is {show(text)}")
+    day, clock, fraction, zone = match.groups("")
+    try:
+        at = _whole(f"{day}T{clock}{'' if zone in ('Z', 'z', 'UTC') else zone}")
+    except (ValueError, OverflowError):
+        raise Fault(f"there is no such time as {show(text)}") from None
+    if not FIRST_YEAR <= at.year <= LAST_YEAR:
+        raise Fault(f"a year from {FIRST_YEAR} to {LAST_YEAR} is expected, and there is {show(text)}")
+    return at.replace(microsecond=int(fraction[:6].ljust(6, "0"))) if fraction else at
+
+
+@lru_cache(maxsize=4096)
+def _whole(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+_PAIR = re.compile(r'[ \t]*([A-Za-z_][\w.-]*)=(?:"((?:[^"\\]|\\.)*)"(?=[ \t]|$)|([^ \t"][^ \t]*)?(?=[ \t]|$))[ \t]*')
+
+_ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\nrt]))')
+
+_ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
+
+_SHORT = {char: "\\" + letter for letter, char in _ESCAPED.items()}
+
+
+def read_pairs(text: str) -> dict[str, str]:
+    """Raises `Fault` for what is no pair, and for a key that is there twice."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        match = _PAIR.match(text, at)
+        if match is None:
+            raise Fault(f"key=value pairs are expected, and there is {show(text[at:])}")
+        key, quoted, plain = match.groups()
+        if key in found:
+            raise Fault(f"the key {key}= is expected once, and is there twice")
+        found[key] = unquote(quoted) if quoted is not None else plain or ""
+        at = match.end()
+    return found
+
+
+def unquote(text: str) -> str:
+    """What stands between quotation marks, without its escapes."""
+    if "\\" not in text:
+        return text
+    plain = _ESCAPE.sub(_unescaped, text)
+    # two halves of a surrogate pair are one character; half a pair is none
+    return plain if plain.isascii() else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else _ESCAPED[match[2]]
+
+
+def write_value(value: str) -> str:
+    """Half a surrogate pair, which no text file can hold, becomes a question mark."""
+    value = value.encode("utf-8", "replace").decode()
+    if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
+        return value
+    return '"' + "".join(_escaped(char) for char in value) + '"'
+
+
+def _has_space(value: str) -> bool:
+    return any(char.isspace() for char in value)
+
+
+def _escaped(char: str) -> str:
+    if char in _SHORT:
+        return _SHORT[char]
+    if char.isprintable() or char == " ":
+        return char
+    return "".join(f"\\u{int.from_bytes(pair, 'big'):04x}" for pair in _pairs_of(char))
+
+
+def _pairs_of(char: str) -> list[bytes]:
+    encoded = char.encode("utf-16-be")
+    return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]
+
+
+# In bytes; a longer line is kept cut at this length.
+LONGEST_LINE: Final = 64 * 1024
+
+_FORMS = (
+    "agent=… phase=… source=… timestamp=…, TIME | phase=… | agent=… | handoff_json=…, "
+    "[TIME] [EVENT] [COMPONENT] DETAILS, or a JSON object with trace_id"
+)
+
+_GATE = re.compile(r"\[([^\]]*)\][ \t]*\[([^\]]*)\][ \t]*\[([^\]]*)\](.*)", re.DOTALL)
+
+_PAIR_START = re.compile(r"[A-Za-z_][\w.-]*=")
+
+_OLDER_START = re.compile(r"\d{4}-\d\d-\d\d[^|]*\|")
+
+OLDER_FOUND: Final = {
+    "found": None,
+    "missing": Reason.FILE_MISSING,
+    "unparsable": Reason.JSON_PARSE_ERROR,
+    "unparseable": Reason.JSON_PARSE_ERROR,
+}
+
+_NO_REASON = ("", "none", "null", "-")
+
+SAME_EVENT: Final = {"WARN": "WARNING"}
+
+_TEXTS = ("workflow", "phase", "level", "span_id", "parent_span_id")
+
+
+def read_bytes(line: bytes) -> Line:
+    """A line as it stands in a file, without its line end."""
+    if len(line) >= LONGEST_LINE:
+        return BadLine(f"A line of less than {LONGEST_LINE:,} bytes is expected, and this one is longer: it is cut.")
+    try:
+        return read_line(line.decode())
+    except UnicodeDecodeError as error:
+        found = line[error.start : error.start + 4].hex(" ")
+        return BadLine(f"UTF-8 is expected, and at byte {error.start + 1:,} there is {found}.")
+
+
+def read_line(text: str) -> Line:
+    """What a line says, in whichever of the forms; never raises."""
+    line = text.strip(" \t\r\n\ufeff")
+    reader = _reader_of(line)
+    try:
+        if reader:
+            return reader(line)
+    except Fault as fault:
+        said = str(fault)
+        return BadLine(f"{said[0].upper()}{said[1:].rstrip('.')}{'' if said.endswith('?') else '.'}")
+    if not line:
+        return BadLine("The line is empty.")
+    return BadLine(f"A line like {_FORMS} is expected, and there is {show(line)}.")
+
+
+def _reader_of(line: str) -> Callable[[str], Line] | None:
+    if line.startswith("{"):
+        return _trace
+    if line.startswith("["):
+        return _gate
+    if _OLDER_START.match(line):
+        return _older
+    return _health if _PAIR_START.match(line) else None
+
+
+def _health(line: str) -> HealthLine:
+    fields = read_pairs(line)
+    _demand(fields, ("agent", "phase", "source", "timestamp"), "a health line")
+    reason, fallback = fields.get("reason", ""), fields.get("fallback", "")
+    if reason in _FALLBACKS and not fallback:
+        reason, fallback = "", reason
+    return HealthLine(
+        at=read_time(fields["timestamp"]),
+        agent=fields["agent"],
+        phase=fields["phase"],
+        source=_source(fields["source"]),
+        reason=None if reason.lower() in _NO_REASON else _reason(reason),
+        fallback=None if fallback.lower() in _NO_REASON else _fallback(fallback),
+        runtime=fields.get("runtime", ""),
+        iteration=fields.get("iter", ""),
+        run_id=fields.get("run", ""),
+    )
+
+
+def _older(line: str) -> HealthLine:
+    time, *parts = (part.strip() for part in line.split("|"))
+    fields: dict[str, str] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise Fault(f"key=value between the | is expected, and there is {show(part)}")
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        fields[key.strip()] = unquote(value[1:-1]) if quoted else value.strip()
+    _demand(fields, ("phase", "agent", "handoff_json"), "a health line in the older form")
+    found = fields["handoff_json"]
+    if found not in OLDER_FOUND:
+        raise unknown("handoff_json", found, ("found", "missing", "unparsable"))
+    reason = OLDER_FOUND[found]
+    return HealthLine(
+        at=read_time(time),
+        agent=fields["agent"],
+        phase=fields["phase"],
+        source=_source(fields.get("source") or (Source.TEXT_FALLBACK if reason else Source.HANDOFF_JSON)),
+        reason=reason,
+        runtime=fields.get("runtime", ""),
+        iteration=fields.get("iter", ""),
+        run_id=fields.get("run", ""),
+        older=True,
+    )
+
+
+def _demand(fields: dict[str, Any], needed: tuple[str, ...], where: str) -> None:
+    missing = [name for name in needed if name not in fields]
+    if missing:
+        there = ", ".join(show(name)[1:-1] for name in list(fields)[:12]) or "nothing"
+        raise Fault(f"{where} needs {' and '.join(missing)}, and there is {there}")
+
+
+def _source(text: str) -> Source:
+    if text not in _SOURCES:
+        raise unknown("source", text, _SOURCES)
+    return Source(text)
+
+
+def _reason(text: str) -> Reason:
+    if text not in _REASONS:
+        raise unknown("reason", text, _REASONS)
+    return Reason(text)
+
+
+def _fallback(text: str) -> Fallback:
+    if text not in _FALLBACKS:
+        raise unknown("fallback", text, _FALLBACKS)
+    return Fallback(text)
+
+
+_SOURCES = tuple(map(str, Source))
+
+_REASONS = tuple(map(str, Reason))
+
+_FALLBACKS = tuple(map(str, Fallback))
+
+
+def _gate(line: str) -> GateLine:
+    match = _GATE.fullmatch(line)
+    if match is None:
+        raise Fault(f"[TIME] [EVENT] [COMPONENT] DETAILS is expected, and there is {show(line)}")
+    time, event, component, details = match.groups()
+    written = event.strip().upper()
+    event_type = SAME_EVENT.get(written, written)
+    if event_type not in GATE_EVENTS:
+        raise unknown("event type", event, GATE_EVENTS)
+    return GateLine(read_time(time.strip()), event_type, component.strip(), details.strip())
+
+
+def _trace(line: str) -> TraceLine:
+    try:
+        # bounded by the length of the line; orjson takes no NaN and no lone surrogate
+        fields = orjson.loads(line)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        raise Fault(f"a JSON object is expected, and the line is no valid JSON ({error})") from None
+    return trace_of(fields)
+
+
+def trace_of(given: dict[str, Any]) -> TraceLine:
+    """The trace line that a JSON object is. Raises `Fault`."""
+    fields = dict(given)
+    event = fields.pop("event_type", None)
+    if event is None:
+        event = fields.pop("event", None)
+    if event is None:
+        raise Fault(f"a trace line needs event_type, and there is {_names(given)}")
+    if event not in TRACE_EVENTS:
+        raise unknown("event type", event, TRACE_EVENTS)
+    trace_id, time = fields.pop("trace_id", None), fields.pop("timestamp", None)
+    if not isinstance(trace_id, str) or not trace_id:
+        raise Fault(f"the trace_id is expected to be a text, and is {_found(trace_id)}")
+    if not isinstance(time, str):
+        raise Fault(f"the timestamp is expected to be a text like 2026-02-15T00:15:00Z, and is {_found(time)}")
+    texts = {name: _text(name, fields.pop(name, None)) for name in _TEXTS}
+    return TraceLine(
+        at=read_time(time),
+        event_type=event,
+        trace_id=trace_id,
+        duration_ms=_duration(fields.pop("duration_ms", None)),
+        details=fields.pop("details", None),
+        extra=fields,
+        **texts,
+    )
+
+
+def _names(fields: dict[str, Any]) -> str:
+    return ", ".join(show(name) for name in list(fields)[:8]) or "an empty object"
+
+
+def _found(value: object) -> str:
+    return "missing" if value is None else "empty" if value == "" else show(value)
+
+
+def _text(name: str, value: object) -> str:
+    if value is not None and not isinstance(value, str):
+        raise Fault(f"the {name} is expected to be a text, and is {type_name(value)}")
+    return value or ""
+
+
+def _duration(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise Fault(f"the duration_ms is expected to be a number of 0 and more, and is {show(value)}")
+    return value

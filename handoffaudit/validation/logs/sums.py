@@ -1,0 +1,170 @@
+"""The sum of many lines: how often each key came, and what the lines name."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+from handoffaudit.validation.logs.lines import (
+    GATE_LEVELS,
+    BadLine,
+    GateLine,
+    HealthLine,
+    Kind,
+    Line,
+    agents_of,
+    events_of,
+    level_of,
+    parse_level,
+    phase_of,
+    trace_of,
+)
+from handoffaudit.validation.logs.reader import OLDER_FOUND, SAME_EVENT, Fault, read_time
+
+_ALMOST_A_MINUTE: Final = timedelta(seconds=59, microseconds=999_999)
+
+HEALTH_KIND, OLDER_KIND, GATE_KIND, TRACE_KIND = (
+    kind.value for kind in (Kind.HEALTH, Kind.OLDER, Kind.GATE, Kind.TRACE)
+)
+
+OLDER_REASONS: Final = {found: str(reason or "") for found, reason in OLDER_FOUND.items()}
+
+# Hour in UTC, agent, phase, runtime, source, reason, fallback; what is not known is empty.
+HealthKey = tuple[datetime, str, str, str, str, str, str]
+
+# Hour in UTC, kind, event (a health line's reason), level, component (its agent; a trace line's phase).
+LineKey = tuple[datetime, str, str, str, str]
+
+
+class Counts:
+    """How often each key came, of one text or of several. Lines in their usual spelling are counted as they are, and
+    their keys are made once at the end."""
+
+    def __init__(self) -> None:
+        self._health: Counter[HealthKey] = Counter()
+        self._lines: Counter[LineKey] = Counter()
+        # As the patterns find them: hour and zone first.
+        self.healths: Counter[tuple[str, ...]] = Counter()
+        self.olders: Counter[tuple[str, ...]] = Counter()
+        self.gates: Counter[tuple[str, ...]] = Counter()
+        self.traces: Counter[tuple[Any, ...]] = Counter()
+
+    @property
+    def health(self) -> Counter[HealthKey]:
+        self._settle()
+        return self._health
+
+    @property
+    def lines(self) -> Counter[LineKey]:
+        self._settle()
+        return self._lines
+
+    def add_health(self, kind: str, key: HealthKey, number: int = 1) -> None:
+        self._health[key] += number
+        self._lines[key[0], kind, key[5], "", key[1]] += number
+
+    def add_line(self, key: LineKey, number: int = 1) -> None:
+        self._lines[key] += number
+
+    def _settle(self) -> None:
+        for (hour, zone, *names), number in self.healths.items():
+            agent, phase, runtime, source, reason, fallback = names
+            key = (_hour(hour, zone), agent, phase, runtime, source, reason, fallback)
+            self.add_health(HEALTH_KIND, key, number)
+        for (hour, zone, phase, agent, runtime, json, source), number in self.olders.items():
+            reason = OLDER_REASONS[json]
+            key = (_hour(hour, zone), agent.strip(), phase.strip(), runtime.strip(), source, reason, "")
+            self.add_health(OLDER_KIND, key, number)
+        for (hour, zone, event, component), number in self.gates.items():
+            name = SAME_EVENT.get(event, event)
+            self.add_line((_hour(hour, zone), GATE_KIND, name, GATE_LEVELS.get(name, ""), component.strip()), number)
+        for ((hour, zone), (event_type, event, level, phase)), number in self.traces.items():
+            name, low = event_type or event, parse_level(level or "")
+            self.add_line((_hour(hour, zone), TRACE_KIND, name, low, phase or ""), number)
+        for counted in (self.healths, self.olders, self.gates, self.traces):
+            counted.clear()
+
+
+@dataclass(slots=True)
+class Tally:
+    """The sum of some lines. Blank ones are not counted; `bad` ones have no key. `first_at` and `last_at` bound the
+    times, to the minute; the sets hold what any line names, and `runs` the runs of health lines. `counts` may be those
+    of several texts together."""
+
+    counts: Counts = field(default_factory=Counts, compare=False)
+    kinds: Counter[str] = field(default_factory=Counter)
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+    agents: set[str] = field(default_factory=set)
+    phases: set[str] = field(default_factory=set)
+    events: set[str] = field(default_factory=set)
+    levels: set[str] = field(default_factory=set)
+    traces: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
+
+    @property
+    def health(self) -> Counter[HealthKey]:
+        return self.counts.health
+
+    @property
+    def lines(self) -> Counter[LineKey]:
+        return self.counts.lines
+
+    @property
+    def bad(self) -> int:
+        return self.kinds[Kind.BAD]
+
+    def add(self, line: Line) -> None:
+        self.kinds[line.kind.value] += 1
+        if isinstance(line, BadLine):
+            return
+        self.span(line.at.replace(second=0, microsecond=0))
+        events, level = events_of(line), level_of(line)
+        if isinstance(line, HealthLine):
+            self.counts.add_health(line.kind.value, key_of(line))
+            self.runs.add(line.run_id)
+        else:
+            component = line.component if isinstance(line, GateLine) else line.phase
+            self.counts.add_line((_floor(line.at), line.kind.value, line.event_type, level, component))
+        self.agents.update(agents_of(line))
+        self.phases.add(phase_of(line))
+        self.events.update(events)
+        self.levels.add(level)
+        self.traces.add(trace_of(line))
+
+    def span(self, minute: datetime) -> None:
+        """Takes a minute into the bounds."""
+        if self.first_at is None or minute < self.first_at:
+            self.first_at = minute
+        last = minute + _ALMOST_A_MINUTE
+        if self.last_at is None or last > self.last_at:
+            self.last_at = last
+
+
+def key_of(line: HealthLine) -> HealthKey:
+    """What a health line is summed under."""
+    why = (str(line.reason or ""), str(line.fallback or ""))
+    return (_floor(line.at), line.agent, line.phase, line.runtime, str(line.source), *why)
+
+
+@lru_cache(maxsize=4096)
+def _hour(hour: str, zone: str) -> datetime:
+    """In UTC. Zones are whole hours here."""
+    at = minute_of(hour, "00", zone)
+    if at is None:
+        raise ValueError(hour)
+    return at
+
+
+@lru_cache(maxsize=4096)
+def minute_of(hour: str, minute: str, zone: str) -> datetime | None:
+    """None of no time."""
+    try:
+        return read_time(f"{hour}:{minute}:00{zone}")
+    except Fault:
+        return None
+
+
+def _floor(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)

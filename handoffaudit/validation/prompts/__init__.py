@@ -1,0 +1,1 @@
+"""Questions put to an LLM and the answers read. Who calls the LLM implements `ports.LanguageModel`."""

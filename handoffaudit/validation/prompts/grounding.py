@@ -1,0 +1,177 @@
+"""The questions of the semantic layer: whether data is supported, and whether a deliverable meets its objective."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from handoffaudit.validation.limits import MAX_ISSUES
+from handoffaudit.validation.prompts.question import (
+    MalformedAnswer,
+    Prompt,
+    Question,
+    Role,
+    Use,
+    as_text,
+    build_instructions,
+    default_prompt,
+    fence,
+    parse_answer,
+    read_list,
+    read_share,
+    read_word,
+)
+from handoffaudit.validation.prompts.relevance import select_relevant
+from handoffaudit.validation.text import clean, clean_or_empty, show
+
+LONGEST_REASON = 600
+
+LONGEST_QUOTE = 500
+
+
+class Doubt(StrEnum):
+    UNSUPPORTED = "unsupported"
+    FABRICATED = "fabricated"
+    CONTRADICTION = "contradiction"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """One claim that the model doubts. `field` is its dotted path in the data as the model wrote it, `quote` the
+    claim's words; each may be empty."""
+
+    kind: Doubt
+    field: str
+    quote: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    valid: bool
+    doubted: tuple[Doubted, ...] = ()
+
+
+SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "valid": {"type": "boolean"},
+        "issues": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "field": {"type": "string"},
+                    "kind": {"type": "string", "enum": [doubt.value for doubt in Doubt]},
+                    "quote": {"type": "string"},
+                    "reason": {"type": "string"},
+                },
+                "required": ["field", "kind", "quote", "reason"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["valid", "issues"],
+    "additionalProperties": False,
+}
+
+
+def question(
+    data: Any, context: Any, evidence: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
+) -> Question:
+    """About `data`, beside what it must rest on; `context` and `evidence` may be empty."""
+    chosen = asked or default_prompt(Use.GROUNDING)
+    return Question(
+        use=Use.GROUNDING,
+        role=role,
+        prompt=chosen.name,
+        instructions=build_instructions(Use.GROUNDING, chosen),
+        content=content(data, context, evidence),
+        schema=SCHEMA,
+        read=read,
+    )
+
+
+def content(data: Any, context: Any, evidence: Any = None) -> str:
+    """What agents wrote, each part between tags of its own."""
+    parts = [fence("context", select_relevant(context, data)) if context else "No context is given."]
+    if evidence:
+        parts.append(fence("evidence", select_relevant(evidence, data)))
+    return "\n\n".join([*parts, fence("data", as_text(data))])
+
+
+def read(text: str) -> Grounding:
+    """What the model found. Raises `MalformedAnswer`."""
+    answer = parse_answer(text)
+    valid = answer.get("valid")
+    if not isinstance(valid, bool):
+        raise MalformedAnswer('"valid" is neither true nor false.')
+    return Grounding(valid, tuple(_doubted(one) for one in read_list(answer, "issues")[:MAX_ISSUES]))
+
+
+def _doubted(issue: Any) -> Doubted:
+    """One issue; a plain sentence is a reason."""
+    if not isinstance(issue, dict):
+        reason = clean(issue, LONGEST_REASON) if isinstance(issue, str) else show(issue)
+        return Doubted(Doubt.UNSUPPORTED, "", "", reason)
+    kind = read_word(issue, "kind")
+    return Doubted(
+        kind=Doubt(kind) if kind in set(Doubt) else Doubt.UNSUPPORTED,
+        field=clean_or_empty(issue.get("field")),
+        quote=clean_or_empty(issue.get("quote"), LONGEST_QUOTE),
+        reason=clean_or_empty(issue.get("reason"), LONGEST_REASON),
+    )
+
+
+LONGEST_REASONING = 4000
+
+PASSED: Final = "PASSED"
+
+FAILED: Final = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """Whether the objective is met; `confidence` from 0.0 to 1.0."""
+
+    met: bool
+    reasoning: str
+    confidence: float
+
+
+OBJECTIVE_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "status": {"type": "string", "enum": [PASSED, FAILED]},
+        "reasoning": {"type": "string"},
+        "confidence": {"type": "number"},
+    },
+    "required": ["status", "reasoning", "confidence"],
+    "additionalProperties": False,
+}
+
+
+def objective_question(
+    objective: str, deliverable: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
+) -> Question:
+    """About what was handed back, beside what was asked for."""
+    chosen = asked or default_prompt(Use.OBJECTIVE)
+    return Question(
+        use=Use.OBJECTIVE,
+        role=role,
+        prompt=chosen.name,
+        instructions=build_instructions(Use.OBJECTIVE, chosen),
+        content="\n\n".join((fence("objective", as_text(objective)), fence("deliverable", as_text(deliverable)))),
+        schema=OBJECTIVE_SCHEMA,
+        read=read_objective,
+    )
+
+
+def read_objective(text: str) -> Objective:
+    """What the model found. Raises `MalformedAnswer`."""
+    answer = parse_answer(text)
+    status = read_word(answer, "status").upper()
+    if status not in (PASSED, FAILED):
+        raise MalformedAnswer('"status" is neither PASSED nor FAILED.')
+    reasoning = clean_or_empty(answer.get("reasoning"), LONGEST_REASONING)
+    return Objective(status == PASSED, reasoning, read_share(answer, "confidence"))

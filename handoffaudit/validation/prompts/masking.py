@@ -1,0 +1,178 @@
+"""Secrets taken out of what goes to an LLM, and out of logs: by the field's name or the text's look."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from handoffaudit.validation.prompts.secrets import MASKED, mask_text
+
+# what a name ends with once its separators are gone
+_PASSWORDS: tuple[str, ...] = (
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "pwd",
+    "kennwort",
+    "passwort",
+    "motdepasse",
+)
+
+_PASSWORDS += (
+    "contrasena",
+    "wachtwoord",
+    "losenord",
+    "passord",
+    "adgangskode",
+    "salasana",
+    "пароль",
+    "密码",
+    "密碼",
+    "パスワード",
+    "비밀번호",
+)
+
+_PASSWORDS += ("dbpass", "userpass", "adminpass", "rootpass", "sqlpass", "smtppass", "ftppass", "ldappass")
+
+_KEYS: tuple[str, ...] = ("apikey", "accesskey", "secretkey", "privatekey", "signingkey", "encryptionkey", "masterkey")
+
+_KEYS += (
+    "accountkey",
+    "sharedkey",
+    "storagekey",
+    "subscriptionkey",
+    "sshkey",
+    "secretkeybase",
+    "secretaccesskey",
+    "secret",
+)
+
+_KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
+
+_TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
+
+# of many tokens: a plain `tokens` counts or lists words
+_TOKEN_LISTS = ("accesstokens", "refreshtokens", "apitokens", "authtokens", "bearertokens", "sessiontokens")
+
+# too short or too common to be looked for at the end of a word
+_WORDS = frozenset({"senha", "parola", "haslo", "heslo", "sifre", "jelszo", "clave", "pin", "otp", "cvv"})
+
+_BESIDE = ("value", "plain", "plaintext", "confirmation", "confirm", "repeat", "hash", "string", "header", "encoded")
+
+_LONGEST_NAME = 200
+
+_SEPARATED = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
+
+
+def of_text(name: str) -> bool:
+    """Whether a text of that name is a secret."""
+    return of_all_below(name) or _ends(name, _TOKENS)
+
+
+def of_number(name: str) -> bool:
+    """Whether a number is one; a `token` that is a number is a count."""
+    return _ends(name, _PASSWORDS) or _last_word(name) in _WORDS
+
+
+def of_all_below(name: str) -> bool:
+    """Whether all that stands in a list or an object of that name is secret."""
+    return _ends(name, (*_PASSWORDS, *_KEYS, *_TOKEN_LISTS)) or _last_word(name) in _WORDS
+
+
+@lru_cache(maxsize=4096)
+def _ends(name: str, endings: tuple[str, ...]) -> bool:
+    bare = "".join(_words(name)).rstrip("0123456789")
+    beside = next((bare.removesuffix(word) for word in _BESIDE if bare.endswith(word)), bare)
+    singular = bare if bare.endswith("tokens") else bare.removesuffix("s")
+    return any(text.endswith(endings) for text in (bare, beside, singular))
+
+
+def _last_word(name: str) -> str:
+    return next(reversed(_words(name)), "")
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> tuple[str, ...]:
+    """In lower case and without accents. Of an overlong name its end."""
+    plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
+    # what was composed of two is put together again where it is a letter of its own: й, 비, パ
+    bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
+    return tuple(word.casefold() for word in _SEPARATED.split(bare) if word)
+
+
+__all__ = ["MASKED", "mask_secrets"]
+
+# how settings, headers and form fields are listed: `{"name": "DB_PASSWORD", "value": "…"}`
+_NAMING = ("name", "key", "header", "variable", "field")
+
+_VALUED = ("value", "val", "default")
+
+
+def mask_secrets(value: Any) -> Any:
+    """A copy of a JSON value without its secrets; its objects and lists stay as they are built."""
+    match value:
+        case dict():
+            return _masked_object(value)
+        case [str() as name, str() as held] if held and of_text(name):
+            return [name, MASKED]
+        case list():
+            return [mask_secrets(one) for one in value]
+        case str():
+            return mask_text(value)
+        case _:
+            return value
+
+
+def _masked_object(held: Mapping[str, Any]) -> dict[str, Any]:
+    named = _named_in(held)
+    return _under_distinct_keys(
+        (mask_text(key), _masked_under(named if named and key in _VALUED else key, held[key])) for key in held
+    )
+
+
+def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """All entries: two keys that look the same once they are masked must not hide what stands under one of them."""
+    kept: dict[str, Any] = {}
+    number = 1
+    for key, value in entries:
+        name = key
+        # a sender may have keys that look like ours
+        while name in kept:
+            number += 1
+            name = f"{key} {number}"
+        kept[name] = value
+    return kept
+
+
+def _named_in(held: Mapping[str, Any]) -> str:
+    """The secret's name that an object of a name and a value gives, else empty."""
+    if not any(key in held for key in _VALUED):
+        return ""
+    names = (held.get(key) for key in _NAMING)
+    return next((name for name in names if isinstance(name, str) and of_text(name)), "")
+
+
+def _masked_under(name: str, value: Any) -> Any:
+    match value:
+        case None | bool() | "":
+            return value
+        case str():
+            return MASKED if of_text(name) else mask_text(value)
+        case int() | float():
+            return MASKED if of_number(name) else value
+        case _:
+            return _all_masked(value) if of_all_below(name) else mask_secrets(value)
+
+
+def _all_masked(value: Any) -> Any:
+    match value:
+        case dict():
+            return _under_distinct_keys((mask_text(key), _all_masked(one)) for key, one in value.items())
+        case list():
+            return [_all_masked(one) for one in value]
+        case None | bool() | "":
+            return value
+        case _:
+            return MASKED

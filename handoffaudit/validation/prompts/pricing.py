@@ -1,0 +1,96 @@
+"""What a call to a model costs: estimated before it is made, and counted from its tokens after it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from types import MappingProxyType
+from typing import Any, Final
+
+# Current models think before they answer, and what they think counts as answer.
+ROOM_FOR_THINKING: Final = 4096
+
+# The densest prose of current models has about 2.5 characters a token. Text of other scripts has fewer, and more bytes.
+_BYTES_PER_TOKEN = 2
+
+# what the service adds to a prompt so that the answer keeps its schema
+_ADDED_TOKENS = 500
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """USD for a million tokens; `cached` for those of the prompt that came from the service's cache."""
+
+    input: float
+    output: float
+    cached: float
+
+
+# List prices of Anthropic's own service, November 2026, by a part of the model's name; the first part that fits counts.
+# A prompt of over 100,000 tokens costs more with some models; none that is sent here is that long.
+SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
+    {
+        "haiku-5-5": Price(0.10, 0.50, 0.01),
+        "haiku": Price(1.0, 5.0, 0.10),
+        "sonnet-5-5": Price(2.0, 10.0, 0.10),
+        "sonnet-5": Price(2.0, 10.0, 0.20),
+        "sonnet": Price(3.0, 15.0, 0.30),
+        "opus-5-5": Price(4.0, 20.0, 0.20),
+        "opus-5": Price(5.0, 25.0, 0.50),
+        "opus": Price(15.0, 75.0, 1.50),
+        "fable": Price(10.0, 50.0, 1.0),
+        "mythos": Price(10.0, 50.0, 1.0),
+    }
+)
+
+
+def price_of(model: str, prices: Mapping[str, Price] = SHIPPED) -> Price:
+    """A model of no known name is taken to cost what the dearest one does."""
+    name = model.lower()
+    found = next((price for part, price in prices.items() if part in name), None)
+    return found or max([*prices.values(), *SHIPPED.values()], key=lambda price: price.output)
+
+
+def cost(
+    model: str, *, tokens_in: int, tokens_out: int, tokens_cached: int, prices: Mapping[str, Price] = SHIPPED
+) -> float:
+    """USD for the tokens of a call. `tokens_in` are those of the prompt that did not come from a cache."""
+    price = price_of(model, prices)
+    return (tokens_in * price.input + tokens_cached * price.cached + tokens_out * price.output) / _MILLION
+
+
+def estimate_call_cost(model: str, sent_size: int, answer_tokens: int, prices: Mapping[str, Price] = SHIPPED) -> float:
+    """USD for sending a text of so many bytes (or characters, of plain English) and getting an answer of so many
+    tokens, with what the model thinks before. Rather too high than too low."""
+    tokens_in = sent_size // _BYTES_PER_TOKEN + _ADDED_TOKENS
+    tokens_out = answer_tokens + ROOM_FOR_THINKING
+    return cost(model, tokens_in=tokens_in, tokens_out=tokens_out, tokens_cached=0, prices=prices)
+
+
+def read_prices(text: str) -> Mapping[str, Price]:
+    """The shipped prices with those of `text` before them: a JSON object such as
+    `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`. Empty text changes nothing.
+
+    Without `cached`, what comes from the cache costs as much as what does not. Raises ValueError.
+    """
+    if not text.strip():
+        return SHIPPED
+    try:
+        given = dict(json.loads(text))
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("the prices are not a JSON object") from None
+    own = {part.lower(): _price(part, one) for part, one in given.items()}
+    return {**own, **{part: price for part, price in SHIPPED.items() if part not in own}}
+
+
+def _price(part: str, given: Any) -> Price:
+    if not isinstance(given, dict) or not {"input", "output"} <= given.keys() <= {"input", "output", "cached"}:
+        raise ValueError(f'the price of "{part}" must have "input" and "output", and may have "cached"')
+    for value in given.values():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+            raise ValueError(f'the price of "{part}" has {value!r}: each must be USD for a million tokens, 0 or more')
+    return Price(
+        float(given["input"]), float(given["output"]), float(given["cached"] if "cached" in given else given["input"])
+    )

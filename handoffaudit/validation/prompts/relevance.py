@@ -1,0 +1,123 @@
+"""The part of a context that bears on some data, where all of it is too long to send."""
+
+import re
+from typing import Any
+
+from handoffaudit.validation.canonical import compact
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.prompts.question import LONGEST_PART, TRUNCATED, as_text, cut_part
+
+# a level with more parts is taken in bundles of neighbours
+_MOST_PARTS = 400
+
+_DEEPEST = 12
+
+# of one part, this much is compared
+_COMPARED = 20_000
+
+# what is left of the room is not worth a part of something
+_LEAST_ROOM = 200
+
+_SHORTEST_WORD = 3
+
+_WORD = re.compile(r"\w+(?:[.,:-]\w+)*")
+
+_BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?;]) "))
+
+# keys that go over several lines are masked before a text is taken apart
+_OVER_LINES = ("-----BEGIN ", "PuTTY-User-Key-File-")
+
+
+def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
+    """The context as text of at most `limit` characters. All of it where that fits; else what shares the most words and
+    numbers with the data comes first, and the rest is left out, which is marked at the end.
+
+    Parts are the fields of an object, the entries of a list and the paragraphs of a text, each on its own level.
+    """
+    if _size(context) <= limit:
+        return as_text(context, limit)
+    room = limit - len(TRUNCATED)
+    text = as_text(_fitted(context, frozenset(_words(as_text(data))), room, _DEEPEST), room)
+    return text if text.endswith(TRUNCATED) else text + TRUNCATED
+
+
+def _fitted(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
+    """What of `value` fits into that many characters, the most relevant first."""
+    if _size(value) <= room:
+        return value
+    if isinstance(value, str):
+        return _fitted_text(value, wanted, room)
+    parts = _parts(value) if deepest else []
+    taken: list[Any] = []
+    for part in sorted(parts, key=lambda part: -_shared(part, wanted)):
+        size = _size(part)
+        if size <= room:
+            taken.append(part)
+            room -= size
+        elif room >= _LEAST_ROOM:
+            taken.append(_narrowed(part, wanted, room, deepest - 1))
+            break
+    if isinstance(value, dict):
+        return {key: inner for part in taken for key, inner in part.items()}
+    return [entry for part in taken for entry in part] if isinstance(value, list) else None
+
+
+def _narrowed(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
+    """A part that is too long: of several bundled ones the best, of a single one what is best in it."""
+    if len(part) > 1:
+        return _fitted(part, wanted, room, deepest)
+    if isinstance(part, list):
+        return [_fitted(part[0], wanted, room, deepest)]
+    ((key, value),) = part.items()
+    return {key: _fitted(value, wanted, room - _size(key), deepest)}
+
+
+def _fitted_text(text: str, wanted: frozenset[str], room: int) -> str:
+    if any(start in text for start in _OVER_LINES):
+        text = mask_secrets(text)
+    taken: list[str] = []
+    for part in sorted(_paragraphs(text), key=lambda part: -_shared(part, wanted)):
+        if len(part) > room:
+            # nothing is cut before its secrets are out
+            taken.append(cut_part(mask_secrets(part), room) if room > len(TRUNCATED) else "")
+            break
+        taken.append(part)
+        room -= len(part) + 1
+    return "\n".join(taken)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """Paragraphs, or where there are none lines, or sentences."""
+    found = next((parts for split in _BREAKS if len(parts := split.split(text)) > 1), [text])
+    bundled = ["\n".join(bundle) for bundle in _bundles(found)]
+    return [part for part in bundled if part]
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [dict(bundle) for bundle in _bundles(list(value.items()))]
+    return _bundles(value) if isinstance(value, list) else []
+
+
+def _bundles(parts: list[Any]) -> list[list[Any]]:
+    """Bundles of neighbours, as many as are compared at most."""
+    each = -(-len(parts) // _MOST_PARTS) or 1
+    return [parts[start : start + each] for start in range(0, len(parts), each)]
+
+
+def _size(value: Any) -> int:
+    return len(value) if isinstance(value, str) else len(_text(value))
+
+
+def _shared(part: Any, wanted: frozenset[str]) -> int:
+    """How many of the wanted words it has; a number counts for two."""
+    found = wanted.intersection(_words(_text(part)[:_COMPARED]))
+    return len(found) + sum(1 for word in found if word[0].isdecimal())
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in _WORD.findall(text.lower()) if len(word) >= _SHORTEST_WORD or word[0].isdecimal()}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else compact(value).decode("utf-8", "replace")

@@ -1,0 +1,214 @@
+"""The handoffs of a trace as steps, and who is behind each finding: its source, or an earlier agent."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from handoffaudit.validation.layers.grounding import sources_of
+from handoffaudit.validation.layers.grounding.mentions import brings_facts, puts_out
+from handoffaudit.validation.layers.grounding.sources import leaves
+from handoffaudit.validation.provenance.value_forms import YEARLESS, Form, Wanted, forms_of
+from handoffaudit.validation.record import Record
+
+LONGEST_DATA: Final = 100_000
+
+LONGEST_CONTEXT: Final = 300_000
+
+_TOLD: Final = frozenset({"warning", "error", "critical"})
+
+# what the layers call the value that a finding is about
+_VALUES: Final = ("text", "quote")
+
+_CUT: Final = "…"
+
+# nobody is behind it that a model was not there to be asked
+_NOT_ASKED: Final = "semantic.unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """A finding. `value` is what is wrong, as it is written there; empty where the finding is about no value."""
+
+    code: str
+    path: str
+    value: str = ""
+    severity: str = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One handoff of a trace. `data` and `context` are all texts and numbers of its data, and of its context and
+    evidence, one a line. `brings_facts`: its source is a person or a tool, or all it says is a program's output; its
+    values come from outside then."""
+
+    key: str
+    source: str
+    target: str
+    data: str
+    context: str = ""
+    flaws: tuple[Flaw, ...] = ()
+    brings_facts: bool = False
+
+
+def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
+    """Of a long handoff the first 100,000 characters of its data and 300,000 of its context count."""
+    return Step(
+        key=key,
+        source=record.source_agent_id,
+        target=record.target_agent_id,
+        data=_joined((source.text for source in leaves(record.data, "")), LONGEST_DATA),
+        context=_joined((source.text for source in sources_of(record)), LONGEST_CONTEXT),
+        flaws=tuple(flaws),
+        brings_facts=brings_facts(record) is not None or puts_out(record),
+    )
+
+
+def _joined(texts: Iterable[str], most: int) -> str:
+    kept, room = [], most
+    for text in texts:
+        if room <= 0:
+            break
+        kept.append(text[:room])
+        room -= len(text) + 1
+    return "\n".join(kept)
+
+
+def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
+    """The warnings and worse of a verdict's issues, as the API shows them, but for those that say nothing of it."""
+    return tuple(
+        Flaw(str(issue["code"]), str(issue.get("field_path") or ""), _value(issue), str(issue["severity"]))
+        for issue in issues
+        if issue.get("severity") in _TOLD and issue["code"] != _NOT_ASKED
+    )
+
+
+def _value(issue: Mapping[str, Any]) -> str:
+    metadata = issue.get("metadata") or {}
+    found = next((metadata[name] for name in _VALUES if isinstance(metadata.get(name), str)), "")
+    # of a value that was cut, the last word may not be whole
+    return found[:-1].rpartition(" ")[0] or found[:-1] if found.endswith(_CUT) else found
+
+
+MOST_STEPS: Final = 1_000
+
+MOST_VALUES: Final = 20_000
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """One finding of the step at `step`, and where it came from. All steps are indexes into the trace.
+
+    `origin` is the earliest step that holds the value; of a finding without a value, the earliest with the same code at
+    the same kind of place. `caused`: the source of this step is behind it, because that is this step or an earlier one
+    of the same source that nobody had told it. `from_outside`: the value is nobody's invention, since a person or a
+    tool brought it at `origin`, or it stands in what that step was given. `carriers` are the steps after the origin
+    that hold the value, or have the same finding.
+    """
+
+    step: int
+    flaw: Flaw
+    caused: bool
+    origin: int
+    from_outside: bool = False
+    carriers: tuple[int, ...] = ()
+
+
+def attribute(steps: Sequence[Step]) -> list[Attributed]:
+    """Every finding of the first thousand steps, in their order. Values are compared by what they say: `1,200` is 1200,
+    and 12 is not in 120. Past 20,000 different values the rest count as findings without one."""
+    steps = steps[:MOST_STEPS]
+    values = _Values(steps)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for at, step in enumerate(steps):
+        for flaw in step.flaws:
+            places = alike.setdefault(_likeness(flaw), [])
+            if not places or places[-1] != at:
+                places.append(at)
+    return [
+        values.attributed(at, flaw) or _by_likeness(steps, at, flaw, alike[_likeness(flaw)])
+        for at, step in enumerate(steps)
+        for flaw in step.flaws
+    ]
+
+
+def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
+    """The steps that carry a wrong value of an earlier one, each with these values as they were first found, in the
+    order of the findings. What came from outside taints nothing."""
+    found: dict[int, dict[str, None]] = {}
+    for one in attributed:
+        if one.flaw.value and not one.from_outside:
+            for at in one.carriers:
+                found.setdefault(at, {})[one.flaw.value] = None
+    return {at: tuple(found[at]) for at in sorted(found) if at < len(steps)}
+
+
+def _likeness(flaw: Flaw) -> tuple[str, str]:
+    return flaw.code, _INDEX.sub("[]", flaw.path)
+
+
+def _by_likeness(steps: Sequence[Step], at: int, flaw: Flaw, places: Sequence[int]) -> Attributed:
+    caused = _causes(steps, at, places[0], from_outside=False)
+    return Attributed(at, flaw, caused=caused, origin=places[0], carriers=tuple(places[1:]))
+
+
+def _causes(steps: Sequence[Step], at: int, origin: int, *, from_outside: bool) -> bool:
+    """What a source said before, and nobody had told it, is its own when it says it again."""
+    source = steps[at].source
+    return origin == at or (bool(source) and steps[origin].source == source and not from_outside)
+
+
+class _Values:
+    """In which steps each value stands that a finding is about."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        written = dict.fromkeys(flaw.value for step in steps for flaw in step.flaws if flaw.value)
+        self._forms = {value: forms_of(value) for value in list(written)[:MOST_VALUES]}
+        self._wanted = Wanted(form for forms in self._forms.values() for form in forms)
+        self._places: dict[Form, list[int]] = {}
+        self._flagged: set[tuple[int, frozenset[Form]]] = set()
+        for at, step in enumerate(steps if self._forms else ()):
+            for form in self._wanted.found_in(step.data):
+                self._places.setdefault(form, []).append(at)
+            for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
+                self._flagged.add((at, forms))
+                # a layer saw it there, also where it is read otherwise here; a date with its year is no date without
+                for form in forms:
+                    if form[0] != YEARLESS:
+                        self._places.setdefault(form, []).append(at)
+        self._of_forms: dict[frozenset[Form], tuple[int, ...]] = {}
+        self._given: dict[int, frozenset[Form]] = {}
+
+    def attributed(self, at: int, flaw: Flaw) -> Attributed | None:
+        forms = self._forms.get(flaw.value)
+        if not forms:
+            return None
+        places = self._places_of(forms)
+        origin = min(places[0], at) if places else at
+        from_outside = self._is_given(origin, forms)
+        return Attributed(
+            at,
+            flaw,
+            caused=_causes(self._steps, at, origin, from_outside=from_outside),
+            origin=origin,
+            from_outside=from_outside,
+            carriers=tuple(place for place in places if place > origin),
+        )
+
+    def _places_of(self, forms: frozenset[Form]) -> tuple[int, ...]:
+        if forms not in self._of_forms:
+            self._of_forms[forms] = tuple(sorted({at for form in forms for at in self._places.get(form, ())}))
+        return self._of_forms[forms]
+
+    def _is_given(self, at: int, forms: frozenset[Form]) -> bool:
+        """Whether the value was no invention of this step. What a layer flagged there was not in its context."""
+        if (at, forms) in self._flagged:
+            return False
+        if self._steps[at].brings_facts:
+            return True
+        if at not in self._given:
+            self._given[at] = self._wanted.found_in(self._steps[at].context)
+        return not forms.isdisjoint(self._given[at])

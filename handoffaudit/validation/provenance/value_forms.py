@@ -1,0 +1,151 @@
+"""What a text holds of the values that are looked for: numbers by value, dates by day, all else word by word."""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeAlias
+
+from handoffaudit.validation.layers.grounding.sources import plain_words
+from handoffaudit.validation.layers.grounding.values import (
+    Day,
+    TextValue,
+    days_of,
+    minutes_of,
+    moments_in,
+    number_of,
+    readings_of,
+    values_in,
+)
+from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS
+
+# One normal form of a value: what kind of reading it is, and what was read.
+Form: TypeAlias = tuple[str, object]
+
+LONGEST_PHRASE: Final = 16
+
+# A date as it is looked for where no year is written.
+YEARLESS: Final = "yearless"
+
+_LONGEST_VALUE: Final = 500
+
+_MOST_MOMENTS: Final = 5_000
+
+_LONGEST_FIGURE: Final = 60
+
+_FIGURES = re.compile(r"(?<![^\W_])(\d+(?:[.,]\d+)*)(?:[ ]?(thousand|million|billion|trillion|bn|[kKmMB])(?![^\W_]))?")
+
+# Their figures are parts of something else; a year is named by itself often enough.
+_DATES_AND_VERSIONS = re.compile(r"(?<!\d)(\d{4})-\d\d-\d\d(?!\d)|(?<![^\W_])()[vV]\d+(?:\.\d+)*")
+
+_END: Final = ""
+
+
+def forms_of(value: str) -> frozenset[Form]:
+    """The forms by which a value is recognised: any one of them is enough. Empty where nothing can be looked for."""
+    text = value[:_LONGEST_VALUE].strip()
+    found = values_in(text, quotes=False, most=1)
+    if found and found[0].end - found[0].start == len(text):
+        forms = frozenset(_forms_of_value(found[0]))
+        if forms:
+            return forms
+    words = tuple(plain_words(text)[:LONGEST_PHRASE])
+    return frozenset({("words", words)}) if words else frozenset()
+
+
+def _forms_of_value(value: TextValue) -> Iterator[Form]:
+    if value.kind == "number":
+        number = number_of(value)
+        if number is not None:
+            yield ("number", number.value)
+            if number.value in WORDS_OF_NUMBERS:
+                yield ("words", (WORDS_OF_NUMBERS[int(number.value)],))
+    elif value.kind == "date":
+        for year, month, day in days_of(value.text):
+            if year is None:
+                yield ("day", (month, day))
+            elif day is None:
+                yield ("month", (year, month))
+            else:
+                yield ("date", (year, month, day))
+                yield (YEARLESS, (month, day))
+    elif value.kind == "time":
+        yield ("time", minutes_of(value.text))
+
+
+class Wanted:
+    """Values that are looked for, all at once: a text is read one time, however many they are."""
+
+    def __init__(self, forms: Iterable[Form]) -> None:
+        self._forms = frozenset(forms)
+        kinds = {kind for kind, _ in self._forms}
+        self._has_numbers = "number" in kinds
+        self._has_moments = bool(kinds - {"number", "words"})
+        # by its first word, a tree of the words that follow; a phrase ends where `_END` holds its form
+        self._tree: dict[str, dict[str, object]] = {}
+        for form in self._forms:
+            if form[0] == "words" and isinstance(form[1], tuple):
+                self._plant(form, form[1])
+
+    def _plant(self, form: Form, words: tuple[str, ...]) -> None:
+        node: dict[str, object] = self._tree  # type: ignore[assignment]
+        for word in words:
+            node = node.setdefault(word, {})  # type: ignore[assignment]
+        node[_END] = form
+
+    def found_in(self, text: str) -> frozenset[Form]:
+        """Those that the text holds as whole numbers, dates or words."""
+        found: set[Form] = set()
+        if self._tree:
+            found |= self._phrases(plain_words(text))
+        if self._has_numbers:
+            found |= self._forms.intersection(_numbers(text))
+        if self._has_moments:
+            found |= self._forms.intersection(_moments(text))
+        return frozenset(found)
+
+    def _phrases(self, words: list[str]) -> set[Form]:
+        starts = self._tree.keys() & words
+        found: set[Form] = {self._tree[word][_END] for word in starts if _END in self._tree[word]}  # type: ignore[misc]
+        going_on = {word for word in starts if len(self._tree[word]) > (_END in self._tree[word])}
+        if not going_on:
+            return found
+        length = len(words)
+        for at in [at for at, word in enumerate(words) if word in going_on]:
+            node: dict[str, object] | None = self._tree[words[at]]
+            following = at + 1
+            while node is not None:
+                if _END in node:
+                    found.add(node[_END])  # type: ignore[arg-type]
+                node = node.get(words[following]) if following < length else None  # type: ignore[assignment]
+                following += 1
+        return found
+
+
+def _numbers(text: str) -> Iterator[Form]:
+    # most figures stand there several times
+    for figure, unit in set(_FIGURES.findall(_DATES_AND_VERSIONS.sub(r"\1\2 ", text))):
+        if len(figure) > _LONGEST_FIGURE:
+            continue
+        for number in readings_of(figure):
+            yield ("number", number)
+            if unit:
+                yield ("number", number * MULTIPLIERS.get(unit.lower(), 1.0))
+
+
+def _moments(text: str) -> Iterator[Form]:
+    for value in islice(moments_in(text), _MOST_MOMENTS):
+        if value.kind == "time":
+            yield ("time", minutes_of(value.text))
+            continue
+        for day in days_of(value.text):
+            yield from _forms_of_day(day)
+
+
+def _forms_of_day(said: Day) -> Iterator[Form]:
+    year, month, day = said
+    yield ("date", said)
+    yield ("month", (year, month))
+    if day is not None:
+        yield ("day", (month, day))
+        if year is None:
+            yield (YEARLESS, (month, day))

@@ -1,0 +1,285 @@
+"""Edits of a document by copy: drafts with their changes, shortened texts, recomputed hashes and token counts."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from handoffaudit.validation.canonical import compact, sha256_hex
+from handoffaudit.validation.diff import Change, addition, removal, replacement
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Document, integer
+from handoffaudit.validation.layers.consistency import integrity_issues
+from handoffaudit.validation.paths import Location, at
+from handoffaudit.validation.tokenizers import estimate
+
+
+def place_value(document: Any, location: Location, value: Any) -> Any:
+    """The document with `value` at `location`. A field may be new; what it stands in must be there."""
+    if not location:
+        return value
+
+    def put(holder: Any) -> Any:
+        key = location[-1]
+        if isinstance(holder, dict):
+            return {**holder, key: value}
+        return [*holder[:key], value, *holder[int(key) + 1 :]]
+
+    return _with_holder(document, location[:-1], put)
+
+
+def remove_field(document: Any, location: Location) -> Any:
+    """The document without the field at `location`, which must be there."""
+
+    def drop(holder: Any) -> Any:
+        # a copy and one key less: of a document of a hundred thousand fields many are dropped, one after the other
+        rest = dict(holder)
+        del rest[location[-1]]
+        return rest
+
+    return _with_holder(document, location[:-1], drop)
+
+
+def rename_field(document: Any, location: Location, name: str) -> Any:
+    """The document with the field at `location` called `name`, at the place where it stood."""
+
+    old = location[-1]
+
+    def rename(holder: Any) -> Any:
+        return {name if key == old else key: value for key, value in holder.items()}
+
+    return _with_holder(document, location[:-1], rename)
+
+
+def copy_value(value: Any) -> Any:
+    """The value with lists and objects of its own, which may be changed."""
+    if isinstance(value, dict):
+        return {key: copy_value(item) for key, item in value.items()}
+    return [copy_value(item) for item in value] if isinstance(value, list) else value
+
+
+def _with_holder(document: Any, location: Location, change: Callable[[Any], Any]) -> Any:
+    holders = [document]
+    for part in location:
+        holders.append(holders[-1][part])
+    value = change(holders.pop())
+    for part in reversed(location):
+        holder = holders.pop()
+        if isinstance(holder, dict):
+            value = {**holder, part: value}
+        else:
+            value = [*holder[:part], value, *holder[int(part) + 1 :]]
+    return value
+
+
+ABSENT = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Each change makes a new draft, and None where it cannot be made: what it would stand in is not there.
+
+    `moved`: fields that got their name from a guess. `note`: what the last try could not reach.
+    """
+
+    document: Document
+    changes: tuple[Change, ...] = ()
+    moved: frozenset[Location] = field(default=frozenset())
+    note: str = ""
+
+    def value(self, location: Location) -> Any:
+        return at(self.document, location, ABSENT)
+
+    def put(self, location: Location, value: Any, why: str) -> "Draft | None":
+        if not self._holds(location):
+            return None
+        before = self.value(location)
+        change = addition(location, value, why) if before is ABSENT else replacement(location, before, value, why)
+        return Draft(place_value(self.document, location, value), (*self.changes, change), self.moved)
+
+    def drop(self, location: Location, why: str) -> "Draft | None":
+        """Only fields are dropped: without an entry the others of its list would have other places."""
+        before = self.value(location)
+        if before is ABSENT or not location or isinstance(location[-1], int):
+            return None
+        change = removal(location, before, why)
+        return Draft(remove_field(self.document, location), (*self.changes, change), self.moved - {location})
+
+    def rename(self, location: Location, name: str, why: str) -> "Draft | None":
+        """To a name that is not taken."""
+        new = (*location[:-1], name)
+        value = self.value(location)
+        if value is ABSENT or isinstance(location[-1], int) or self.value(new) is not ABSENT:
+            return None
+        changes = (*self.changes, removal(location, value, why), addition(new, value, why))
+        return Draft(rename_field(self.document, location, name), changes, self.moved | {new})
+
+    def _holds(self, location: Location) -> bool:
+        holder, key = self.value(location[:-1]), location[-1]
+        if isinstance(key, int):
+            return isinstance(holder, list) and key < len(holder)
+        return isinstance(holder, dict)
+
+
+MOST_TOKENS: Final = 2000
+
+_ABSENT = object()
+
+
+def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Document, tuple[Change, ...]]:
+    """`after` with its figures recomputed, and what that changed. Nothing is recomputed where both are the same.
+
+    A hash or a size that was wrong before stays: that the payload is not the one its sender sealed must not vanish with
+    a repair.
+    """
+    if form not in BY_NAME or before is after:
+        return after, ()
+    changes = [*_seal_changes(before, after, form)]
+    for change in changes:
+        after = place_value(after, change.location, change.after)
+    counted = _recounted(after, form)
+    if counted is not None:
+        changes.append(counted)
+        after = place_value(after, counted.location, counted.after)
+    return after, tuple(changes)
+
+
+def _seal_changes(before: Document, after: Document, form: str) -> Iterator[Change]:
+    was, now = BY_NAME[form].seal(before), BY_NAME[form].seal(after)
+    if was is None or now is None or was.value is now.value:
+        return
+    wrong = {issue.code for issue in integrity_issues(was)}
+    new, why = compact(now.value), "recomputed, since the payload changed"
+    digest = f"sha256:{sha256_hex(new)}"
+    if now.declared_hash not in (None, digest) and "integrity.payload_hash_mismatch" not in wrong:
+        yield replacement(now.hash_location, now.declared_hash, digest, why)
+    if now.declared_size not in (None, len(new)) and "integrity.size_mismatch" not in wrong:
+        yield replacement(now.size_location, now.declared_size, len(new), why)
+
+
+def _recounted(document: Document, form: str) -> Change | None:
+    place = BY_NAME[form].PLACES.token_count
+    declared = at(document, place, _ABSENT) if place else _ABSENT
+    if place is None or integer(declared) is None:
+        return None
+    count = token_count(document, place)
+    return replacement(place, declared, count, "recounted (characters / 4)") if count != declared else None
+
+
+def token_count(document: Document, place: Location) -> int:
+    """The count that a document should declare at `place`: of its characters with the count in it."""
+    count = MOST_TOKENS
+    for _ in range(2):  # the count's own digits count
+        count = min(
+            round(estimate(compact(place_value(document, place, count)).decode("utf-8", "replace"))), MOST_TOKENS
+        )
+    return count
+
+
+MARK = "..."
+
+_MOST_PHRASES = 12
+
+_PHRASE_WORDS = 4
+
+_LONGEST_PHRASES = 200
+
+_READ = 8000
+
+# the full stop of "3.5" or "e.g. x" ends no sentence: what follows must be a blank and no lower-case letter
+_SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s+[^\sa-z])|[\u3002\uff01\uff1f]|\n\s*\n")
+
+_BREAK = re.compile(r"[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
+
+_WORD = re.compile(r"[^\s.,;:!?()\[\]{}\"]+(?:[.,:][^\s.,;:!?()\[\]{}\"]+)*")
+
+# words that carry a sentence and not its subject
+_STOP_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a about after all also am an and any are as at be because been before being but by can could did do does
+        each for from get give had has have her him his how i if in into is it its just let make me more most must
+        my no not of on only or our out please shall she should so some such than that the their them then there
+        these they this those to too under up upon us very was we were what when where which while who whom why will
+        with would you your
+        """,
+    )
+)
+
+
+def cut(text: str, most: int) -> str:
+    """The first characters of a text, `...` at the cut; at most `most` characters in all."""
+    if len(text) <= most:
+        return text
+    return text[: max(most - len(MARK), 0)].rstrip() + MARK
+
+
+def whole_sentences(text: str, fits: Callable[[str], bool]) -> str:
+    """As many whole sentences from the start as fit, `...` after them. Where not even the first fits, as many of its
+    words; where no word does, nothing but the mark."""
+    if fits(text):
+        return text
+    return _longest(text, _sentence_ends(text), fits, " ") or _longest(text, _word_ends(text), fits, "") or MARK
+
+
+def within(most: int) -> Callable[[str], bool]:
+    """Fits in that many characters."""
+    return lambda text: len(text) <= most
+
+
+def _longest(text: str, ends: list[int], fits: Callable[[str], bool], joint: str) -> str | None:
+    """The longest beginning that fits, by bisection."""
+    best, low, high = None, 0, len(ends)
+    while low < high:
+        middle = (low + high) // 2
+        candidate = f"{text[: ends[middle]].rstrip()}{joint}{MARK}"
+        if fits(candidate):
+            best, low = candidate, middle + 1
+        else:
+            high = middle
+    return best
+
+
+def _sentence_ends(text: str) -> list[int]:
+    return [match.end() for match in _SENTENCE_END.finditer(text, 0, _READ)]
+
+
+def _word_ends(text: str) -> list[int]:
+    return [match.end() for match in re.finditer(r"\S+", text[:_READ])]
+
+
+def key_phrases(text: str) -> str:
+    """What a text is about: runs of words that carry meaning, each once, in their order; `...` at the end.
+
+    >>> key_phrases("Please write the market overview for 2026, and compare the prices of all five suppliers.")
+    'write; market overview; 2026; compare; prices; five suppliers...'
+    """
+    kept: dict[str, str] = {}
+    length = 0
+    for phrase in _phrases(text[:_READ]):
+        if phrase.casefold() in kept:
+            continue
+        length += len(phrase) + 2
+        if len(kept) == _MOST_PHRASES or length > _LONGEST_PHRASES:
+            break
+        kept[phrase.casefold()] = phrase
+    phrases = "; ".join(kept.values()) + MARK
+    return phrases if len(phrases) < len(text) else text
+
+
+def _phrases(text: str) -> Iterator[str]:
+    for part in _BREAK.split(text):
+        run: list[str] = []
+        for word in _WORD.findall(part):
+            if word.casefold() in _STOP_WORDS:
+                yield from _joined(run)
+                run = []
+            else:
+                run.append(word)
+        yield from _joined(run)
+
+
+def _joined(run: list[str]) -> Iterator[str]:
+    if run:
+        yield " ".join(run[:_PHRASE_WORDS])

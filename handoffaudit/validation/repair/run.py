@@ -1,0 +1,148 @@
+"""Three tries at a document, each judged; a person after the third."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from handoffaudit.validation.diff import removal
+from handoffaudit.validation.formats import BY_NAME
+from handoffaudit.validation.formats.base import Document
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.ports import LanguageModel
+from handoffaudit.validation.prompts.question import Prompt
+from handoffaudit.validation.repair.by_model import Author, OrModel, why_not_asked
+from handoffaudit.validation.repair.compress import Compressed, compress, count
+from handoffaudit.validation.repair.edit import Draft
+from handoffaudit.validation.repair.hints import follow
+from handoffaudit.validation.repair.results import Attempt, Judge, Means, Repair, RepairStatus, Try, Work
+from handoffaudit.validation.verdict import Verdict
+
+_MOST_ROUNDS = 5
+
+
+class DefaultsAndHints:
+    """Defaults for what is missing, and every hint that can be followed mechanically. What that brings to light is
+    mended too, a few times over."""
+
+    name = "defaults and hints"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "No hint could be followed without knowing more than the document says."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        for _ in range(_MOST_ROUNDS):
+            mended = draft
+            for issue in verdict.issues:
+                mended = follow(mended, issue, work) or mended
+            if mended is draft:
+                break
+            draft, verdict = mended, work.candidate(mended).verdict
+            if verdict.valid:
+                break
+        return draft
+
+
+class Compression:
+    """The document shortened until it meets its budget."""
+
+    name = "compression"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        budget = work.means.budget
+        tokens = count(draft.document, budget.counter)
+        if tokens <= budget.limit:
+            return f"The document is within its token budget: {tokens:,} of {budget.limit:,}."
+        return Compressed(draft.document, (), tokens, fits=False).shortfall(budget.limit)
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        means = work.means
+        short = compress(draft.document, work.form, means.budget, store=means.store, summarizer=means.summarizer)
+        if not short.changes:
+            return draft
+        return Draft(short.document, (*draft.changes, *short.changes), draft.moved, short.shortfall(means.budget.limit))
+
+
+class WorkingOnly:
+    """Of the payload only what is needed to go on."""
+
+    name = "working only"
+
+    def idle(self, draft: Draft, work: Work) -> str:
+        return "There is nothing beside payload.working."
+
+    def __call__(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
+        place = ("handoff", "payload")
+        payload = draft.value(place)
+        if work.form != "universal" or not isinstance(payload, dict) or "working" not in payload:
+            return draft
+        document, changes = draft.document, draft.changes
+        for name in [name for name in payload if name != "working"]:
+            changes = (*changes, removal((*place, name), payload[name], "payload.working only"))
+        if len(payload) > 1:
+            handoff = {**document["handoff"], "payload": {"working": payload["working"]}}
+            return Draft({**document, "handoff": handoff}, changes, draft.moved)
+        return draft
+
+
+_ONLY_SENDER: Final = "files.strict"
+
+TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
+
+
+def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
+    """Three tries for one repair, of which the model's takes the place of the first after the hints that finds nothing
+    to do."""
+    hints, *others = TRIES
+    author = Author(model, prompt)
+    return (hints, *(OrModel(rule, author) for rule in others))
+
+
+def is_left_to_model(result: Repair, form: str) -> bool:
+    """Whether a model might mend what the rules alone could not, in a try that they left."""
+    if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
+        return False
+    last = result.attempts[-1]
+    return not why_not_asked(last.document, list(last.errors), form)
+
+
+def repair(
+    document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
+) -> Repair:
+    """Candidates for `document`, of which `verdict` was given, up to the first that has no errors left.
+
+    `form` is the name of its format, empty where none was recognised. Each try goes on from the one before. What is
+    given is never changed, and a candidate with a lower quality score than came is never offered.
+    """
+    if verdict.valid:
+        return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")
+    if any(issue.code == _ONLY_SENDER for issue in verdict.issues):
+        return Repair(
+            RepairStatus.NOT_POSSIBLE, why="Only the agent can write the handoff file that the policy demands."
+        )
+    if not isinstance(document, dict) or form not in BY_NAME or deeper_than(document, MAX_DEPTH):
+        return Repair(RepairStatus.NOT_POSSIBLE, why=_why_not(document))
+    return _tried(document, verdict, Work(document, form, means, judge), tries)
+
+
+def _why_not(document: object) -> str:
+    if isinstance(document, dict):
+        return "The document could not be read as one of the formats, so that no rule says what to change."
+    return "There is no JSON object to repair: rules cannot guess what the text was to mean."
+
+
+def _tried(document: Document, verdict: Verdict, work: Work, tries: Sequence[Try]) -> Repair:
+    attempts: list[Attempt] = []
+    draft, current = Draft(document), verdict
+    for number, one in enumerate(tries, 1):
+        before, draft = draft, one(draft, current, work)
+        if draft.document is document:
+            attempts.append(Attempt(number, one.name, document, (), verdict, one.idle(draft, work), is_idle=True))
+            continue
+        found = work.candidate(draft)
+        current = found.verdict
+        is_idle = draft is before
+        note = one.idle(draft, work) if is_idle else draft.note
+        attempts.append(Attempt(number, one.name, found.document, found.changes, current, note, is_idle))
+        if current.valid and current.quality_score >= verdict.quality_score:
+            return Repair(RepairStatus.REPAIRED, tuple(attempts), attempts[-1])
+    why = f"{len(attempts)} tries did not come to a document without errors: a person must look at it."
+    return Repair(RepairStatus.ESCALATED, tuple(attempts), why=why)

@@ -1,0 +1,359 @@
+"""What a JSON Schema may cost at most, known before any data is held against it.
+
+The validator cannot be interrupted, and a schema of a few lines can keep it busy for years: references that branch at
+every step, alternatives that recurse, nested `unevaluatedProperties`. So the steps are bounded beforehand: `profile`
+gives for each depth of the data how many steps one value there costs at most, `steps` what a whole document does.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urldefrag, urljoin
+
+from handoffaudit.validation.json_input import MAX_DEPTH
+
+Schema = dict[str, Any] | bool
+
+Profile = tuple[int, ...]
+
+MOST_SCHEMAS = 2_000
+
+MOST_LINKS = 50_000
+
+ENDLESS = 10**12
+
+_META = "https://json-schema.org/draft/2020-12/"
+
+_META_STEPS = 400
+
+_UNEVALUATED_STEPS = 20
+
+_UNEVALUATED_FACTOR = 3
+
+# measured for 1e300 against 1e-300, which is exact arithmetic on long numbers; of whole numbers next to nothing
+_MULTIPLE_STEPS = 4_000
+
+_WHOLE_MULTIPLE_STEPS = 600
+
+_COMPARED_STEPS = 150
+
+_TEXT_PER_STEP = 16
+
+_IN_PLACE = ("not", "if", "then", "else")
+
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+
+_OF_CHILDREN = (
+    "items",
+    "additionalProperties",
+    "propertyNames",
+    "contains",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+
+_SIZED = ("required", "dependentRequired")
+
+
+class TooCostly(ValueError):
+    """The schema cannot be bounded; its own text says why, its `remedy` what to do."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass(slots=True)
+class _Node:
+    """One schema: its own steps, what is held against the same value, and what against the values inside it."""
+
+    steps: int
+    factor: int = 1
+    deep: int = 0
+    in_place: list[int] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
+    others: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Reach:
+    """A node with all that is held against the same value, each schema of the values inside it with how often."""
+
+    steps: int
+    deep: int
+    named: dict[str, Counter[int]]
+    others: Counter[int]
+
+
+def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
+    """The steps that one value costs at most, by its depth in the data. `pattern_steps`: what a pattern costs for each
+    16 characters. Raises TooCostly, also where a single value at the top could cost more than `most`."""
+    graph = _Graph(schema, pattern_steps, format_steps)
+    reaches = _reaches(graph.nodes)
+    if sum(len(reach.others) + sum(map(len, reach.named.values())) for reach in reaches) > MOST_LINKS:
+        raise TooCostly("The schema refers to itself in too many ways.", "Use fewer references and alternatives.")
+    if reaches[0].steps > most:
+        message = "The schema takes too many steps for a single value: its alternatives and references multiply."
+        raise TooCostly(message, "Use fewer nested references, alternatives and unevaluatedProperties.")
+    costs = [reach.steps for reach in reaches]
+    found = [costs[0]]
+    for _ in range(MAX_DEPTH):
+        costs = [_below(reach, costs) for reach in reaches]
+        found.append(costs[0])
+    return tuple(found)
+
+
+def _below(reach: _Reach, costs: list[int]) -> int:
+    every = sum(times * costs[node] for node, times in reach.others.items())
+    named = max((sum(times * costs[node] for node, times in one.items()) for one in reach.named.values()), default=0)
+    return min(every + named + reach.deep, ENDLESS)
+
+
+def steps(of_levels: Iterable[int], cost: Profile) -> int:
+    """What a document with so much on each level costs at most."""
+    return sum(much * each for much, each in zip(of_levels, cost, strict=False))
+
+
+def levels(data: Any) -> list[int]:
+    """How much there is on each level of the data: values, and their text in pieces of 16 characters."""
+    found: list[int] = []
+    level = [data]
+    while level and len(found) <= MAX_DEPTH:
+        text = 0
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str):
+                text += len(value)
+            elif isinstance(value, dict):
+                below.extend(value.values())
+                text += sum(map(len, value))
+            elif isinstance(value, list):
+                below.extend(value)
+        found.append(len(level) + text // _TEXT_PER_STEP)
+        level = below
+    return found
+
+
+class _Graph:
+    """The schemas that can be reached from the root, with their links. The first node is the root."""
+
+    def __init__(self, schema: Schema, pattern_steps: Callable[[str], int], format_steps: int) -> None:
+        self.nodes: list[_Node] = []
+        self._pattern_steps = pattern_steps
+        self._format_steps = format_steps
+        self._numbers: dict[int, int] = {}
+        self._names = _Names(schema)
+        waiting: list[Any] = [schema]
+        self._number(schema, waiting)
+        for value in waiting:  # grows while it is read
+            if isinstance(value, dict):
+                self._link(self.nodes[self._numbers[id(value)]], value, waiting)
+
+    def _number(self, value: Any, waiting: list[Any]) -> int:
+        """The number of a schema's node, which is made on its first being named."""
+        if not isinstance(value, dict):
+            value = _ANYTHING
+        if id(value) not in self._numbers:
+            if len(self.nodes) >= MOST_SCHEMAS:
+                message = f"The schema consists of more than {MOST_SCHEMAS:,} schemas."
+                raise TooCostly(message, "Use a smaller one.")
+            self._numbers[id(value)] = len(self.nodes)
+            self.nodes.append(_own(value, self._pattern_steps, self._format_steps))
+            waiting.append(value)
+        return self._numbers[id(value)]
+
+    def _link(self, node: _Node, schema: dict[str, Any], waiting: list[Any]) -> None:
+        for value in [schema[key] for key in _IN_PLACE if key in schema] + _listed(schema, _IN_PLACE_LISTS):
+            node.in_place.append(self._number(value, waiting))
+        for value in [*_objects(schema, "dependentSchemas").values(), *self._referred(schema)]:
+            node.in_place.append(self._number(value, waiting))
+        for name, value in _objects(schema, "properties").items():
+            node.named[name] = self._number(value, waiting)
+        for index, value in enumerate(_listed(schema, ("prefixItems",))):
+            node.named[f"[{index}]"] = self._number(value, waiting)
+        others = [schema[key] for key in _OF_CHILDREN if key in schema]
+        for value in [*others, *_objects(schema, "patternProperties").values()]:
+            node.others.append(self._number(value, waiting))
+
+    def _referred(self, schema: dict[str, Any]) -> Iterator[Any]:
+        base = self._names.bases.get(id(schema), "")
+        for keyword in ("$ref", "$dynamicRef"):
+            ref = schema.get(keyword)
+            if isinstance(ref, str):
+                yield from self._names.targets(ref, base, dynamic=keyword == "$dynamicRef")
+
+
+_ANYTHING: dict[str, Any] = {}
+
+_METASCHEMA: dict[str, Any] = {"title": "the schema of schemas"}
+
+
+def _own(schema: dict[str, Any], pattern_steps: Callable[[str], int], format_steps: int) -> _Node:
+    if schema is _METASCHEMA:
+        return _Node(_META_STEPS, deep=_META_STEPS)
+    total = 1 + len(schema) + len(_objects(schema, "properties")) + len(_objects(schema, "dependentSchemas"))
+    total += sum(_size(schema[key]) for key in _SIZED if key in schema)
+    total += sum(_comparison(schema[key]) for key in ("enum", "const") if key in schema)
+    patterns = [*_objects(schema, "patternProperties"), *(p for p in [schema.get("pattern")] if isinstance(p, str))]
+    total += sum(map(pattern_steps, patterns)) + _multiple_steps(schema.get("multipleOf"))
+    total += format_steps if "format" in schema else 0
+    node = _Node(total, deep=1 if schema.get("uniqueItems") is True else 0)
+    if "unevaluatedItems" in schema or "unevaluatedProperties" in schema:
+        node.steps += _UNEVALUATED_STEPS
+        node.factor = _UNEVALUATED_FACTOR
+    return node
+
+
+def _multiple_steps(of: Any) -> int:
+    if of is None:
+        return 0
+    return _WHOLE_MULTIPLE_STEPS if isinstance(of, int) else _MULTIPLE_STEPS
+
+
+def _comparison(allowed: Any) -> int:
+    """Texts are looked up; whatever else is allowed is compared one after the other, slowly."""
+    if isinstance(allowed, str) or (isinstance(allowed, list) and all(isinstance(one, str) for one in allowed)):
+        return 2
+    return _COMPARED_STEPS * _size(allowed)
+
+
+def _size(value: Any) -> int:
+    """How many values there are in a JSON value."""
+    total, waiting = 0, [value]
+    while waiting:
+        one = waiting.pop()
+        total += 1
+        if isinstance(one, dict):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return total
+
+
+def _objects(schema: Mapping[str, Any], key: str) -> dict[str, Any]:
+    value = schema.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(schema: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
+    return [item for key in keys if isinstance(schema.get(key), list) for item in schema[key]]
+
+
+def _reaches(nodes: list[_Node]) -> list[_Reach]:
+    """Each node with what its references and alternatives hold against the same value."""
+    done: list[_Reach | None] = [None] * len(nodes)
+    open_ones: set[int] = set()
+    waiting = list(range(len(nodes)))
+    links = 0
+    while waiting:
+        number = waiting[-1]
+        if done[number] is not None:
+            waiting.pop()
+            continue
+        missing = [one for one in nodes[number].in_place if done[one] is None]
+        if missing:
+            if number in open_ones and not open_ones.isdisjoint(missing):
+                raise TooCostly(
+                    "The schema refers to itself without going into the data.",
+                    "Put the reference under properties or items.",
+                )
+            open_ones.add(number)
+            waiting.extend(missing)
+            continue
+        waiting.pop()
+        open_ones.discard(number)
+        reach = _joined(nodes[number], [one for other in nodes[number].in_place if (one := done[other])])
+        links += len(reach.others) + len(reach.named)
+        if links > MOST_LINKS:
+            raise TooCostly("The schema refers to itself in too many ways.", "Use fewer references and alternatives.")
+        done[number] = reach
+    return [one for one in done if one]
+
+
+def _joined(node: _Node, parts: list[_Reach]) -> _Reach:
+    reach = _Reach(node.steps, node.deep, {name: Counter((number,)) for name, number in node.named.items()}, Counter())
+    reach.others.update(node.others)
+    for part in parts:
+        reach.steps += part.steps
+        reach.deep += part.deep
+        reach.others.update(part.others)
+        for name, numbers in part.named.items():
+            reach.named.setdefault(name, Counter()).update(numbers)
+    reach.steps = min(reach.steps * node.factor, ENDLESS)
+    reach.deep = min(reach.deep * node.factor, ENDLESS)
+    for numbers in (reach.others, *reach.named.values()):
+        for number in numbers:
+            numbers[number] = min(numbers[number] * node.factor, ENDLESS)
+    return reach
+
+
+class _Names:
+    """What references may point at. Where a name stands more than once, all of its places count."""
+
+    def __init__(self, root: Schema) -> None:
+        self.bases: dict[int, str] = {}
+        self._resources: dict[str, list[Any]] = {"": [root]}
+        self._anchors: dict[str, list[Any]] = {}
+        self._dynamic: dict[str, list[Any]] = {}
+        waiting: list[tuple[Any, str]] = [(root, "")]
+        while waiting:
+            value, base = waiting.pop()
+            if isinstance(value, dict):
+                base = self._named(value, base)
+                waiting.extend((one, base) for one in value.values())
+            elif isinstance(value, list):
+                waiting.extend((one, base) for one in value)
+
+    def _named(self, value: dict[str, Any], base: str) -> str:
+        given = value.get("$id")
+        if isinstance(given, str):
+            base = urldefrag(_join(base, given)).url
+            self._resources.setdefault(base, []).append(value)
+        self.bases[id(value)] = base
+        plain, dynamic = ("$anchor", "$dynamicAnchor"), ("$dynamicAnchor",)
+        for table, keys in ((self._anchors, plain), (self._dynamic, dynamic)):
+            for name in (value.get(key) for key in keys):
+                if isinstance(name, str):
+                    table.setdefault(name, []).append(value)
+        return base
+
+    def targets(self, ref: str, base: str, *, dynamic: bool) -> list[Any]:
+        """The schemas that a reference may mean. Raises TooCostly where none is inside the document."""
+        url, fragment = urldefrag(_join(base, ref))
+        fragment = unquote(fragment)
+        found: list[Any]
+        if url.startswith(_META) or (base.startswith(_META) and not ref.startswith("#")):
+            found = [_METASCHEMA]
+        elif fragment and not fragment.startswith("/"):
+            found = self._anchors.get(fragment, [])
+        else:
+            found = [one for root in self._resources.get(url, []) for one in _at(root, fragment)]
+        if dynamic:
+            found = [*found, *(one for one in self._dynamic.get(fragment, []) if all(one is not f for f in found))]
+        if not found:
+            message = "The schema refers to something that is not in the same document."
+            raise TooCostly(message, "Put it into $defs, and refer to it there.")
+        return found
+
+
+def _join(base: str, ref: str) -> str:
+    if ref.startswith("#"):
+        return base + ref
+    try:
+        return urljoin(base, ref)
+    except ValueError:
+        return ref
+
+
+def _at(root: Any, pointer: str) -> Iterator[Any]:
+    value = root
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict) and key in value:
+            value = value[key]
+        elif isinstance(value, list) and key.isascii() and key.isdecimal() and int(key) < len(value):
+            value = value[int(key)]
+        else:
+            return
+    yield value

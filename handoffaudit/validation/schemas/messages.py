@@ -1,0 +1,247 @@
+"""Sentences for the errors of a user's JSON Schema."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from jsonschema_rs import ValidationError, ValidationErrorKind
+
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.paths import Location, at, dotted_path, pointer
+from handoffaudit.validation.text import clean, closest, either, pluralize, show, type_name, unknown_field_hint
+
+_TYPE_NAMES = {
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+
+_LIMITS = {
+    "minimum": ("below the lowest allowed value,", "of at least"),
+    "maximum": ("above the highest allowed value,", "of at most"),
+    "exclusiveMinimum": ("which is not greater than", "greater than"),
+    "exclusiveMaximum": ("which is not less than", "less than"),
+}
+
+_COUNTED = {
+    "minLength": ("character", "characters", "at least"),
+    "maxLength": ("character", "characters", "at most"),
+    "minItems": ("entry", "entries", "at least"),
+    "maxItems": ("entry", "entries", "at most"),
+    "minProperties": ("field", "fields", "at least"),
+    "maxProperties": ("field", "fields", "at most"),
+}
+
+_MORE = ("is one entry too many", "Remove it.")
+
+_UNKNOWN = ("has fields that the schema does not allow", "Remove them.")
+
+_TOO_FEW = ("has too few entries of the kind asked for", "Add an entry of that kind.")
+
+_SENTENCES = {
+    "required": ("is missing", "Add {name}."),
+    "dependentRequired": ("is missing, which another field asks for", "Add {name}."),
+    "not": ("has a form that is ruled out", "Change it so that it has not."),
+    "uniqueItems": ("has the same entry more than once", "Remove the repeated entries."),
+    "contains": _TOO_FEW,
+    "minContains": _TOO_FEW,
+    "maxContains": ("has too many entries of one kind", "Remove some of them."),
+    "propertyNames": ("has a field whose name is not allowed", "Rename the field."),
+    "additionalProperties": _UNKNOWN,
+    "unevaluatedProperties": _UNKNOWN,
+    "items": _MORE,
+    "prefixItems": _MORE,
+    "unevaluatedItems": ("has more entries than the schema allows", "Remove the last ones."),
+}
+
+_NAMED_PARTS = ("properties", "patternProperties", "dependentSchemas", "$defs")
+
+_KEYWORDS = frozenset((*_LIMITS, *_COUNTED, *_SENTENCES)) | {
+    *("type", "format", "enum", "const", "multipleOf", "pattern", "allOf", "anyOf", "oneOf", "if", "then", "else"),
+    *("properties", "patternProperties", "dependentSchemas", "dependencies", "$ref", "$dynamicRef"),
+}
+
+_MOST_NAMES = 50
+
+_MOST_OPTIONS = 12
+
+Explained = tuple[str, str, Any]
+
+
+def explain_error(error: ValidationError, schema: Any, data: Any) -> Iterator[Issue]:
+    """The issues that one error amounts to: one, or one for each field that is not allowed."""
+    place: Location = tuple(error.instance_path)
+    path: Location = tuple(error.schema_path)
+    rule = at(schema, path[:-1], {})
+    rule = rule if isinstance(rule, dict) else {}
+    value, keyword = at(data, place), _keyword(error, path)
+    schema_path = pointer(path)
+    names = _unexpected(error, keyword, rule, value)
+    if names is not None:
+        for name in names:
+            message, hint, near = _not_allowed((*place, name), rule, value)
+            where, code = (*place, name), f"schema.{keyword}"
+            yield make(code, location=where, message=message, hint=hint, expected=near, schema_path=schema_path)
+        return
+    missing = getattr(error.kind, "property", None) if error.kind.name == "required" else None
+    if missing is not None:
+        place, value = (*place, missing), None
+    message, hint, expected = _said(error, keyword, place, value, rule)
+    yield make(
+        f"schema.{keyword}",
+        location=place,
+        message=message,
+        hint=hint,
+        expected=expected,
+        actual=value,
+        schema_path=schema_path,
+    )
+
+
+def _keyword(error: ValidationError, path: Location) -> str:
+    """The schema keyword that failed; of a schema that is `false` the keyword that it stands under."""
+    if error.kind.name == "propertyNames":
+        return "propertyNames"
+    if error.kind.name == "falseSchema" and len(path) > 1 and path[-2] in _NAMED_PARTS:
+        return str(path[-2])
+    return next((part for part in reversed(path) if part in _KEYWORDS), "false")
+
+
+def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], value: Any) -> list[str] | None:
+    """The names that may not be there, where that is what is wrong."""
+    if not isinstance(value, dict):
+        return None
+    if keyword == "unevaluatedProperties" and hasattr(error.kind, "unexpected"):
+        return sorted(error.kind.unexpected)[:_MOST_NAMES]
+    if keyword != "additionalProperties" or error.kind.name not in ("falseSchema", "additionalProperties"):
+        return None
+    known = rule.get("properties", {})
+    named = getattr(error.kind, "unexpected", None)
+    strangers = sorted(named if named is not None else (name for name in value if name not in known))
+    # which of these a pattern allows only the validator can tell
+    return None if named is None and "patternProperties" in rule else strangers[:_MOST_NAMES] or None
+
+
+def _not_allowed(place: Location, rule: dict[str, Any], value: dict[str, Any]) -> Explained:
+    known = islice(rule.get("properties", {}), _MOST_NAMES)
+    hint, near = unknown_field_hint(str(place[-1]), known, value, "Remove it.")
+    return f"{_name(place)} is a field that the schema does not allow.", hint, near
+
+
+def _name(place: Location) -> str:
+    return clean(dotted_path(place)) if place else "The data"
+
+
+def _said(error: ValidationError, keyword: str, place: Location, value: Any, rule: dict[str, Any]) -> Explained:
+    name, kind = _name(place), error.kind
+    if keyword in _SENTENCES:
+        said, hint = _SENTENCES[keyword]
+        return f"{name} {said}.", hint.replace("{name}", name), None
+    if keyword in _COUNTED:
+        return _of_count(keyword, name, value, kind)
+    if keyword in _LIMITS:
+        return _of_limit(keyword, name, value, kind)
+    told_by = _BY_KEYWORD.get(keyword)
+    if told_by is not None:
+        return told_by(name, value, kind, rule)
+    return f"{name} ({show(value)}) is not allowed by the schema.", "Remove it, or change it.", None
+
+
+def _of_type(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    wanted = either(_TYPE_NAMES[one] for one in kind.types)
+    return f"{name} is {_what(value)}, not {wanted}.", f"Give {wanted}.", list(kind.types)
+
+
+def _of_count(keyword: str, name: str, value: Any, kind: Any) -> Explained:
+    one, many, bound = _COUNTED[keyword]
+    hint = f"Give {bound} {pluralize(kind.limit, one, many)}."
+    return f"{name} has {pluralize(len(value), one, many)}; {bound} {kind.limit} are asked for.", hint, kind.limit
+
+
+def _of_limit(keyword: str, name: str, value: Any, kind: Any) -> Explained:
+    why, wanted = _LIMITS[keyword]
+    limit = _number(kind.limit)
+    return f"{name} is {show(value)}, {why} {show(limit)}.", f"Use a number {wanted} {show(limit)}.", limit
+
+
+def _of_multiple(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    of = _number(kind.multiple_of)
+    return f"{name} is {show(value)}, which is no multiple of {show(of)}.", f"Use a multiple of {show(of)}.", of
+
+
+def _of_pattern(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    return f"{name} is {show(value)}, which has not the form asked for.", _form(rule), None
+
+
+def _of_forms(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    if isinstance(kind, ValidationErrorKind.OneOfMultipleValid):
+        message = f"{name} ({show(value)}) fits more than one of the forms of which it must fit exactly one."
+        return message, "Change it so that only one of them fits.", None
+    return f"{name} ({show(value)}) fits none of the forms allowed.", _nearest(kind), None
+
+
+def _what(value: Any) -> str:
+    return f"{type_name(value)} ({show(value)})" if isinstance(value, str | int | float) else type_name(value)
+
+
+def _of_options(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    options: list[Any] = kind.options if hasattr(kind, "options") else [kind.expected_value]
+    texts = [show(option) for option in options[:_MOST_OPTIONS]]
+    listed = ", ".join(texts) + (f" and {len(options) - _MOST_OPTIONS} more" if len(options) > _MOST_OPTIONS else "")
+    near = closest(value, [option for option in options[:_MOST_NAMES] if isinstance(option, str)])
+    if len(options) == 1:
+        hint = f"Write {texts[0]}."
+    else:
+        hint = f'Use "{near}", the closest of the allowed values: {listed}.' if near else f"Use one of {listed}."
+    return f"{name} is {show(value)}, not {'the' if len(options) == 1 else 'an'} allowed value.", hint, options
+
+
+def _number(limit: Any) -> int | float:
+    return limit if isinstance(limit, int | float) else float(limit)
+
+
+def _form(rule: dict[str, Any]) -> str:
+    """What the schema's author says of the form; a regular expression tells a person little."""
+    examples, described = rule.get("examples"), rule.get("description") or rule.get("title")
+    if isinstance(examples, list) and examples:
+        return f"Write it as in {show(examples[0])}."
+    return (
+        f"Write it as the schema describes it: {clean(described)}"
+        if isinstance(described, str)
+        else ("Write it in the form that the schema asks for.")
+    )
+
+
+def _nearest(kind: Any) -> str:
+    """What the form that is nearest to fitting lacks."""
+    branches = [branch for branch in kind.context if branch]
+    if not branches:
+        return "Give it one of the forms that the schema allows."
+    first = min(branches, key=len)[0]
+    place = tuple(first.instance_path)
+    missing = getattr(first.kind, "property", None) if first.kind.name == "required" else None
+    if missing is not None:
+        return f"To fit the nearest form, add {_name((*place, missing))}."
+    return f"To fit the nearest form, change {_name(place)}: {clean(first.message)}."
+
+
+def _of_format(name: str, value: Any, kind: Any, rule: dict[str, Any]) -> Explained:
+    form = clean(str(rule.get("format")))
+    return f"{name} is {show(value)}, which does not have the format {form}.", f"Write it as {form}.", form
+
+
+_BY_KEYWORD: dict[str, Callable[[str, Any, Any, dict[str, Any]], Explained]] = {
+    "type": _of_type,
+    "format": _of_format,
+    "enum": _of_options,
+    "const": _of_options,
+    "multipleOf": _of_multiple,
+    "pattern": _of_pattern,
+    "anyOf": _of_forms,
+    "oneOf": _of_forms,
+}

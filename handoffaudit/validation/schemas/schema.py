@@ -1,0 +1,332 @@
+"""A JSON Schema of a user: compiled, and bounded in what it may cost (`docs/decisions/0015-schemas-of-users.md`)."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+import orjson
+
+from handoffaudit.validation.canonical import canonical, compact
+from handoffaudit.validation.codes import make
+from handoffaudit.validation.errors import ConfigError, InvalidConfigError, config_error
+from handoffaudit.validation.issues import Issue, Severity
+from handoffaudit.validation.json_input import MAX_DEPTH, deeper_than
+from handoffaudit.validation.limits import MAX_ISSUES, limit_issues
+from handoffaudit.validation.paths import Location, at, dotted_path
+from handoffaudit.validation.schemas.cost import Profile, Schema, TooCostly, levels, profile, steps
+from handoffaudit.validation.schemas.messages import explain_error
+from handoffaudit.validation.text import clean, show, type_name
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+FORMAT_ASSERTION = "https://json-schema.org/draft/2020-12/vocab/format-assertion"
+
+LARGEST = 256 * 1024
+
+MOST_STEPS = 100_000_000
+
+"""Some 10 ns each: a second at most."""
+
+MOST_STEPS_OF_A_VALUE = 1_000_000
+
+LARGEST_PATTERN = 256 * 1024
+
+# What a pattern of this compiled size was measured to cost at most for 16 characters, in steps.
+_FORMAT_STEPS = 600
+
+"""The slowest formats, `idn-hostname` and `regex`, were measured at 6 microseconds for 16 characters."""
+
+_PATTERN_STEPS = ((4 * 1024, 300), (16 * 1024, 3_200), (LARGEST_PATTERN, 16_000))
+
+# Each error holds a copy of the value that it is about.
+_MOST_COPIED = 10_000_000
+
+_MOST_ERRORS = 100_000
+
+# And one of all values that were allowed, as Python objects ten times as large as their text.
+_MOST_CARRIED = 5_000_000
+
+_MOST_ENTRIES = 100
+
+_MOST_TOLD = 2_000
+
+_BRANCHING = (b'"anyOf"', b'"oneOf"', b'"if"', b'"not"', b'"dependentSchemas"')
+
+
+@dataclass(frozen=True, slots=True)
+class DataSchema:
+    """A JSON Schema (draft 2020-12) that the data of a type must keep to. `DataSchema.of` refuses one that is none.
+
+    `assert_formats`: `format` is checked. It is a note otherwise, unless the schema asks for it by itself with
+    `FORMAT_ASSERTION` in its `$vocabulary`.
+    """
+
+    source: Schema
+    assert_formats: bool = False
+
+    @classmethod
+    def of(cls, source: object, *, assert_formats: bool = False) -> "DataSchema":
+        """The schema, compiled. Raises InvalidDemand where it is not valid, refers outside, or could cost too much."""
+        found = _of(source, assert_formats=assert_formats)
+        if not isinstance(found, _Compiled):
+            raise InvalidConfigError(list(found))
+        return cls(found.source, assert_formats)
+
+    def check(self, data: Any) -> list[Issue]:
+        """Every error of the data, located in it, in the order of places; of a great many the first. What is wrong with
+        the schema itself is one `schema.invalid_schema` (a warning); nothing is raised."""
+        found = _of(self.source, assert_formats=self.assert_formats)
+        if not isinstance(found, _Compiled):
+            return [_invalid(found[0])]
+        return _checked(found, data)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    source: Schema
+    validator: jsonschema_rs.Draft202012Validator
+    cost: Profile
+    highest: int
+    branches: bool
+    choices: int
+
+
+def _of(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
+    """The compiled schema or its flaws, from memory where the same was asked for before."""
+    if not isinstance(source, dict | bool):
+        message = f"The schema is {type_name(source)}, not an object, true or false."
+        return (config_error("", source, message, 'Write a JSON Schema, such as {"type": "object"}.'),)
+    if deeper_than(source, MAX_DEPTH):
+        return (
+            config_error("", None, f"The schema is nested more than {MAX_DEPTH} levels deep.", "Use $defs and $ref."),
+        )
+    try:
+        text = canonical(source)
+    except (TypeError, ValueError, RecursionError):
+        return (config_error("", None, "The schema is no JSON.", "Write a JSON Schema."),)
+    if len(text) > LARGEST:
+        return (config_error("", None, f"The schema is larger than {LARGEST // 1024} KiB.", "Use a smaller one."),)
+    return _compiled(text, assert_formats=assert_formats)
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
+    try:
+        source = orjson.loads(text)
+    except orjson.JSONDecodeError:  # a lone surrogate
+        return (config_error("", None, "The schema holds characters that are no text.", "Write it in UTF-8."),)
+    try:
+        _for_this_draft(source)
+        checks_formats = assert_formats or _asks_for_formats(source)
+        validator = _validator(source, LARGEST_PATTERN, checks_formats=checks_formats)
+        format_steps = _FORMAT_STEPS if checks_formats else 0
+        cost = profile(source, _steps_of_pattern, MOST_STEPS_OF_A_VALUE, format_steps)
+    except jsonschema_rs.ValidationError as error:
+        return (_flaw_of(error),)
+    except InvalidConfigError as error:
+        return tuple(error.flaws)
+    except TooCostly as error:
+        return (config_error("", None, str(error), error.remedy),)
+    except (ValueError, RecursionError, OverflowError) as error:
+        return (config_error("", None, f"The schema cannot be used: {error}.", "Simplify it."),)
+    branches = any(word in text for word in _BRANCHING)
+    return _Compiled(source, validator, cost, max(cost), branches, _largest_choice(source))
+
+
+def _asks_for_formats(source: Schema) -> bool:
+    vocabulary = source.get("$vocabulary") if isinstance(source, dict) else None
+    return isinstance(vocabulary, dict) and vocabulary.get(FORMAT_ASSERTION) is True
+
+
+def _largest_choice(source: Schema) -> int:
+    """The size of the largest list of allowed values."""
+    largest, waiting = 0, [source]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            largest = max([largest, *(len(compact(one[key])) for key in ("enum", "const") if key in one)])
+        if isinstance(one, dict | list):
+            waiting.extend(one.values() if isinstance(one, dict) else one)
+    return largest
+
+
+def _for_this_draft(source: Schema) -> None:
+    named = source.get("$schema", DRAFT) if isinstance(source, dict) else DRAFT
+    if not isinstance(named, str) or named.rstrip("#") != DRAFT:
+        message = f"The schema is written for {show(named)}."
+        remedy = f'Write it for draft 2020-12, "$schema": "{DRAFT}".'
+        raise InvalidConfigError([config_error("$schema", named, message, remedy)])
+
+
+def _validator(
+    source: Schema, pattern_size: int, *, checks_formats: bool = False
+) -> jsonschema_rs.Draft202012Validator:
+    # the linear regular expressions, so that no pattern runs for ever; nothing is fetched
+    options = jsonschema_rs.RegexOptions(size_limit=pattern_size)
+    return jsonschema_rs.Draft202012Validator(
+        source, pattern_options=options, validate_formats=checks_formats, offline=True
+    )
+
+
+@lru_cache(maxsize=1024)
+def _steps_of_pattern(pattern: str) -> int:
+    for size, cost in _PATTERN_STEPS:
+        try:
+            _validator({"pattern": pattern}, size)
+        except jsonschema_rs.ValidationError:
+            continue
+        return cost
+    return _PATTERN_STEPS[-1][1]
+
+
+def _flaw_of(error: jsonschema_rs.ValidationError) -> ConfigError:
+    place = tuple(error.instance_path)
+    if error.kind.name == "format":
+        message = "The pattern is no regular expression that can be used, or is too large."
+        remedy = "Look-around and back references are not allowed, nor counts in the hundreds of large classes."
+    elif error.kind.name == "$ref":
+        message, remedy = "A $ref leads nowhere, or out of the document.", "Put what it refers to into $defs."
+    else:
+        value = error.instance
+        message = f"{dotted_path(place) or 'The schema'} is {show(value)}, which JSON Schema does not allow there."
+        remedy = "Write it as draft 2020-12 has it."
+    return config_error(dotted_path(place), None, message, remedy)
+
+
+def _invalid(found: ConfigError) -> Issue:
+    place = f" At {found.place}:" if found.place else ""
+    return make(
+        "schema.invalid_schema",
+        message=f"The schema given cannot be used, and nothing was held against it.{place} {found.message}",
+        hint=found.remedy,
+        severity=Severity.WARNING,
+        schema_path=found.place,
+    )
+
+
+def _checked(schema: _Compiled, data: Any) -> list[Issue]:
+    text = compact(data)
+    much: list[int] | None = None
+    if len(text) * schema.highest > MOST_STEPS:
+        much = levels(data)
+        if steps(much, schema.cost) > MOST_STEPS:
+            return [_too_costly(len(text))]
+    try:
+        if schema.validator.is_valid(data):
+            return []
+        errors, whole = _errors(schema, data, len(text), much)
+        if not errors:
+            return [_not_listed(len(text))]
+        told_of = (issue for error in errors for issue in explain_error(error, schema.source, data))
+        issues = list(islice(told_of, _MOST_TOLD))
+    except (
+        UnicodeEncodeError,
+        ValueError,
+        OverflowError,
+    ):  # lone surrogates, numbers without end: none of our reader's
+        return _checked(schema, _readable(text))
+    return _ordered(issues, whole=whole)
+
+
+def _errors(
+    schema: _Compiled, data: Any, size: int, much: list[int] | None
+) -> tuple[list[jsonschema_rs.ValidationError], bool]:
+    """All errors, and whether they are. Where all could fill the memory: those in the first entries of each list, else
+    the first; none where even that tells of every form that was tried."""
+    much = much or levels(data)
+    if _can_be_listed(schema, size, much):
+        return list(schema.validator.iter_errors(data)), True
+    if schema.branches:
+        return [], False
+    part = _cut(data)
+    if _can_be_listed(schema, len(compact(part)), levels(part)):
+        errors = list(schema.validator.iter_errors(part))
+        # of what was cut, only what stands whole in it says something
+        whole = [error for error in errors if _at(part, error) is _at(data, error)]
+        if whole:
+            return whole, False
+    try:
+        schema.validator.validate(data)
+    except jsonschema_rs.ValidationError as error:
+        return [error], False
+    return [], False
+
+
+def _can_be_listed(schema: _Compiled, size: int, much: list[int]) -> bool:
+    if size * sum(schema.cost[: len(much)]) > _MOST_COPIED or sum(much) * schema.choices > _MOST_CARRIED:
+        return False
+    return steps(much, schema.cost) <= _MOST_ERRORS
+
+
+def _at(data: Any, error: jsonschema_rs.ValidationError) -> Any:
+    return at(data, tuple(error.instance_path))
+
+
+def _cut(value: Any) -> Any:
+    """`value` with the first entries of each list and object; what is not cut stays the very same object."""
+    if isinstance(value, list):
+        items = [_cut(item) for item in value[:_MOST_ENTRIES]]
+        same = len(items) == len(value) and all(one is item for one, item in zip(items, value, strict=True))
+        return value if same else items
+    if isinstance(value, dict):
+        kept = value if len(value) <= _MOST_ENTRIES else sorted(value)[:_MOST_ENTRIES]
+        fields = {key: _cut(value[key]) for key in kept}
+        same = len(fields) == len(value) and all(fields[key] is item for key, item in value.items())
+        return value if same else fields
+    return value
+
+
+def _ordered(issues: list[Issue], *, whole: bool) -> list[Issue]:
+    found: dict[tuple[Location, str, str], Issue] = {}
+    for issue in issues:
+        found.setdefault((issue.location, issue.code, issue.message), issue)
+    listed = limit_issues(
+        sorted(found.values(), key=lambda issue: (_by_place(issue), issue.code, issue.message)), MAX_ISSUES
+    )
+    if listed and not whole:
+        last = listed[-1]
+        message = f"{last.message} The data is large: there may be more of this."
+        listed[-1] = replace(last, message=message, metadata={**last.metadata, "more": True})
+    return listed
+
+
+def _by_place(issue: Issue) -> list[tuple[bool, int, str]]:
+    return [(True, part, "") if isinstance(part, int) else (False, 0, part) for part in issue.location]
+
+
+def _too_costly(size: int) -> Issue:
+    return make(
+        "schema.too_costly",
+        message=f"The data, {size:,} bytes, was not held against its schema: it could take longer than is allowed.",
+        hint="Send less data, or less deeply nested; or use a schema with fewer alternatives and references.",
+        actual=size,
+    )
+
+
+def _not_listed(size: int) -> Issue:
+    return make(
+        "schema.not_listed",
+        message=f"The data does not keep to its schema; at {size:,} bytes it is too large for its errors to be listed.",
+        hint="Hold a part of it against the schema, to be told what is wrong there.",
+        actual=size,
+    )
+
+
+def _readable(text: bytes) -> Any:
+    # Not orjson: such data was read by another parser, and may hold integers beyond any float, too.
+    return json.loads(text.decode("utf-8", "replace"))
+
+
+def relocate_issues(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:
+    """Issues located in the data, located in the document."""
+    for issue in issues:
+        yield replace(issue, location=tuple(_cleaned(place_of(issue.location))))
+
+
+def _cleaned(location: Location) -> Iterator[str | int]:
+    for part in location:
+        yield clean(part) if isinstance(part, str) else part

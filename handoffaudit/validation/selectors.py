@@ -1,0 +1,121 @@
+"""Dotted paths that a user writes, and the values of a JSON document that they point at."""
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final
+
+from handoffaudit.validation.limits import StepBudget
+from handoffaudit.validation.paths import Location, dotted_path
+
+__all__ = ["ANY", "MISSING", "Path", "PathError", "dotted_path", "parse_path", "select"]
+
+
+class _Mark(Enum):
+    ANY = "*"
+    MISSING = "missing"
+
+
+ANY: Final = _Mark.ANY
+
+"""Stands in a path for any item of a list and any value of an object."""
+
+MISSING: Final = _Mark.MISSING
+
+"""What `select` gives where a path leads nowhere."""
+
+Path = tuple[str | int | _Mark, ...]
+
+LONGEST_PATH = 300
+
+MOST_PARTS = 32
+
+_PART = re.compile(
+    r"""\.?\[(?P<index>\d{1,9})\] | \.?\[(?P<any>\*)\] | \.?\["(?P<quoted>(?:[^"\\]|\\.)*)"\]
+    | \.?(?P<name>[^.\[\]"]+)""",
+    re.VERBOSE,
+)
+
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class PathError(ValueError):
+    """A text that is no dotted path; its own text says why."""
+
+
+@lru_cache(maxsize=4096)
+def parse_path(text: str) -> Path:
+    """`layers.*.findings[0]` as its parts. A key with a dot in it is written `["a.b"]`. Raises PathError."""
+    if not text:
+        raise PathError("The path is empty.")
+    if len(text) > LONGEST_PATH:
+        raise PathError(f"The path is longer than {LONGEST_PATH} characters.")
+    parts: list[str | int | _Mark] = []
+    position = 0
+    while position < len(text):
+        found = _PART.match(text, position)
+        if found is None or (position == 0 and text[0] == "."):
+            raise PathError(f"The path cannot be read from its character {position + 1} on.")
+        parts.append(_part(found))
+        position = found.end()
+    if len(parts) > MOST_PARTS:
+        raise PathError(f"The path has more than {MOST_PARTS} parts.")
+    return tuple(parts)
+
+
+def _part(found: re.Match[str]) -> str | int | _Mark:
+    if found["index"] is not None:
+        return int(found["index"])
+    if found["quoted"] is not None:
+        return _ESCAPED.sub(r"\1", found["quoted"])
+    name: str | None = found["name"]
+    return ANY if name is None or name == "*" else name
+
+
+def select(
+    document: Any, path: Path, place: Location = (), effort: StepBudget | None = None
+) -> Iterator[tuple[Location, Any]]:
+    """Every place that `path` points at, with its value; `MISSING` where a name or a position is not there.
+
+    A `*` over an empty list or object points at nothing. `effort` is spent on each value that is passed; where it does
+    not suffice, TooMuchError is raised.
+    """
+    if effort is not None:
+        effort.spend()
+    if not path:
+        yield place, document
+        return
+    part, rest = path[0], path[1:]
+    if part is ANY:
+        yield from _select_all(document, rest, place, effort)
+        return
+    key = _key(document, part)
+    if key is None:
+        named = tuple(str(one.value) if isinstance(one, _Mark) else one for one in path)
+        yield (*place, *named), MISSING
+    else:
+        yield from select(document[key], rest, (*place, key), effort)
+
+
+def _select_all(
+    document: Any, rest: Path, place: Location, effort: StepBudget | None
+) -> Iterator[tuple[Location, Any]]:
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield from select(value, rest, (*place, key), effort)
+    elif isinstance(document, list):
+        for index, value in enumerate(document):
+            yield from select(value, rest, (*place, index), effort)
+    else:
+        yield (*place, ANY.value), MISSING
+
+
+def _key(document: Any, part: str | int | _Mark) -> str | int | None:
+    """`part` as a key of the document, where it has it. `targets.0` is read as `targets[0]`."""
+    if isinstance(document, dict):
+        return part if isinstance(part, str) and part in document else None
+    if isinstance(document, list):
+        index = int(part) if isinstance(part, str) and part.isascii() and part.isdecimal() else part
+        return index if isinstance(index, int) and index < len(document) else None
+    return None

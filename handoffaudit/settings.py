@@ -88,7 +88,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "handoffaudit.dashboard.context.page",
+                "handoffaudit.dashboard.navigation.shell_context",
             ],
         },
     }

@@ -5,8 +5,8 @@ from django.urls import include, path
 from handoffaudit.api.app import api
 from handoffaudit.api.health import alive, ready
 from handoffaudit.dashboard import sign_in
-from handoffaudit.dashboard.help import public as public_help
-from handoffaudit.dashboard.home import home
+from handoffaudit.dashboard.help import codes as public_help
+from handoffaudit.dashboard.sign_in import home
 
 urlpatterns = [
     path("api/v1/", api.urls),
@@ -15,7 +15,7 @@ urlpatterns = [
     path("readyz", ready, name="readyz"),
     path("t/<slug:tenant>/", include("handoffaudit.dashboard.urls")),
     path("help/", include(public_help.urlpatterns)),
-    path("", include(sign_in.urlpatterns)),
+    path("", include(sign_in.sign_in_urls)),
 ]
 
 handler400 = "handoffaudit.dashboard.errors.bad_request"

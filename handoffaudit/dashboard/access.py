@@ -1,4 +1,4 @@
-"""Who may see what: decided here before any view's body runs."""
+"""Access control of the pages: which members may open a page, checked before a view runs."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ RANK = {Role.VIEWER: 0, Role.REVIEWER: 1, Role.ADMIN: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class TenantMembership:
     """The signed-in person in one tenant."""
 
     person: Person
@@ -31,10 +31,10 @@ class Who:
         return RANK[self.role] >= RANK[role]
 
 
-PageView = Callable[Concatenate[HttpRequest, Who, ...], HttpResponseBase]
+PageView = Callable[Concatenate[HttpRequest, TenantMembership, ...], HttpResponseBase]
 
 
-def page_for(role: Role) -> Callable[[PageView], Callable[..., Any]]:
+def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     """Lets a member of the address's tenant with that role or a higher one pass; the view gets `who` after `request`.
 
     Not signed in: to the sign-in page. Not a member: 404, as if the tenant did not exist. A lower role: 403.
@@ -61,7 +61,7 @@ def page_for(role: Role) -> Callable[[PageView], Callable[..., Any]]:
     return decorate
 
 
-def known_member(request: HttpRequest) -> Who | None:
+def find_member(request: HttpRequest) -> TenantMembership | None:
     """Who asks, where the address is below a tenant of theirs, whether or not there is a page at it."""
     head, slug, *_ = [*request.path.strip("/").split("/"), "", ""]
     user = getattr(request, "user", None)
@@ -70,16 +70,16 @@ def known_member(request: HttpRequest) -> Who | None:
     return _membership(request, slug)
 
 
-def _member(request: HttpRequest, slug: str) -> Who:
+def _member(request: HttpRequest, slug: str) -> TenantMembership:
     who = _membership(request, slug)
     if who is None:
         raise Http404("There is no such page.")
     return who
 
 
-def _membership(request: HttpRequest, slug: str) -> Who | None:
+def _membership(request: HttpRequest, slug: str) -> TenantMembership | None:
     of_person = Membership.objects.select_related("tenant", "person").filter(person=request.user.pk)
     membership = of_person.filter(tenant__slug=slug).first()
     if membership is None:
         return None
-    return Who(person=membership.person, tenant=membership.tenant, role=Role(membership.role))
+    return TenantMembership(person=membership.person, tenant=membership.tenant, role=Role(membership.role))

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from handoffaudit import problem_types
-from handoffaudit.dashboard.access import known_member
+from handoffaudit.dashboard.access import find_member
 from handoffaudit.database_faults import fault_of, page
 
 
@@ -32,6 +32,6 @@ def broken(request: HttpRequest) -> HttpResponse:
 
 def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:
     # A member keeps the menu, to go on from here; for everybody else the tenant does not exist.
-    if not hasattr(request, "who") and (who := known_member(request)):
+    if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]
     return render(request, template, {"reason": reason}, status=status)

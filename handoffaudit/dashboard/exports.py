@@ -15,11 +15,10 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.reviewing.place import Place
-from handoffaudit.dashboard.reviewing.queue import page_of
-from handoffaudit.dashboard.saved.tabs import joined
+from handoffaudit.dashboard.review.queue import QueueFilters, page_of
+from handoffaudit.dashboard.saved_views.tabs import build_url
 from handoffaudit.diagnostics.groups import queries as of_groups
 from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.handoffs import export as handoffs_export
@@ -90,9 +89,9 @@ class Parts:
             _under_way.discard(self)
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def export(request: HttpRequest, who: Who) -> HttpResponseBase:
+def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     try:
         filters, form = Filters.from_query(request.GET), _form(request)
     except FilterError as bad:
@@ -107,12 +106,12 @@ def export(request: HttpRequest, who: Who) -> HttpResponseBase:
     )
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def review_export(request: HttpRequest, who: Who) -> HttpResponseBase:
+def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     """From the beginning of the queue, wherever its page stands."""
     try:
-        place, form = Place.of(request).but(cursor=""), _form(request)
+        place, form = QueueFilters.of(request).but(cursor=""), _form(request)
         page = page_of(who, place, limit=handoffs_export.PART)
     except FilterError as bad:
         return render_page(request, "dashboard/review/page.html", {"bad": bad, "section": "review"}, status=400)
@@ -120,9 +119,9 @@ def review_export(request: HttpRequest, who: Who) -> HttpResponseBase:
     return _file(request, who, "review", query, form, lambda: handoffs_export.render_handoffs(page, form))
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def groups_export(request: HttpRequest, who: Who) -> HttpResponseBase:
+def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
     try:
         filters, form = GroupFilters.from_query(request.GET), _form(request)
     except FilterError as bad:
@@ -132,9 +131,9 @@ def groups_export(request: HttpRequest, who: Who) -> HttpResponseBase:
     )
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def count(request: HttpRequest, who: Who) -> HttpResponse:
+def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """How many the file would hold, for the menu that offers it."""
     try:
         filters = Filters.from_query(request.GET)
@@ -147,7 +146,7 @@ def count(request: HttpRequest, who: Who) -> HttpResponse:
 
 
 def _file(
-    request: HttpRequest, who: Who, page: str, query: str, form: Form, parts: Callable[[], Iterator[bytes]]
+    request: HttpRequest, who: TenantMembership, page: str, query: str, form: Form, parts: Callable[[], Iterator[bytes]]
 ) -> HttpResponseBase:
     """The file of the list whose page is named so; back to it where too many are under way."""
     if request.method == "HEAD":
@@ -156,7 +155,7 @@ def _file(
         begun = Parts.begun(who.person.pk, who.tenant.pk, parts())
     except TooMany as full:
         messages.error(request, f"{full} Try again when one of them is done.")
-        return HttpResponseRedirect(joined(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))
+        return HttpResponseRedirect(build_url(reverse(f"dashboard:{page}", args=[who.tenant.slug]), query))
     answer = StreamingHttpResponse(begun, content_type=handoffs_export.CONTENT_TYPES[form])
     answer["Content-Disposition"] = f'attachment; filename="{_name(who, page, query, form)}"'
     return answer
@@ -170,7 +169,7 @@ def _form(request: HttpRequest) -> Form:
         raise FilterError("format", asked[:40], f"use {' or '.join(Form)}.") from None
 
 
-def _name(who: Who, page: str, query: str, form: Form) -> str:
+def _name(who: TenantMembership, page: str, query: str, form: Form) -> str:
     """Says what is in the file: `acme-handoffs-state-held-2026-02-15.csv`."""
     words = slugify(query.replace("&", "-").replace("=", "-").replace(".", "-"))[:LONGEST_WORDS].strip("-")
     parts = (who.tenant.slug, "findings" if page == "groups" else page, words, f"{timezone.now():%Y-%m-%d}")

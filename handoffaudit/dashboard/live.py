@@ -12,8 +12,8 @@ from django.urls import path
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff, State
@@ -29,7 +29,7 @@ def token_of(handoff: Handoff) -> str:
     return f"{handoff.pk.hex}.{handoff.version}" if handoff.state in MOVING else ""
 
 
-def newer_rows(request: HttpRequest, who: Who) -> list[Handoff]:
+def newer_rows(request: HttpRequest, who: TenantMembership) -> list[Handoff]:
     """Of the rows that the page has (`rows`), those that changed since. Raises `BadFilter`."""
     shown = rows_shown(request)
     found = queries.of_tenant(who.tenant).filter(pk__in=shown) if shown else []
@@ -67,7 +67,7 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
     return [render_to_string("dashboard/live/number.html", context)]
 
 
-def answer(request: HttpRequest, who: Who, parts: Iterable[str] = ()) -> HttpResponse:
+def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
     """The parts of the page that are newer, each an element with the id of the one it replaces; 204: there are none."""
     found = [*parts, *_menu(request, who)]
     return HttpResponse("".join(found)) if found else HttpResponse(status=204)
@@ -83,22 +83,22 @@ def over() -> HttpResponse:
     return HttpResponse(status=410)
 
 
-def refused(bad: FilterError) -> HttpResponse:
+def invalid_filter(bad: FilterError) -> HttpResponse:
     """The script stops asking; nobody reads it."""
     return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def live(request: HttpRequest, who: Who) -> HttpResponse:
+def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """For pages of which nothing but the menu changes."""
     try:
         return answer(request, who)
     except FilterError as bad:
-        return refused(bad)
+        return invalid_filter(bad)
 
 
-def _menu(request: HttpRequest, who: Who) -> list[str]:
+def _menu(request: HttpRequest, who: TenantMembership) -> list[str]:
     seen = number_seen(request, "waiting")
     if seen < 0:
         return []

@@ -1,13 +1,23 @@
-"""The pages that the shell leads to, in their groups: one table for the menu, the keys and the list of keys."""
+"""The menu, the context that the shell of every page shows, and the addresses of agents and traces."""
 
-from collections.abc import Collection, Sequence
+import os
+import shlex
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
+from urllib.parse import urlencode
 
+from django.conf import settings
+from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.functional import SimpleLazyObject
 
-from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership
+from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.theme import density_of, theme_of
+from handoffaudit.env import usual_data_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ GROUPS = (
 )
 
 
-def menu(who: Who) -> Sequence[tuple[str, Sequence[Link]]]:
+def menu_of(who: TenantMembership) -> Sequence[tuple[str, Sequence[Link]]]:
     """The groups with what this person may open."""
     return _menu(who.tenant.slug, tuple(page for group in GROUPS for page in group.pages if who.may(page.least)))
 
@@ -95,3 +105,69 @@ def _menu(slug: str, allowed: Collection[Page]) -> Sequence[tuple[str, Sequence[
 
 def _address(page: Page, slug: str) -> str:
     return reverse(f"dashboard:{page.name}", args=[slug])
+
+
+MOST_TENANTS = 50
+
+
+def shell_context(request: HttpRequest) -> dict[str, Any]:
+    """Nothing is asked of the database before a template uses it: partials and error pages need none of it."""
+    shown: dict[str, Any] = {"theme": theme_of(request), "density": density_of(request)}
+    who: TenantMembership | None = getattr(request, "who", None)
+    if who is None:
+        return shown
+    return shown | {
+        "who": who,
+        "may_review": who.may(Role.REVIEWER),
+        "may_admin": who.may(Role.ADMIN),
+        # A view that answers under the address of another page says which it is.
+        "section": _section(request.path, who.tenant),
+        "menu": menu_of(who),
+        "data_option": _data_option() if who.may(Role.ADMIN) else "",
+        "tenants": SimpleLazyObject(lambda: _tenants(who)),
+        "waiting_told": SimpleLazyObject(lambda: waiting(who.tenant, MOST_WAITING)),
+    }
+
+
+def _data_option() -> str:
+    """What a command on this machine needs to find this server's data: nothing where they are in the usual place."""
+    elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
+    return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
+
+
+def _section(path: str, tenant: Tenant) -> str:
+    """The first part of the address after the tenant's."""
+    return path.partition(f"/t/{tenant.slug}/")[2].partition("/")[0]
+
+
+def _tenants(who: TenantMembership) -> list[Tenant]:
+    return list(Tenant.objects.filter(membership__person=who.person).order_by("name")[:MOST_TENANTS])
+
+
+_DOTS = frozenset({".", ".."})
+
+
+def build_agent_url(slug: str, name: str, query: Mapping[str, str] | None = None) -> str:
+    """Browsers take `.` and `..` between slashes for ways through folders, and servers may read two slashes as one:
+    such names, and those with a line's end, stand behind a question mark."""
+    address = _agent_path(slug, name)
+    asked = dict(query or {}) if address else {"agent": name, **(query or {})}
+    address = address or reverse("dashboard:agents", args=[slug])
+    return f"{address}?{urlencode(asked)}" if asked else address
+
+
+# A page of agents has each name several times.
+@lru_cache(maxsize=2048)
+def _agent_path(slug: str, name: str) -> str:
+    """Without a query; empty where the name can't stand in a path."""
+    parts = name.split("/")
+    is_plain = _DOTS.isdisjoint(parts) and "" not in parts and "\n" not in name and "\r" not in name
+    return reverse("dashboard:agent", args=[slug, name]) if is_plain else ""
+
+
+def build_trace_url(slug: str, trace_id: str) -> str:
+    """The trace's page. Browsers take `.` and `..` between slashes for ways through folders, and no page's address has
+    a line's end: a trace with such an id has its handoffs' list."""
+    if not _DOTS.isdisjoint(trace_id.split("/")) or "\n" in trace_id:
+        return f"{reverse('dashboard:handoffs', args=[slug])}?{urlencode({'trace': trace_id})}"
+    return reverse("dashboard:trace", args=[slug, trace_id])

@@ -1,23 +1,25 @@
-"""The overview: states, the acceptance rate over time, top reasons, and what needs attention."""
+"""The busiest agents, for the overview."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 
-from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import alerts, live
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.agents.busiest import busy
-from handoffaudit.dashboard.first_run import page as first_run
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard import first_run, live
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics import alerts
+from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.reviewing.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.review.queue import MOST_WAITING, waiting
+from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics import llm_status, workers
+from handoffaudit.diagnostics.agents import busiest_agents
 from handoffaudit.diagnostics.noise import MOST_DECISIONS, high_overturn_rates
 from handoffaudit.diagnostics.periods import format_utc, window_of
 from handoffaudit.drawing.charts import BESIDE, NARROW, Bar, stacked_bars
@@ -25,12 +27,46 @@ from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import State
-from handoffaudit.handoffs.rates import OutcomeCounts
+from handoffaudit.handoffs.rates import OutcomeCounts, Share
 from handoffaudit.handoffs.review.queue import MOST_COUNTED
 from handoffaudit.handoffs.stats import Bucket
 
+MOST_AGENTS: Final = 8
+
+_LONGEST: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class TopAgent:
+    """`part` of the busiest one; `share` accepted of what it handed on."""
+
+    name: str
+    href: str
+    number: int
+    part: float
+    share: Share
+
+
+def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
+    """Those that handed on most; `period` as the page of an agent takes it."""
+    found = busiest_agents(tenant, since.replace(minute=0, second=0, microsecond=0), until, MOST_AGENTS)
+    most = max((one.number for one in found), default=1)
+    return [
+        TopAgent(
+            cut(one.name, _LONGEST),
+            build_agent_url(tenant.slug, one.name, {"period": period}),
+            one.number,
+            one.number / most,
+            one.judged.share,
+        )
+        for one in found
+    ]
+
+
 ORDER = (State.ACCEPTED, State.APPROVED, State.HELD, State.REJECTED, State.DECLINED)
+
 BUCKETS = 30
+
 MOST_NOISY = 5
 
 
@@ -53,7 +89,7 @@ PERIODS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Stat:
     state: str
     number: int
 
@@ -67,8 +103,8 @@ class Reason:
     share: float
 
 
-@page_for(Role.VIEWER)
-def overview(request: HttpRequest, who: Who) -> HttpResponse:
+@require_role(Role.VIEWER)
+def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     asked = request.GET.get("period", "") or "24h"
     bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
     period = PERIODS.get(asked, PERIODS["24h"])
@@ -76,7 +112,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     # The same hours as the reports of that period have.
     since = window_of({"period": period.name}, until).since
     unjudged = stats.count_unjudged(who.tenant)
-    figures = _figures(period, stats.count_by_state(who.tenant, since, until, unjudged))
+    figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged))
     figures["since"] = format_utc(since)
     if live.is_asked(request):
         return _newer(request, who, figures)
@@ -91,7 +127,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         # Passed on or muted: they wait, and Review does not show them before somebody asks.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_told": for_review.up_to(MOST_WAITING),
-        "alerts": alerts.told(who.tenant),
+        "alerts": alerts.open_alerts(who.tenant),
         "model": llm_status.load_status(who.tenant),
         "first_checks": llm_status.count_first_checks(who.tenant),
         "unverified": llm_status.count_unverified(who.tenant, since),
@@ -102,7 +138,7 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
         context["chart"] = _chart(bars, width=BESIDE, prefix="wide")
         context["narrow_chart"] = _chart(bars, width=NARROW, prefix="narrow")
         context["reasons"] = _reasons(who, since, until)
-        context["busiest"] = busy(who.tenant, since, until, period.name)
+        context["busiest"] = top_agents(who.tenant, since, until, period.name)
         overturned, is_sampled = high_overturn_rates(who.tenant, since, until)
         context["noisy"] = overturned[:MOST_NOISY]
         context["newest_decisions"] = MOST_DECISIONS if is_sampled else 0
@@ -111,20 +147,20 @@ def overview(request: HttpRequest, who: Who) -> HttpResponse:
     return render_page(request, "dashboard/overview/page.html", context, status=400 if bad else 200)
 
 
-def _figures(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
+def _stats(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
     """`figures`: of states that last, and of others where there are any. `seen`: the numbers themselves, by which a
     page is known that shows others."""
     shown = [state for state in State if state in ORDER or totals.get(state)]
     return {
         "period": period,
-        "figures": [Figure(state.value, totals.get(state, 0)) for state in shown],
+        "figures": [Stat(state.value, totals.get(state, 0)) for state in shown],
         "total": sum(totals.values()),
         "judged": OutcomeCounts.of_states(totals),
         "seen": ".".join(str(totals.get(state, 0)) for state in State),
     }
 
 
-def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpResponse:
+def _newer(request: HttpRequest, who: TenantMembership, figures: dict[str, Any]) -> HttpResponse:
     parts = []
     if request.GET.get("seen", "") != figures["seen"]:
         parts.append(render_to_string("dashboard/overview/figures.html", figures, request))
@@ -135,10 +171,10 @@ def _newer(request: HttpRequest, who: Who, figures: dict[str, Any]) -> HttpRespo
     try:
         return live.answer(request, who, parts)
     except FilterError as bad:
-        return live.refused(bad)
+        return live.invalid_filter(bad)
 
 
-def _bars(who: Who, buckets: Sequence[Bucket], until: datetime, *, hourly: bool) -> list[Bar]:
+def _bars(who: TenantMembership, buckets: Sequence[Bucket], until: datetime, *, hourly: bool) -> list[Bar]:
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
     bars = []
     for number, bucket in enumerate(buckets):
@@ -159,7 +195,7 @@ def _chart(bars: Sequence[Bar], *, width: int, prefix: str) -> Drawing:
     return stacked_bars(bars, order=ORDER, width=width, height=210, title="Handoffs over time, by state", prefix=prefix)
 
 
-def _reasons(who: Who, since: datetime, until: datetime) -> list[Reason]:
+def _reasons(who: TenantMembership, since: datetime, until: datetime) -> list[Reason]:
     found = stats.count_top_codes(who.tenant, since, until, 8)
     most = max((number for _, number in found), default=1)
     return [Reason(code, number, number / most) for code, number in found]

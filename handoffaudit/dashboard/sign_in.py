@@ -1,4 +1,4 @@
-"""Signing in and out, the one-time link of a first sign-in, and one's own password."""
+"""Signing in and out, the one-time link of a first sign-in, passwords, and the redirect to the first tenant."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +27,7 @@ from django.views.decorators.http import require_http_methods
 
 from handoffaudit.accounts import links, people
 from handoffaudit.accounts.errors import Refused
-from handoffaudit.accounts.models import Person
+from handoffaudit.accounts.models import Membership, Person
 
 
 class SignInForm(LoginForm):  # type: ignore[misc]
@@ -170,9 +170,17 @@ def _password(label: str, autocomplete: str) -> forms.CharField:
     return forms.CharField(label=label, strip=False, max_length=4096, widget=widget)
 
 
-urlpatterns = [
+sign_in_urls = [
     path("sign-in/", SignIn.as_view(), name="account_login"),
     path("sign-out/", SignOut.as_view(), name="account_logout"),
     path("welcome/<uidb64>/<token>/", welcome, name="welcome"),
     path("password/", password, name="password"),
 ]
+
+
+@login_required
+def home(request: HttpRequest) -> HttpResponse:
+    membership = Membership.objects.select_related("tenant").filter(person=request.user.pk).order_by("pk").first()
+    if membership is None:
+        return render(request, "dashboard/no_tenant.html", status=403)
+    return redirect("dashboard:overview", tenant=membership.tenant.slug)

@@ -9,7 +9,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard.access import TenantMembership, require_role
 
 COOKIE = "theme"
 THEMES = ("light", "dark")
@@ -33,9 +33,9 @@ def _kept(request: HttpRequest, cookie: str, known: Sequence[str]) -> str:
     return value if value in known else ""
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_POST
-def theme(request: HttpRequest, who: Who) -> HttpResponse:
+def theme(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     after = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(after, allowed_hosts={request.get_host()}):
         after = reverse("dashboard:overview", args=[who.tenant.slug])

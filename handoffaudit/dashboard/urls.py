@@ -2,30 +2,17 @@
 
 from django.urls import path
 
-from handoffaudit.dashboard import (
-    agents,
-    diagnostics,
-    exports,
-    first_run,
-    gallery,
-    groups,
-    handoffs,
-    live,
-    overview,
-    reviewing,
-    settings,
-    theme,
-    tracing,
-)
-from handoffaudit.dashboard.handoff import page as handoff
-from handoffaudit.dashboard.help import pages as help_pages
-from handoffaudit.dashboard.policies.prompts import page as prompts
-from handoffaudit.dashboard.policies.rules import page as rules
-from handoffaudit.dashboard.policies.schemas import page as schemas
-from handoffaudit.dashboard.policies.strictness import page as strictness
-from handoffaudit.dashboard.policies.trials import page as trials
-from handoffaudit.dashboard.saved import changing as saved_views
-from handoffaudit.dashboard.saved import choosing
+from handoffaudit.dashboard import exports, findings, first_run, gallery, live, overview, theme
+from handoffaudit.dashboard.agents import page as agents
+from handoffaudit.dashboard.diagnostics import urls as diagnostics
+from handoffaudit.dashboard.handoffs import handoff
+from handoffaudit.dashboard.handoffs import page as handoffs
+from handoffaudit.dashboard.help import page as help_pages
+from handoffaudit.dashboard.policies import dry_runs, prompts, rules, schemas, strictness
+from handoffaudit.dashboard.review import urls as review
+from handoffaudit.dashboard.saved_views import actions as saved_views
+from handoffaudit.dashboard.settings import urls as settings
+from handoffaudit.dashboard.traces import page as traces
 
 app_name = "dashboard"
 urlpatterns = [
@@ -34,21 +21,21 @@ urlpatterns = [
     *handoffs.urlpatterns,
     *exports.urlpatterns,
     *live.urlpatterns,
-    *saved_views.urlpatterns,
-    *choosing.urlpatterns,
-    *reviewing.urlpatterns,
+    *saved_views.saved_view_urls,
+    *saved_views.default_view_urls,
+    *review.urlpatterns,
     *handoff.urlpatterns,
     *settings.urlpatterns,
     *strictness.urlpatterns,
     *rules.urlpatterns,
     *schemas.urlpatterns,
     *prompts.urlpatterns,
-    *trials.urlpatterns,
+    *dry_runs.urlpatterns,
     *diagnostics.urlpatterns,
-    *tracing.urlpatterns,
+    *traces.urlpatterns,
     *agents.urlpatterns,
     *gallery.urlpatterns,
-    *groups.urlpatterns,
+    *findings.urlpatterns,
     *first_run.urlpatterns,
     *help_pages.urlpatterns,
 ]

@@ -11,8 +11,8 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.agents.addresses import address_of
-from handoffaudit.dashboard.agents.words import took
+from handoffaudit.dashboard.agents.labels import format_duration
+from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff
@@ -122,11 +122,11 @@ def test_an_agent_has_a_page_whatever_its_name_is(name: str, tenant: Tenant, as_
     handoff = judged(tenant, step("planner", "writer", "Look."))
     Handoff.objects.filter(pk=handoff.pk).update(source_agent_id=name)
     counts.recount()
-    address = address_of("acme", name)
+    address = build_agent_url("acme", name)
     path = unquote(address.partition("?")[0])
     assert not {"..", ".", ""} & set(path.removeprefix("/t/acme/agents/").rstrip("/").split("/")[:-1])
     listed = text_of(as_viewer)
-    assert escape(address_of("acme", name, {"period": "7d"})) in listed
+    assert escape(build_agent_url("acme", name, {"period": "7d"})) in listed
     page = text_of(as_viewer, address)
     assert "No such agent" not in page
     assert "writer" in section(page, "hands-to")
@@ -155,7 +155,7 @@ def test_an_unknown_agent_is_404_with_names_like_it(crew: Tenant, as_viewer: Cli
     [(None, ""), (0.42, "0.4 s"), (0, "0 s"), (12.3, "12 s"), (90, "1.5 min"), (7200, "2 h"), (200_000, "2.3 d")],
 )
 def test_times_are_written_short(seconds: float | None, words: str) -> None:
-    assert took(seconds) == words
+    assert format_duration(seconds) == words
 
 
 def save(client: Client, text: str, base: int = 0, **more: Any) -> Any:

@@ -9,8 +9,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from handoffaudit.accounts.models import DefaultView, Person, SavedView
-from handoffaudit.dashboard.saved.built_in import BUILT_IN
-from handoffaudit.dashboard.saved.pages import LISTS, checked
+from handoffaudit.dashboard.saved_views.actions import LISTS, check_query
+from handoffaudit.dashboard.saved_views.tabs import BUILT_IN
 from handoffaudit.diagnostics.groups.queries import GroupFilters
 from handoffaudit.handoffs.models import Handoff
 
@@ -35,7 +35,7 @@ def test_every_built_in_view_is_written_as_its_list_writes_it() -> None:
     for page, views in BUILT_IN.items():
         assert len({view.pk for view in views}) == len({view.name for view in views}) == len(views)
         for view in views:
-            assert QueryDict(checked(LISTS[page], view.query)) == QueryDict(view.query), view
+            assert QueryDict(check_query(LISTS[page], view.query)) == QueryDict(view.query), view
 
 
 @pytest.mark.parametrize("page", sorted(BUILT_IN))

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.diagnostics.file_report import apart
+from handoffaudit.dashboard.diagnostics.files import apart
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs import judge
 from handoffaudit.policy.kinds import file_policy

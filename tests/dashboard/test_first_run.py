@@ -7,7 +7,7 @@ from django.test import Client
 
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Role, Tenant
-from handoffaudit.dashboard.first_run import page as first_run
+from handoffaudit.dashboard import first_run
 from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Handoff
 

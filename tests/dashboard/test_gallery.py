@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from handoffaudit.accounts.models import Person
-from handoffaudit.dashboard.gallery import tokens
+from handoffaudit.dashboard import gallery
 from handoffaudit.dashboard.templatetags.icons import STROKED
 from handoffaudit.handoffs.models import State
 
@@ -34,7 +34,7 @@ def test_each_drawing_stands_in_the_gallery_with_its_words(page: str) -> None:
 
 
 def test_each_state_icon_and_token_is_shown(page: str) -> None:
-    names = re.findall(r"^\s+(--[a-z0-9-]+):", tokens.sheet(), flags=re.MULTILINE)
+    names = re.findall(r"^\s+(--[a-z0-9-]+):", gallery.sheet(), flags=re.MULTILINE)
     # Shadows and the veil behind dialogs are neither a colour to read on nor a size.
     unshown = {name for name in names if f"<code>{name}</code>" not in page}
     assert unshown <= {"--shadow", "--shadow-high", "--backdrop"}
@@ -50,18 +50,18 @@ def test_what_would_act_on_rows_does_nothing_here(page: str) -> None:
     assert "sign-out" in left[0]
 
 
-@pytest.mark.parametrize("colour", tokens.colours(), ids=lambda colour: colour.name)
-def test_a_colour_can_be_read_on_its_grounds_in_both_themes(colour: tokens.Colour) -> None:
+@pytest.mark.parametrize("colour", gallery.colours(), ids=lambda colour: colour.name)
+def test_a_colour_can_be_read_on_its_grounds_in_both_themes(colour: gallery.Colour) -> None:
     assert colour.is_enough, f"{colour.name}: {colour.contrast} on {colour.on}"
 
 
 @pytest.mark.parametrize(("one", "other", "told"), [("#000000", "#ffffff", 21), ("#777777", "#ffffff", 4.48)])
 def test_contrast_is_that_of_wcag(one: str, other: str, told: float) -> None:
-    assert tokens.ratio(one, other) == pytest.approx(told, abs=0.01)
-    assert tokens.ratio(other, one) == tokens.ratio(one, other)
+    assert gallery.ratio(one, other) == pytest.approx(told, abs=0.01)
+    assert gallery.ratio(other, one) == gallery.ratio(one, other)
 
 
 def test_compact_is_told_beside_comfortable() -> None:
-    compact = {token.name: token.compact for token in tokens.sizes() if token.compact}
+    compact = {token.name: token.compact for token in gallery.sizes() if token.compact}
     assert compact["s4"] == "0.75rem"
     assert "s1" not in compact

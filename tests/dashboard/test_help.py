@@ -13,9 +13,9 @@ from django.utils.html import strip_tags
 
 from handoffaudit.accounts.models import Person, Role, Tenant
 from handoffaudit.cli import command
-from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.help import guides, reference
-from handoffaudit.dashboard.reviewing.keys import KEYS
+from handoffaudit.dashboard.review.page import KEYS
 from handoffaudit.problem_types import PROBLEM_TYPES, type_of
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES
 
@@ -26,8 +26,8 @@ GUIDES = [guide.name for guide in guides.GUIDES]
 LOOKED_UP = [page.name for page in guides.LOOKED_UP]
 
 
-def somebody(role: Role) -> Who:
-    return Who(Person(), Tenant(slug="acme"), role)
+def somebody(role: Role) -> TenantMembership:
+    return TenantMembership(Person(), Tenant(slug="acme"), role)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_guide_is_its_file_rendered(name: str, client_of_viewer: Client) -> No
 
 @pytest.mark.parametrize("name", GUIDES)
 def test_a_guide_has_links(name: str) -> None:
-    assert 'href="/t/acme/' in str(guides.rendered(name, somebody(Role.VIEWER), "http://testserver"))
+    assert 'href="/t/acme/' in str(guides.render_guide(name, somebody(Role.VIEWER), "http://testserver"))
 
 
 @pytest.mark.parametrize("name", LOOKED_UP)
@@ -128,7 +128,7 @@ def test_links_of_pages_lead_where_a_viewer_may_look(name: str, client_of_viewer
 @pytest.mark.parametrize(("name", "page"), [("webhooks", "retention"), ("operator", "settings")])
 def test_a_page_is_linked_for_who_may_open_it(name: str, page: str) -> None:
     link = f'<a href="{reverse(f"dashboard:{page}", args=["acme"])}">'
-    full, cut = (guides.rendered(name, somebody(role), "http://testserver") for role in (Role.ADMIN, Role.REVIEWER))
+    full, cut = (guides.render_guide(name, somebody(role), "http://testserver") for role in (Role.ADMIN, Role.REVIEWER))
     assert link in full
     assert link not in cut
     assert strip_tags(full) == strip_tags(cut)

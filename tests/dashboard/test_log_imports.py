@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from handoffaudit import request_bodies
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.diagnostics import import_rows, log_imports, receiving
+from handoffaudit.dashboard.diagnostics import uploads
 from handoffaudit.diagnostics.logs import gzip_stream, index, upload
 from handoffaudit.diagnostics.models import LogBlock, LogImport
 from tests.dashboard.log_lines import BAD, gate, health, moment, older, take, trace
@@ -82,7 +82,7 @@ def test_a_form_that_is_too_large_is_refused_before_it_is_read_and_the_command_n
     sign_in: SignIn, reviewer: Person, settings, headers: dict[str, str]
 ) -> None:
     settings.MAX_LOG_BYTES = 100
-    answer = send(sign_in(reviewer), file(b"x" * (100 + receiving.FORM_BYTES)), headers=headers)
+    answer = send(sign_in(reviewer), file(b"x" * (100 + uploads.FORM_BYTES)), headers=headers)
     assert answer.status_code == 413
     assert "larger than 100 bytes" in answer.text
     assert "handoffaudit import-log FILE --tenant acme" in answer.text
@@ -91,7 +91,7 @@ def test_a_form_that_is_too_large_is_refused_before_it_is_read_and_the_command_n
 
 
 def test_a_small_file_with_too_much_in_it_is_stopped(sign_in: SignIn, reviewer: Person, settings) -> None:
-    settings.MAX_LOG_BYTES = 3 * receiving.ToDataFolder.chunk_size
+    settings.MAX_LOG_BYTES = 3 * uploads.ToDataFolder.chunk_size
     bomb = gzip.compress(b"x" * (settings.MAX_LOG_BYTES + 1))
     answer = send(sign_in(reviewer), file(bomb, "agents.log.gz"))
     assert answer.status_code == 413
@@ -99,12 +99,12 @@ def test_a_small_file_with_too_much_in_it_is_stopped(sign_in: SignIn, reviewer: 
 
 
 def test_where_many_are_sent_at_once_the_next_one_is_asked_to_come_later(sign_in: SignIn, reviewer: Person) -> None:
-    held = [receiving._slots.acquire(blocking=False) for _ in range(receiving.MOST_AT_ONCE)]
+    held = [uploads._slots.acquire(blocking=False) for _ in range(uploads.MOST_AT_ONCE)]
     try:
         answer = send(sign_in(reviewer), file(LOG))
     finally:
         for _ in held:
-            receiving._slots.release()
+            uploads._slots.release()
     assert answer.status_code == 503
     assert "Send it again in a minute" in answer.text
     assert send(sign_in(reviewer), file(LOG)).status_code == 302
@@ -113,7 +113,7 @@ def test_where_many_are_sent_at_once_the_next_one_is_asked_to_come_later(sign_in
 def test_who_may_not_send_is_refused_before_the_form_is_read(
     sign_in: SignIn, viewer: Person, client: Client, monkeypatch
 ) -> None:
-    monkeypatch.setattr(log_imports, "_take", lambda *_: pytest.fail("the form was read"))
+    monkeypatch.setattr(uploads, "_take", lambda *_: pytest.fail("the form was read"))
     assert send(client, file(LOG)).status_code == 302
     assert send(sign_in(viewer), file(LOG)).status_code == 403
 
@@ -147,7 +147,7 @@ def test_the_page_of_an_import_tells_what_it_brought(sign_in: SignIn, viewer: Pe
 def test_bad_lines_are_shown_in_pages_with_their_numbers(
     sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch
 ) -> None:
-    monkeypatch.setattr(log_imports, "MOST_BAD", 2)
+    monkeypatch.setattr(uploads, "MOST_BAD", 2)
     taken = take(tenant, BAD, gate(moment()), "two", BAD, "three", gate(moment()), BAD)
     client, address, numbers = sign_in(viewer), f"{ADDRESS}{taken.pk}/", []
     while address:
@@ -204,12 +204,12 @@ def test_where_no_worker_reads_it_the_page_says_so(sign_in: SignIn, viewer: Pers
     taken = take(tenant, gate(moment()), read=False)
     client = sign_in(viewer)
     assert "Is one running?" not in client.get(f"{ADDRESS}{taken.pk}/").text
-    LogImport.objects.update(received_at=timezone.now() - 2 * import_rows.LATE)
+    LogImport.objects.update(received_at=timezone.now() - 2 * uploads.LATE)
     assert "Is one running?" in client.get(f"{ADDRESS}{taken.pk}/").text
 
 
 def test_imports_are_listed_newest_first_in_pages(sign_in: SignIn, viewer: Person, tenant: Tenant, monkeypatch) -> None:
-    monkeypatch.setattr(log_imports, "IMPORTS", 2)
+    monkeypatch.setattr(uploads, "IMPORTS", 2)
     for number in range(3):
         take(tenant, gate(moment()), source=f"{number}.log")
     client = sign_in(viewer)

@@ -11,8 +11,8 @@ from django.urls import reverse
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
+from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.templatetags.trace import span
-from handoffaudit.dashboard.tracing.addresses import address_of
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.log_lines import moment, take
 from tests.dashboard.log_lines import trace as log_line
@@ -38,7 +38,7 @@ def test_without_a_trace_the_list_says_what_one_is(browser: Client, tenant: Tena
 @pytest.mark.parametrize("trace", ["work/1", "a//b/", "émile & co?x#y%20", "new", "../x", ".", "a\nb", "a\rb"])
 def test_the_list_leads_to_each_trace_whatever_its_id(trace: str, browser: Client, tenant: Tenant) -> None:
     handed(tenant, "planner", "writer", "It is done.", trace)
-    address = address_of("acme", trace)
+    address = build_trace_url("acme", trace)
     assert address.replace("&", "&amp;") in browser.get(LIST).text
     page = browser.get(address)
     assert page.status_code == 200

@@ -1,7 +1,7 @@
 """The few inner names that the snapshots need. Where a module moves, only this file follows it."""
 
 from handoffaudit.accounts.tenants import create as create_tenant
-from handoffaudit.dashboard.settings.audit_words import ACTIONS as AUDIT_ACTIONS
+from handoffaudit.dashboard.settings.audit import ACTIONS as AUDIT_ACTIONS
 from handoffaudit.diagnostics.models import Watermark
 from handoffaudit.handoffs.alerts import raise_alert
 from handoffaudit.handoffs.webhooks.delivery import drain as deliver_waiting

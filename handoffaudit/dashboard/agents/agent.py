@@ -1,4 +1,4 @@
-"""One agent: what it caused and what it passed on, with whom it works, its handoff files."""
+"""The page of one agent: introduced and inherited findings, partners and handoff files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.agents.addresses import address_of
-from handoffaudit.dashboard.agents.words import took
-from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.agents.labels import format_duration
+from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
+from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agent_report import MOST_FINDINGS, AgentReport, OfCode, is_known, load_report, near_names
 from handoffaudit.diagnostics.agents import AgentRoute
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
@@ -22,8 +22,11 @@ from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs import stats
 
 ORDER: Final = ("caused", "passed-on")
+
 MOST_LISTED: Final = 20
+
 MOST_HOURS: Final = 6
+
 _LONGEST: Final = 120
 
 
@@ -65,23 +68,23 @@ class Hour:
     share: float
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def agent(request: HttpRequest, who: Who, name: str) -> HttpResponse:
+def agent(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
     return answer(request, who, name)
 
 
-def answer(request: HttpRequest, who: Who, name: str) -> HttpResponse:
+def answer(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
     if not is_known(who.tenant, name):
         return _missing(request, who, name)
-    choice = chosen(request)
+    choice = choose_window(request)
     links = Links(who.tenant, choice.window)
     found = load_report(who.tenant, name, choice.window)
     context: dict[str, Any] = choice.context | {
         "name": cut(name, _LONGEST),
         "found": found,
         "share": found.agent.judged.share,
-        "time": took(found.agent.told.median_seconds),
+        "time": format_duration(found.agent.told.median_seconds),
         "handed_on": links.handoffs(source=name),
         "received": links.handoffs(target=name),
         "hands_to": _partners(who, links, found.hands_to, own=0),
@@ -94,7 +97,7 @@ def answer(request: HttpRequest, who: Who, name: str) -> HttpResponse:
         "file_reports": links.reports(agent=name),
         "hours": _hours(found),
         "most_findings": MOST_FINDINGS,
-        "address": (address := address_of(who.tenant.slug, name)),
+        "address": (address := build_agent_url(who.tenant.slug, name)),
         "joined": "&" if "?" in address else "?",
     }
     if found.findings.total:
@@ -103,35 +106,35 @@ def answer(request: HttpRequest, who: Who, name: str) -> HttpResponse:
     return render_page(request, "dashboard/agents/agent.html", context, status=choice.status)
 
 
-def _missing(request: HttpRequest, who: Who, name: str) -> HttpResponse:
+def _missing(request: HttpRequest, who: TenantMembership, name: str) -> HttpResponse:
     known = stats.list_known_values(who.tenant)
     near = near_names(name, {*known.sources, *known.targets})
     context = {
         "name": cut(name, _LONGEST),
-        "near": [(cut(one, _LONGEST), address_of(who.tenant.slug, one)) for one in near],
+        "near": [(cut(one, _LONGEST), build_agent_url(who.tenant.slug, one)) for one in near],
         "all": reverse("dashboard:agents", args=[who.tenant.slug]),
     }
     return render_page(request, "dashboard/agents/missing.html", context, status=404)
 
 
-def _partners(who: Who, links: Links, edges: Sequence[AgentRoute], *, own: int) -> list[Partner]:
+def _partners(who: TenantMembership, links: Links, edges: Sequence[AgentRoute], *, own: int) -> list[Partner]:
     """`own`: on which side of each edge the agent itself stands."""
     return [
         Partner(
             cut(other := (edge.target, edge.source)[own], _LONGEST),
-            address_of(who.tenant.slug, other, links.window.query),
+            build_agent_url(who.tenant.slug, other, links.window.query),
             edge,
-            took(edge.median_seconds),
+            format_duration(edge.median_seconds),
             links.handoffs(source=edge.source, target=edge.target),
         )
         for edge in edges[:MOST_LISTED]
     ]
 
 
-def _origins(who: Who, links: Links, found: AgentReport) -> list[Origin]:
+def _origins(who: TenantMembership, links: Links, found: AgentReport) -> list[Origin]:
     most = max((number for _, number in found.origins), default=1)
     return [
-        Origin(cut(name, _LONGEST), address_of(who.tenant.slug, name, links.window.query), number, number / most)
+        Origin(cut(name, _LONGEST), build_agent_url(who.tenant.slug, name, links.window.query), number, number / most)
         for name, number in found.origins[:MOST_LISTED]
     ]
 

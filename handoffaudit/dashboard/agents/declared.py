@@ -1,4 +1,4 @@
-"""Who is declared to hand to whom: read by all, edited by administrators as lines of text."""
+"""Declared edges: which agent may hand off to which, edited as lines of text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,15 +10,13 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.agents.addresses import address_of
-from handoffaudit.dashboard.agents.words import LONGEST_NAME, lines
-from handoffaudit.dashboard.policies.drafts import Draft, sent, text_of
-from handoffaudit.dashboard.policies.fields import Field
-from handoffaudit.dashboard.policies.pages import PolicyPage
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.agents.labels import LONGEST_NAME, lines
+from handoffaudit.dashboard.navigation import build_agent_url
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import MOST_OF_A_VERSION, Draft, Field, form_values, text_of
 from handoffaudit.dashboard.policies.views import Editing
-from handoffaudit.dashboard.policies.words import MOST_OF_A_VERSION
-from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.safe_text import cut
 from handoffaudit.diagnostics.agents import list_pairs
 from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.policy import kinds
@@ -27,9 +25,12 @@ from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.versions import Table
 
 TEMPLATE = "dashboard/agents/declared.html"
+
 # Edges of so long a time are offered to be declared.
 SEEN_IN = "30d"
+
 _HEIGHT = 18
+
 _HELP = "a line each: planner -> critic, writer; * is anybody; quote a name with a comma or an arrow in it"
 
 Rows = Table[DeclaredRoutes]
@@ -100,15 +101,15 @@ class Row:
     targets: list[Name]
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def page(request: HttpRequest, who: Who) -> HttpResponse:
+def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """`?edit` opens the editor, `?seen` one that is filled with all edges that were seen."""
     now = kinds.agents.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
 
 
-def _asked_for(request: HttpRequest, who: Who, now: Rows) -> Editor | None:
+def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
     if not who.may(Role.ADMIN):
         return None
     if "seen" in request.GET:
@@ -143,13 +144,14 @@ def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 
 
 
 def _name(slug: str, name: str) -> Name:
-    return Name(cut(name, LONGEST_NAME), "" if name == ANYBODY else address_of(slug, name))
+    return Name(cut(name, LONGEST_NAME), "" if name == ANYBODY else build_agent_url(slug, name))
 
 
 def editor_from(given: QueryDict) -> Editor:
     """What a person sent."""
-    return Editor(text=text_of(given, "text"), **sent(given))
+    return Editor(text=text_of(given, "text"), **form_values(given))
 
 
 EDITING = Editing(PAGE, editor_from, _page, can_be_tried=False)
+
 urlpatterns = [path("declared/", page, name="declared"), *EDITING.urls()]

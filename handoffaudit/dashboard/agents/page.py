@@ -1,51 +1,224 @@
-"""Who hands to whom: map, matrix, agents, and what is not as it was declared."""
+"""The Agents page: the map, the matrix and the lists of agents and routes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.agents import agent, declared
 from handoffaudit.dashboard.agents import agent as agent_page
-from handoffaudit.dashboard.agents.addresses import address_of
-from handoffaudit.dashboard.agents.maps import maps
-from handoffaudit.dashboard.agents.matrix import matrix
-from handoffaudit.dashboard.agents.words import took
-from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
+from handoffaudit.dashboard.agents.labels import format_duration
+from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
+from handoffaudit.dashboard.navigation import build_agent_url
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.readable import cut
+from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.dashboard.templatetags.icons import icon
 from handoffaudit.dashboard.templatetags.shares import percent, told, tone
-from handoffaudit.diagnostics.agents import MOST_TRACED, Agent, AgentRoute, Agents, load_agents
+from handoffaudit.diagnostics.agents import (
+    MOST_TRACED,
+    Agent,
+    AgentRoute,
+    Agents,
+    fold_route_sides,
+    fold_routes,
+    load_agents,
+)
+from handoffaudit.drawing.agent_map import MapAgent, MapEdge, agent_map
+from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.rates import OutcomeCounts
 
+MOST_DRAWN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Maps:
+    """`folded`: how many agents stand as one in the wide form; `left_out`: how many ways with few handoffs are not
+    drawn there."""
+
+    wide: Drawing
+    narrow: Drawing
+    folded: int
+    left_out: int
+
+
+def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links) -> Maps:
+    wide = _Part(tenant, agents, edges, links, most=14)
+    # Those that it folds are among the ones that the wide form folds.
+    narrow = _Part(tenant, agents, wide.edges, links, most=8)
+    return Maps(
+        agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
+        agent_map(narrow.agents, narrow.drawn, width=340, across=False, prefix="map-narrow"),
+        wide.folded,
+        len(wide.edges) - len(wide.drawn),
+    )
+
+
+class _Part:
+    def __init__(
+        self, tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links, *, most: int
+    ) -> None:
+        # To fold a single one would save no room.
+        kept = agents if len(agents) <= most + 1 else agents[:most]
+        names = frozenset(agent.name for agent in kept)
+        self.folded = len(agents) - len(kept)
+        others = _unused(f"{self.folded:,} others", names)
+        self.edges = fold_routes(edges, names, others)
+        self._links, self._names = links, names
+        most_first = sorted(self.edges, key=lambda edge: -edge.number)[:MOST_DRAWN]
+        self.drawn = [self._edge(edge) for edge in most_first]
+        self.agents = [_agent(tenant, agent, links.window.query) for agent in kept]
+        if self.folded:
+            rest = sum(agent.number for agent in agents[len(kept) :])
+            self.agents.append(MapAgent(others, rest, folded=True))
+
+    def _edge(self, edge: AgentRoute) -> MapEdge:
+        share, whole = edge.share, {edge.source, edge.target} <= self._names
+        href = self._links.handoffs(source=edge.source, target=edge.target) if whole else ""
+        part = share.part / share.total if share.total else None
+        return MapEdge(edge.source, edge.target, edge.number, part, format_duration(edge.median_seconds), href)
+
+
+def _agent(tenant: Tenant, agent: Agent, query: Mapping[str, str]) -> MapAgent:
+    return MapAgent(agent.name, agent.number, build_agent_url(tenant.slug, agent.name, query))
+
+
+def _unused(name: str, names: frozenset[str]) -> str:
+    """The name, with what tells it from an agent of that name."""
+    while name in names:
+        name = f"… {name}"
+    return name
+
+
+MOST: Final = 20
+
+# No agent has that name: none is stored with a NUL.
+OTHERS: Final = "\x00"
+
+_LONGEST_HEAD: Final = 24
+
+_FEW: Final = icon("failed", "few accepted")
+
+_NONE: Final = '<td class="agents-cell agents-cell--none"><span aria-hidden="true">·</span></td>'
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`short` for a narrow column; `href` is empty for the others."""
+
+    name: str
+    short: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """`cells` is markup: one template for each of hundreds of them would take most of the page's time."""
+
+    head: Head
+    cells: SafeString
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    columns: list[Head]
+    rows: list[Row]
+
+
+def matrix(slug: str, found: Agents, links: Links) -> Matrix:
+    """At most 20 of each, the others as one; those with the most handoffs first."""
+    listed = found.edges.listed
+    sources, targets = _most(listed, 0), _most(listed, 1)
+    cells: dict[tuple[str, str], AgentRoute] = {}
+    for edge in fold_route_sides(listed, frozenset(sources), frozenset(targets), OTHERS):
+        cells[edge.source, edge.target] = edge
+    columns = [_head(slug, name, links.window.query) for name in targets]
+    rows = []
+    for source in sources:
+        edges = [cells.get((source, target)) for target in targets]
+        markup = "".join(_cell(found, edge, links) if edge else _NONE for edge in edges)
+        rows.append(Row(_head(slug, source, links.window.query), mark_safe(markup)))  # noqa: S308 -- _cell escapes
+    return Matrix(columns, rows)
+
+
+def _most(listed: Sequence[AgentRoute], side: int) -> list[str]:
+    numbers: dict[str, int] = {}
+    for edge in listed:
+        name = (edge.source, edge.target)[side]
+        numbers[name] = numbers.get(name, 0) + edge.number
+    names = sorted(numbers, key=lambda name: (-numbers[name], name))
+    return names if len(names) <= MOST else [*names[: MOST - 1], OTHERS]
+
+
+def _head(slug: str, name: str, query: Mapping[str, str]) -> Head:
+    if name == OTHERS:
+        return Head("others", "others", "")
+    return Head(cut(name, 200), cut(name, _LONGEST_HEAD), build_agent_url(slug, name, query))
+
+
+def _cell(found: Agents, edge: AgentRoute, links: Links) -> str:
+    named = OTHERS not in (edge.source, edge.target)
+    undeclared = named and found.is_declared(edge.source, edge.target) is False
+    share = edge.share
+    number, time, kind = f"{edge.number:,}", format_duration(edge.median_seconds), tone(share)
+    words = [f"{number} handed over", f"{told(share)} accepted"]
+    words += [f"median {time}"] if time else []
+    words += ["not declared"] if undeclared else []
+    way = f"{_told(edge.source)} to {_told(edge.target)}"
+    title = f"{way}: {', '.join(words)}"
+    href = links.handoffs(source=edge.source, target=edge.target) if named else ""
+    classes = f"agents-cell agents-cell--{kind}"
+    classes += " agents-cell--self" if named and edge.source == edge.target else ""
+    classes += " agents-cell--undeclared" if undeclared else ""
+    link = f'<a href="{escape(href)}" aria-label="{number} from {escape(way)}">{number}</a> ' if href else ""
+    return (
+        f'<td class="{classes}" title="{escape(title)}">'
+        + (link or f"<b>{number}</b> ")
+        + f'<span class="agents-share">{f"{_FEW} " if kind == "bad" else ""}{percent(share)}</span> '
+        + (f'<span class="agents-time">{time}</span> ' if time else "")
+        + ('<span class="hidden">not declared</span>' if undeclared else "")
+        + "</td>"
+    )
+
+
+def _told(name: str) -> str:
+    return "others" if name == OTHERS else cut(name, 80)
+
+
 TEMPLATE: Final = "dashboard/agents/page.html"
+
 MOST_AGENTS: Final = 50
+
 MOST_LISTED: Final = 20
+
 _LONGEST: Final = 80
+
 _UNKNOWN: Final = "\u2013"
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class AgentName:
     """An agent in a list. `note` says what is special about it."""
 
     name: str
     href: str
     number: int
     note: str = ""
-    near: "Named | None" = None
+    near: "AgentName | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RouteLine:
     """An edge in a list; `href` leads to its handoffs, and is empty where there are none."""
 
-    source: Named
-    target: Named
+    source: AgentName
+    target: AgentName
     number: int
     href: str
 
@@ -81,24 +254,24 @@ class Line:
     time: str
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def agents_page(request: HttpRequest, who: Who) -> HttpResponse:
+def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """`?agent=` is the page of one, for names that can't stand in an address."""
     if "agent" in request.GET:
         return agent_page.answer(request, who, request.GET["agent"])
-    choice = chosen(request)
+    choice = choose_window(request)
     found = load_agents(who.tenant, choice.window.since, choice.window.until)
     links = Links(who.tenant, choice.window)
     context = choice.context | {"found": found, "most_traced": MOST_TRACED}
     if found.agents:
-        context |= _drawn(who, found, links) | _lists(_Naming(who, links), found)
+        context |= _drawings(who, found, links) | _lists(_Naming(who, links), found)
     else:
         context["declared_number"] = len(found.declared_edges)
     return render_page(request, TEMPLATE, context, status=choice.status)
 
 
-def _drawn(who: Who, found: Agents, links: Links) -> dict[str, Any]:
+def _drawings(who: TenantMembership, found: Agents, links: Links) -> dict[str, Any]:
     listed = found.edges.listed
     return {
         "judged": OutcomeCounts.of(edge.judged for edge in listed),
@@ -111,11 +284,11 @@ def _drawn(who: Who, found: Agents, links: Links) -> dict[str, Any]:
     }
 
 
-def _line(who: Who, agent: Agent, links: Links) -> Line:
+def _line(who: TenantMembership, agent: Agent, links: Links) -> Line:
     share = agent.judged.share
     return Line(
         name=cut(agent.name, _LONGEST),
-        href=address_of(who.tenant.slug, agent.name, links.window.query),
+        href=build_agent_url(who.tenant.slug, agent.name, links.window.query),
         handed_on=links.handoffs(source=agent.name),
         handed_on_number=f"{agent.handed_on:,}" if agent.handed_on else "",
         received=links.handoffs(target=agent.name),
@@ -125,30 +298,30 @@ def _line(who: Who, agent: Agent, links: Links) -> Line:
         accepted_told=told(share),
         caused=f"{agent.told.caused:,}",
         passed_on=f"{agent.told.passed_on:,}",
-        time=took(agent.told.median_seconds) or _UNKNOWN,
+        time=format_duration(agent.told.median_seconds) or _UNKNOWN,
     )
 
 
 class _Naming:
     """Names and edges as lists show them."""
 
-    def __init__(self, who: Who, links: Links) -> None:
+    def __init__(self, who: TenantMembership, links: Links) -> None:
         self._slug, self._links = who.tenant.slug, links
 
-    def name(self, name: str, number: int = 0, note: str = "", near: str = "") -> Named:
-        href = "" if name == "*" else address_of(self._slug, name, self._links.window.query)
-        return Named(cut(name, _LONGEST), href, number, note, self.name(near) if near else None)
+    def name(self, name: str, number: int = 0, note: str = "", near: str = "") -> AgentName:
+        href = "" if name == "*" else build_agent_url(self._slug, name, self._links.window.query)
+        return AgentName(cut(name, _LONGEST), href, number, note, self.name(near) if near else None)
 
-    def agent(self, agent: Agent) -> Named:
+    def agent(self, agent: Agent) -> AgentName:
         return self.name(agent.name, agent.number)
 
-    def way(self, edge: AgentRoute) -> Way:
+    def way(self, edge: AgentRoute) -> RouteLine:
         href = self._links.handoffs(source=edge.source, target=edge.target)
-        return Way(self.name(edge.source), self.name(edge.target), edge.number, href)
+        return RouteLine(self.name(edge.source), self.name(edge.target), edge.number, href)
 
 
 def _lists(naming: _Naming, found: Agents) -> dict[str, Lists]:
-    never_seen = [Way(naming.name(source), naming.name(target), 0, "") for source, target in found.never_seen]
+    never_seen = [RouteLine(naming.name(source), naming.name(target), 0, "") for source, target in found.never_seen]
     unknown = [naming.name(one.agent.name, one.agent.number, near=one.nearest) for one in found.unknown]
     return {
         "never_seen": Lists.of(never_seen),
@@ -160,4 +333,6 @@ def _lists(naming: _Naming, found: Agents) -> dict[str, Lists]:
     }
 
 
-urlpatterns = [path("agents/", agents_page, name="agents")]
+agent_list_urls = [path("agents/", agents_page, name="agents")]
+
+urlpatterns = [*agent_list_urls, *agent.urlpatterns, *declared.urlpatterns]

@@ -1,21 +1,76 @@
-"""Diagnostics, Alerts: those that stand, and those that are over."""
+"""Alerts: their texts wherever they are shown, the history page, and the button that acknowledges one."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import path, reverse
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
-from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import alerts as shown
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.alerts import Told
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.policies.drafts import number
+from handoffaudit.dashboard.policies.forms import number
 from handoffaudit.handoffs import alerts
-from handoffaudit.handoffs.alerts import format_span
+from handoffaudit.handoffs.alerts import AlertKind, format_span
+from handoffaudit.handoffs.models import Alert
 from handoffaudit.handoffs.transitions import SYSTEM
+
+
+@dataclass(frozen=True, slots=True)
+class AlertText:
+    """An alert: what happened, what it means and what to do, and where the handoffs are. `of_model`: Model health says
+    more."""
+
+    alert: Alert
+    title: str
+    meaning: str
+    link: str
+    link_text: str
+    of_model: bool = False
+
+
+# Where alerts stand, and the button leads back to.
+PAGES = ("overview", "model_health", "alerts")
+
+
+def open_alerts(tenant: Tenant) -> list[AlertText]:
+    """Those that are open, newest first."""
+    return [describe_alert(tenant, alert) for alert in alerts.list_open(tenant)]
+
+
+def describe_alert(tenant: Tenant, alert: Alert) -> AlertText:
+    """An alert in words, whether it stands or is over."""
+    about = alerts.describe(alert)
+    link, link_text = f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{about.query}", about.link_text
+    if not about.query:
+        link, link_text = _elsewhere(tenant, alert)
+    return AlertText(alert, about.title(alert), about.meaning, link, link_text, about.of_model)
+
+
+def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
+    if alert.kind == AlertKind.WEBHOOK_FAILING:
+        return reverse("dashboard:settings_webhooks", args=[tenant.slug]), "Webhooks"
+    return reverse("dashboard:handoffs", args=[tenant.slug]), "See the last handoffs"
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> HttpResponse:
+    """Back to the page that it was pressed on."""
+    try:
+        alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
+    except Refused as refused:
+        raise Http404(refused.message) from refused
+    messages.success(request, "The alert is acknowledged.")
+    page = request.POST.get("page", "")
+    return redirect(f"dashboard:{page if page in PAGES else 'alerts'}", tenant=who.tenant.slug)
+
+
+acknowledge_urls = [path("diagnostics/alerts/<int:alert>/acknowledge/", acknowledge, name="alert_acknowledge")]
 
 PAGE_SIZE = 50
 
@@ -24,27 +79,27 @@ PAGE_SIZE = 50
 class Past:
     """An alert that is over. `closed_by` is empty where it closed by itself."""
 
-    told: Told
+    told: AlertText
     lasted: str
     closed_by: str
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def alerts_page(request: HttpRequest, who: Who) -> HttpResponse:
+def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     before = number(request.GET.get("before", ""))
     found = alerts.list_alerts(who.tenant, is_open=False, before=before, limit=PAGE_SIZE + 1)
     address = reverse("dashboard:alerts", args=[who.tenant.slug])
     context: dict[str, Any] = {
-        "alerts": shown.told(who.tenant),
-        "past": [_past(shown.of(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
+        "alerts": open_alerts(who.tenant),
+        "past": [_past(describe_alert(who.tenant, alert)) for alert in found[:PAGE_SIZE]],
         "newest": address if before is not None else "",
         "next": f"{address}?before={found[PAGE_SIZE - 1].pk}" if len(found) > PAGE_SIZE else "",
     }
     return render_page(request, "dashboard/diagnostics/alerts.html", context)
 
 
-def _past(told: Told) -> Past:
+def _past(told: AlertText) -> Past:
     alert = told.alert
     ended = alert.acknowledged_at or alert.last_at
     by = "" if alert.acknowledged_by == SYSTEM.name else alert.acknowledged_by

@@ -1,4 +1,4 @@
-"""The compliance report as a page, and as files of exactly the period shown."""
+"""The compliance report as a page and as files of the period shown."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
 from handoffaudit.dashboard.partials import render_page
-from handoffaudit.dashboard.readable import readable
+from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics.compliance.export import as_csv, as_json, as_text
 from handoffaudit.diagnostics.compliance.report import KINDS, ComplianceReport, build_report, parse_expected_pairs
@@ -29,7 +29,9 @@ from handoffaudit.handoffs.rates import OutcomeCounts
 
 # The files have all that are kept; a page of more would be read by nobody.
 MOST_PAIRS = 200
+
 MOST_LINES = 15
+
 _PARTS = {"accepted": "accepted", "approved": "decided", "blocked": "stopped"}
 
 
@@ -62,10 +64,10 @@ class Part:
     more: int
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def compliance_page(request: HttpRequest, who: Who) -> HttpResponse:
-    choice = chosen(request)
+def compliance_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    choice = choose_window(request)
     bad = choice.bad
     try:
         expected = parse_expected_pairs(request.GET.getlist("expect"))
@@ -133,12 +135,12 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
 
 def _file(
     form: str, kind: str, written: Callable[[ComplianceReport], str | bytes]
-) -> Callable[[HttpRequest, Who], HttpResponse]:
+) -> Callable[[HttpRequest, TenantMembership], HttpResponse]:
     """A view that answers the period of its address as a file."""
 
-    @page_for(Role.VIEWER)
+    @require_role(Role.VIEWER)
     @require_safe
-    def file(request: HttpRequest, who: Who) -> HttpResponse:
+    def file(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         now = timezone.now()
         try:
             window = window_of(request.GET, now)

@@ -1,48 +1,188 @@
-"""Reports of handoff files: which were used, and why the others were not; and whether only the file counts."""
+"""Reports of handoff files: their list, the page of one report, and the policy that requires the file."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
+from uuid import UUID
 
+import orjson
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.urls import path, reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.diagnostics.file_report import report_page
+from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.dashboard.policies import history
-from handoffaudit.dashboard.policies.pages import PolicyPage
-from handoffaudit.dashboard.policies.words import Line, shown
+from handoffaudit.dashboard.policies import base
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import Line, format_value
+from handoffaudit.dashboard.safe_text import excerpt, raw_text, readable
 from handoffaudit.diagnostics import file_reports, file_stats
 from handoffaudit.diagnostics.file_reports import FileFilters
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.diagnostics.retention import run
+from handoffaudit.handoffs import queries as handoffs
 from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.handoff_files import FIELD, HandoffFilesPolicy
 from handoffaudit.policy.kinds import file_policy
+from handoffaudit.policy.retention import Data
 from handoffaudit.policy.versions import Change, Stale
-from handoffaudit.validation.formats.file_report import Fallback, Reason
+from handoffaudit.validation.formats.base import obj
+from handoffaudit.validation.formats.block import last_block
+from handoffaudit.validation.formats.file_report import Fallback, FileFinding, Reason, judge_report
+from handoffaudit.validation.json_input import parse_json
 from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.paths import dotted_path
 from handoffaudit.validation.times import utc_text
 
+REPORT_TEMPLATE = "dashboard/diagnostics/files/report.html"
+
+MOST_BLOCK = 4_000
+
+_IN_REPORT = 2
+
+_PARTS = re.compile(r"[^/\\]+|[/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a path; `differs`: the other path has it not."""
+
+    text: str
+    differs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FileIssue:
+    """`place` is that in the file; empty where it is about the whole of it."""
+
+    code: str
+    place: str
+    message: str
+    hint: str
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def report_page(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    try:
+        report = file_reports.get_report(who.tenant, pk)
+    except FileReport.DoesNotExist as error:
+        if said := run.removal_message(who.tenant, Data.FILE_REPORTS):
+            messages.info(request, f"There is no such report.{said}")
+            return redirect("dashboard:file_reports", tenant=who.tenant.slug)
+        raise Http404("There is no such report.") from error
+    context = {
+        "report": report,
+        "answer": file_reports.answer_of(report),
+        "expected": apart(report.expected_path, report.wrong_path),
+        "found": apart(report.wrong_path, report.expected_path),
+        **_of_document(_document(who, report)),
+    }
+    return render_page(request, REPORT_TEMPLATE, context)
+
+
+def _document(who: TenantMembership, report: FileReport) -> dict[str, Any]:
+    """What arrived; empty where the handoff is not kept any more."""
+    try:
+        body = handoffs.body(handoffs.get(who.tenant, str(report.handoff)))
+    except Handoff.DoesNotExist:
+        return {}
+    return obj(parse_json(bytes(body.original))[0]) if body else {}
+
+
+def _of_document(document: dict[str, Any]) -> dict[str, Any]:
+    if not document:
+        return {"issues": []}
+    finding = judge_report(document)
+    return {"issues": [_issue(finding, number) for number in range(len(finding.issues))]} | {
+        "is_kept": True,
+        **_content(document, finding),
+        **_block(document, finding),
+    }
+
+
+def _issue(finding: FileFinding, number: int) -> FileIssue:
+    issue = finding.issues[number]
+    in_file = issue.location[:_IN_REPORT] == ("file", "content")
+    return FileIssue(issue.code, dotted_path(issue.location[_IN_REPORT:]) if in_file else "", issue.message, issue.hint)
+
+
+def _content(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:
+    """The file as it came, with the spot where reading stopped."""
+    content = obj(document.get("file")).get("content")
+    if content is None:
+        return {"excerpt": None, "content": None}
+    is_text = isinstance(content, str)
+    sent = content.encode("utf-8", "replace") if is_text else orjson.dumps(content, option=orjson.OPT_INDENT_2)
+    text, left_out = raw_text(sent)
+    return {
+        "excerpt": excerpt(sent, finding.issues) if is_text else None,
+        "content": text,
+        "content_left_out": left_out,
+        "is_parsed": not is_text,
+    }
+
+
+def _block(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:
+    text = document.get("response_text")
+    response = text if isinstance(text, str) else ""
+    read = finding.content if finding.fallback is Fallback.OK else {}
+    return {
+        "was_tried": finding.fallback is not None,
+        "no_block": finding.no_block,
+        "response_block": readable(last_block(response).strip()[:MOST_BLOCK]) if finding.fallback else "",
+        "read": {name: _words(value) for name, value in read.items()},
+    }
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "nobody: the work ends" if value is None else str(value) or "empty"
+
+
+def apart(path: str, other: str) -> Sequence[Piece]:
+    """`path` in stretches that `other` has and has not; in one where there is no other."""
+    if not other:
+        return [Piece(path, differs=False)] if path else []
+    parts, others = _PARTS.findall(path), _PARTS.findall(other)
+    blocks = SequenceMatcher(None, parts, others, autojunk=False).get_matching_blocks()
+    pieces, at = [], 0
+    for block in blocks:
+        pieces.append(Piece("".join(parts[at : block.a]), differs=True))
+        pieces.append(Piece("".join(parts[block.a : block.a + block.size]), differs=False))
+        at = block.a + block.size
+    return [piece for piece in pieces if piece.text]
+
+
 TEMPLATE = "dashboard/diagnostics/files/page.html"
+
 PERIODS = {"1h": "last hour", "24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
+
 REASONS = {
     Reason.FILE_MISSING.value: "file missing",
     Reason.JSON_PARSE_ERROR.value: "not JSON",
     Reason.SCHEMA_INVALID.value: "fields wrong",
 }
+
 FALLBACKS = {Fallback.OK.value: "read from the response", Fallback.FAILED.value: "no block in the response"}
+
 MOST_CHANGES = 5
 
 
 def _lines(changes: Iterable[Change]) -> list[Line]:
     """The one switch in words."""
-    return [Line(FIELD, "Only the file counts", shown(change.old), shown(change.new)) for change in changes]
+    return [
+        Line(FIELD, "Only the file counts", format_value(change.old), format_value(change.new)) for change in changes
+    ]
 
 
 PAGE: PolicyPage[HandoffFilesPolicy] = PolicyPage(
@@ -55,7 +195,7 @@ PAGE: PolicyPage[HandoffFilesPolicy] = PolicyPage(
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class ActiveFilter:
     """One filter in force; `without` is the query that leaves it out."""
 
     label: str
@@ -63,9 +203,9 @@ class Chip:
     without: str
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def reports(request: HttpRequest, who: Who) -> HttpResponse:
+def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     address = reverse("dashboard:file_reports", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
@@ -88,7 +228,7 @@ def reports(request: HttpRequest, who: Who) -> HttpResponse:
         return HttpResponseRedirect(f"{address}?{query}" if query else address)
     context |= {
         "reports": page.items,
-        "chips": list(_chips(filters)),
+        "chips": list(_active_filters(filters)),
         "newest": f"{address}?{query}" if cursor else "",
         "next": f"{address}?{query}&cursor={page.next}".replace("?&", "?") if page.next else "",
         "server": request.build_absolute_uri("/").rstrip("/"),
@@ -100,7 +240,7 @@ def reports(request: HttpRequest, who: Who) -> HttpResponse:
     return response
 
 
-def _log_lines(who: Who, filters: FileFilters) -> str:
+def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
     """Where health lines of logs that say the same are searched; empty where no log has any. What a line has no field
     to be searched by stands in its text."""
     if not file_stats.has_log_counts(who.tenant):
@@ -119,7 +259,7 @@ def _log_lines(who: Who, filters: FileFilters) -> str:
     return f"{reverse('dashboard:logs', args=[who.tenant.slug])}?{query}"
 
 
-def _chips(filters: FileFilters) -> Iterable[Chip]:
+def _active_filters(filters: FileFilters) -> Iterable[ActiveFilter]:
     texts = {
         "agent": "Agent",
         "phase": "Phase",
@@ -134,15 +274,15 @@ def _chips(filters: FileFilters) -> Iterable[Chip]:
     for name, label in texts.items():
         if value := getattr(filters, name):
             nothing: Any = {name: ""}
-            yield Chip(label, words.get(value, value), replace(filters, **nothing).to_query())
+            yield ActiveFilter(label, words.get(value, value), replace(filters, **nothing).to_query())
     if filters.since:
         shown = PERIODS.get(filters.period) or filters.period or f"{filters.since:%Y-%m-%d %H:%M}"
-        yield Chip("Since", shown, replace(filters, since=None, period="").to_query())
+        yield ActiveFilter("Since", shown, replace(filters, since=None, period="").to_query())
     if filters.until:
-        yield Chip("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
+        yield ActiveFilter("Until", f"{filters.until:%Y-%m-%d %H:%M}", replace(filters, until=None).to_query())
 
 
-def _policy(request: HttpRequest, who: Who) -> dict[str, Any]:
+def _policy(request: HttpRequest, who: TenantMembership) -> dict[str, Any]:
     history = [one for one in file_policy.history(who.tenant, limit=MOST_CHANGES + 1) if one.table.version]
     return {
         "strict": file_reports.current_policy(who.tenant).strict,
@@ -155,9 +295,9 @@ def _policy(request: HttpRequest, who: Who) -> dict[str, Any]:
     }
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def save_policy(request: HttpRequest, who: Who) -> HttpResponse:
+def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     strict, base = request.POST.get("strict") == "on", request.POST.get("base_version", "")
     back = redirect(f"{reverse('dashboard:file_reports', args=[who.tenant.slug])}?policy=open")
     if not (base.isascii() and base.isdigit() and len(base) < 9):
@@ -182,9 +322,9 @@ def save_policy(request: HttpRequest, who: Who) -> HttpResponse:
     return back
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def policy_page(request: HttpRequest, who: Who) -> HttpResponse:
+def policy_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Where the policy stands: unfolded, on the page of reports."""
     return redirect(f"{reverse('dashboard:file_reports', args=[who.tenant.slug])}?policy=open")
 
@@ -193,6 +333,6 @@ urlpatterns = [
     path("diagnostics/files/", reports, name="file_reports"),
     path("diagnostics/files/policy/", save_policy, name="file_policy_save"),
     path("diagnostics/files/policy/shown/", policy_page, name=PAGE.name),
-    *history.urls(PAGE),
+    *base.urls(PAGE),
     path("diagnostics/files/<uuid:pk>/", report_page, name="file_report"),
 ]

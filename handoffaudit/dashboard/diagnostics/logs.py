@@ -1,4 +1,4 @@
-"""Lines of logs: searched, narrowed by whatever a line says, and the count of what came since."""
+"""The page of log lines: search, filters and the count of new lines."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -14,27 +14,27 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.chips import PERIODS
-from handoffaudit.dashboard.diagnostics import log_imports
-from handoffaudit.dashboard.diagnostics.log_filters import EVENTS, LEVELS, LogFilters
-from handoffaudit.dashboard.diagnostics.log_rows import KIND_NAMES, row_of
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics import uploads
+from handoffaudit.dashboard.diagnostics.log_lines import EVENTS, KIND_NAMES, LEVELS, LogFilters, row_of
+from handoffaudit.dashboard.filters import PERIODS
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.dashboard.saved.opening import opens_with
-from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
 from handoffaudit.diagnostics.logs import search
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.times import utc_text
 
 TEMPLATE = "dashboard/diagnostics/logs/page.html"
+
 LINES = 100
+
 MOST_NEW = 100
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def logs(request: HttpRequest, who: Who) -> HttpResponse:
-    if opening := opens_with(request, who, "logs"):
+def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    if opening := redirect_to_default(request, who, "logs"):
         return opening
     address = reverse("dashboard:logs", args=[who.tenant.slug])
     cursor = request.GET.get("cursor", "")
@@ -61,7 +61,7 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
         return HttpResponseRedirect(clean)
     chips = [replace(chip, href=views.href(chip.without)) for chip in filters.chips()]
     if not page.items and not chips and not cursor and not search.list_imports(who.tenant, limit=1)[0]:
-        context |= {"first": True, "server": _server(request), **log_imports.form_context()}
+        context |= {"first": True, "server": _server(request), **uploads.form_context()}
         return render_page(request, TEMPLATE, context, partials=("lines",))
     context |= {
         "rows": [row_of(who.tenant, found) for found in page.items],
@@ -72,7 +72,7 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
         "views": views,
         "known_event": filters.query.event in {value for values in EVENTS.values() for value in values},
         "newest": clean if cursor else "",
-        "next": views.href(joined_query(query, f"cursor={page.next}")) if page.next else "",
+        "next": views.href(join_query(query, f"cursor={page.next}")) if page.next else "",
         "live": "" if cursor else _live_address(who, query, looked_at, page.reached if page.next else None),
     }
     response = render_page(request, TEMPLATE, context, partials=("lines",))
@@ -81,14 +81,14 @@ def logs(request: HttpRequest, who: Who) -> HttpResponse:
     return response
 
 
-def _live_address(who: Who, query: str, looked_at: datetime, reached: datetime | None) -> str:
+def _live_address(who: TenantMembership, query: str, looked_at: datetime, reached: datetime | None) -> str:
     shown = {"after": utc_text(looked_at)} | ({"shown_from": utc_text(reached)} if reached else {})
-    return joined(reverse("dashboard:logs_new", args=[who.tenant.slug]), query, urlencode(shown))
+    return build_url(reverse("dashboard:logs_new", args=[who.tenant.slug]), query, urlencode(shown))
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def new(request: HttpRequest, who: Who) -> HttpResponse:
+def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """How many lines came since that the page would show; nothing at all where none did."""
     try:
         filters = LogFilters.from_query(request.GET)
@@ -96,10 +96,10 @@ def new(request: HttpRequest, who: Who) -> HttpResponse:
         shown_from = request.GET.get("shown_from")
         bounds = [filters.query.since, _moment("shown_from", shown_from) if shown_from else None]
     except FilterError as bad:
-        return live.refused(bad)
+        return live.invalid_filter(bad)
     query = replace(filters.query, since=max((moment for moment in bounds if moment), default=None))
     number = search.count_new(who.tenant, query, after, MOST_NEW)
-    href = joined(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
+    href = build_url(reverse("dashboard:logs", args=[who.tenant.slug]), filters.to_query())
     return live.answer(request, who, live.number(request, number, MOST_NEW, href, "line"))
 
 
@@ -120,5 +120,5 @@ def _server(request: HttpRequest) -> str:
 urlpatterns = [
     path("diagnostics/logs/", logs, name="logs"),
     path("diagnostics/logs/new/", new, name="logs_new"),
-    *log_imports.urlpatterns,
+    *uploads.urlpatterns,
 ]

@@ -1,4 +1,4 @@
-"""Why handoff files were not used: by agent and phase, over time, and whether it got better."""
+"""Reasons why handoff files were not used, by agent and phase and over time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,9 +9,8 @@ from django.urls import path
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.diagnostics.choosing import Links, chosen
-from handoffaudit.dashboard.diagnostics.reason_words import REASON_WORDS, Words
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.filters import Links, choose_window
 from handoffaudit.dashboard.partials import render_page
 from handoffaudit.dashboard.templatetags.shares import told
 from handoffaudit.diagnostics import codes, file_stats
@@ -21,6 +20,54 @@ from handoffaudit.diagnostics.periods import Window
 from handoffaudit.diagnostics.reasons import Matrix, ReasonChange, Reasons, UnusedFile, load_reasons
 from handoffaudit.drawing.charts import ALONE, NARROW, Bar, stacked_bars
 from handoffaudit.drawing.svg import Drawing
+from handoffaudit.validation.formats.file_report import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonText:
+    title: str
+    what: str
+    mend: str
+
+
+REASON_TEXTS = {
+    Reason.FILE_MISSING.value: ReasonText(
+        "File missing",
+        "There was no handoff file where it was expected: the agent wrote none, or wrote it elsewhere.",
+        "Give the agent the whole path in its instructions, and have it write the file last of all. Where the paths "
+        "below differ, correct the one that the agent is told, or the one that is looked at.",
+    ),
+    Reason.JSON_PARSE_ERROR.value: ReasonText(
+        "Not JSON",
+        "The file was there and can't be read as JSON.",
+        "Have the agent write one JSON object and nothing else: no code fence around it, no comment, no comma after "
+        "the last entry. The place is where reading stopped.",
+    ),
+    Reason.SCHEMA_INVALID.value: ReasonText(
+        "Fields wrong",
+        "The file is JSON, and lacks a field of the contract or has it in another type.",
+        "Have the agent write status (a string), artifacts (a list), next (any value, null too) and summary (a "
+        "string).",
+    ),
+    FALLBACK_OK: ReasonText(
+        "Recovered from text",
+        "The log line gives reason=text_fallback_ok and nothing else: the handoff was read from the text block of the "
+        "response, and why the file was not used is not said.",
+        "Have the agent write its handoff file as well. Send reports instead of lines to learn why a file is not used.",
+    ),
+    FALLBACK_FAILED: ReasonText(
+        "Unrecoverable",
+        "The log line gives reason=text_fallback_fail: neither the file nor the text block of the response could be "
+        "used, so the phase failed.",
+        "Have the agent write its handoff file, and end its response with the text block. Send reports instead of "
+        "lines to learn what each of them lacks.",
+    ),
+    OTHER: ReasonText(
+        "No reason given",
+        "The log line says that the file was not used, and not why.",
+        "Have the sender write reason= into its line, or send reports instead: they find out why.",
+    ),
+}
 
 ORDER = ("used", *REASONS, OTHER)
 
@@ -56,7 +103,7 @@ class Card:
     """One reason: what it is, what mends it, whose it is, and the newest examples."""
 
     found: ReasonChange
-    words: Words
+    words: ReasonText
     agents: Sequence[Agent]
     examples: Sequence[UnusedFile]
     reports: str
@@ -72,10 +119,10 @@ class CodeLine:
     agents: Sequence[Agent]
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def reasons_page(request: HttpRequest, who: Who) -> HttpResponse:
-    choice = chosen(request)
+def reasons_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    choice = choose_window(request)
     links = Links(who.tenant, choice.window)
     found = load_reasons(who.tenant, choice.window)
     context: dict[str, Any] = choice.context | {
@@ -119,17 +166,17 @@ def _cell(links: Links, agent: str, phase: str, tally: FileTally) -> Cell:
     reason = tally.main_reason
     return Cell(
         tally,
-        REASON_WORDS[reason].title if reason else "",
+        REASON_TEXTS[reason].title if reason else "",
         links.reports(agent=agent, phase=phase, reason=reason),
         links.lines(agent, phase, reason),
     )
 
 
-def _card(who: Who, found: ReasonChange, window: Window, links: Links) -> Card:
+def _card(who: TenantMembership, found: ReasonChange, window: Window, links: Links) -> Card:
     reason = found.reason
     return Card(
         found,
-        REASON_WORDS[reason],
+        REASON_TEXTS[reason],
         [Agent(name, number, links.reports(agent=name, reason=reason)) for name, number in found.agents],
         diagnostics_reasons.newest_unused(who.tenant, window, reason) if reason != OTHER else [],
         links.reports(reason=reason),
@@ -137,7 +184,7 @@ def _card(who: Who, found: ReasonChange, window: Window, links: Links) -> Card:
     )
 
 
-def _codes(who: Who, window: Window, links: Links) -> list[CodeLine]:
+def _codes(who: TenantMembership, window: Window, links: Links) -> list[CodeLine]:
     return [
         CodeLine(
             one.code,

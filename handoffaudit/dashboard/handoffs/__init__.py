@@ -1,5 +1,1 @@
-"""The list of handoffs, and the box that finds one."""
-
-from handoffaudit.dashboard.handoffs import finding, page
-
-urlpatterns = [*page.urlpatterns, *finding.urlpatterns]
+"""The Handoffs pages: the list, one handoff, its document, its claims and its attempts."""

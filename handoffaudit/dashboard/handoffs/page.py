@@ -1,7 +1,8 @@
-"""The list of handoffs, its filters, and the count of what came since."""
+"""The Handoffs page: the list with its filters, the count of new rows, and the search box."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -14,23 +15,82 @@ from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts.models import Role
 from handoffaudit.dashboard import live
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.chips import FINDING, FLAG_NAMES, PERIODS, Chip, each_chip
-from handoffaudit.dashboard.groups.words import group_name
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.filters import FINDING, FLAG_NAMES, PERIODS, ActiveFilter, active_filters, names_of
+from handoffaudit.dashboard.findings import group_name
 from handoffaudit.dashboard.partials import is_htmx, render_page
-from handoffaudit.dashboard.saved.opening import opens_with
-from handoffaudit.dashboard.saved.tabs import joined, joined_query, tabs_of
+from handoffaudit.dashboard.saved_views.tabs import build_url, join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.templatetags.ui import code_title
 from handoffaudit.handoffs import queries, stats
 from handoffaudit.handoffs.filters import FLAGS, FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.models import Handoff, State
 
+LONGEST = 200
+
+MOST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMatch:
+    """`label` says what it is, `value` as a person reads it, `query` narrows the list to it."""
+
+    label: str
+    value: str
+    query: str
+    exact: bool
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def find(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """On to the one that is meant; a choice where several may be."""
+    text = request.GET.get("q", "").strip()[:LONGEST].replace("\x00", "")
+    address = reverse("dashboard:handoffs", args=[who.tenant.slug])
+    if not text:
+        return HttpResponseRedirect(address)
+    try:
+        handoff = queries.get(who.tenant, text)
+        return HttpResponseRedirect(reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk]))
+    except Handoff.DoesNotExist:
+        found = list(islice(_matches(who, text), MOST))
+    exact = [match for match in found if match.exact]
+    meant = exact if len(exact) == 1 else found
+    if len(meant) == 1:
+        return HttpResponseRedirect(build_url(address, meant[0].query))
+    return render_page(request, "dashboard/handoffs/found.html", {"found": found, "text": text, "address": address})
+
+
+def _matches(who: TenantMembership, text: str) -> Iterator[SearchMatch]:
+    """Whatever is named so, or has it in its name; in any case."""
+    by_trace = Filters(trace=text)
+    if queries.list_handoffs(who.tenant, by_trace, limit=1).items:
+        yield SearchMatch("Trace", text, by_trace.to_query(), exact=True)
+    known, wanted = stats.list_known_values(who.tenant), text.casefold()
+    for label, field, values in (
+        ("Source", "source", known.sources),
+        ("Target", "target", known.targets),
+        ("Type", "handoff_type", known.types),
+    ):
+        for value in values:
+            if wanted in value.casefold():
+                query = Filters(**{field: value}).to_query()  # type: ignore[arg-type]
+                yield SearchMatch(label, value, query, exact=value.casefold() == wanted)
+    for code in known.codes:
+        names = names_of(code)
+        if any(wanted in name for name in names):
+            yield SearchMatch("Reason", code_title(code), Filters(code=code).to_query(), exact=wanted in names)
+
+
+find_urls = [path("handoffs/find/", find, name="handoffs_find")]
+
 TEMPLATE = "dashboard/handoffs/page.html"
+
 MOST_NEW = 100
 
 
-@page_for(Role.VIEWER)
-def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
-    if opening := opens_with(request, who, "handoffs"):
+@require_role(Role.VIEWER)
+def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    if opening := redirect_to_default(request, who, "handoffs"):
         return opening
     cursor = request.GET.get("cursor", "")
     context: dict[str, Any] = {
@@ -58,10 +118,10 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
         "filters": filters,
         "query": views.query,
         "views": views,
-        "chips": [_shown(chip, who, views.href(chip.without)) for chip in each_chip(filters)],
-        "along": joined_query("in=handoffs", views.query, views.carry),
+        "chips": [_shown(chip, who, views.href(chip.without)) for chip in active_filters(filters)],
+        "along": join_query("in=handoffs", views.query, views.carry),
         "newest": views.href(views.query) if cursor else "",
-        "next": views.href(joined_query(views.query, f"cursor={page.next}")) if page.next else "",
+        "next": views.href(join_query(views.query, f"cursor={page.next}")) if page.next else "",
         "live": _live_address(who, views.query, page.items, cursor),
     }
     response = render_page(request, TEMPLATE, context, partials=("results",))
@@ -70,21 +130,21 @@ def handoffs(request: HttpRequest, who: Who) -> HttpResponse:
     return response
 
 
-def _shown(chip: Chip, who: Who, href: str) -> Chip:
+def _shown(chip: ActiveFilter, who: TenantMembership, href: str) -> ActiveFilter:
     value = group_name(who.tenant, chip.value) if chip.label == FINDING else chip.value
     return replace(chip, value=value, href=href)
 
 
-def _live_address(who: Who, query: str, shown: Sequence[Handoff], cursor: str) -> str:
+def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], cursor: str) -> str:
     """Where to ask what is newer; on older pages there are no newer rows to count."""
     newest = shown[0].pk if shown else first_id_at(timezone.now())
     after = "" if cursor else f"after={newest}"
-    return joined(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
+    return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
 
 
-@page_for(Role.VIEWER)
+@require_role(Role.VIEWER)
 @require_safe
-def new(request: HttpRequest, who: Who) -> HttpResponse:
+def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """How many matching handoffs came after the newest one shown, and what became of the rows shown."""
     try:
         filters = Filters.from_query(request.GET)
@@ -93,10 +153,10 @@ def new(request: HttpRequest, who: Who) -> HttpResponse:
         parts = [_cells(filters, address, row) for row in rows]
         if request.GET.get("after"):
             number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
-            parts += live.number(request, number, MOST_NEW, joined(address, filters.to_query()))
+            parts += live.number(request, number, MOST_NEW, build_url(address, filters.to_query()))
         return live.answer(request, who, parts)
     except FilterError as bad:
-        return live.refused(bad)
+        return live.invalid_filter(bad)
 
 
 def _cells(filters: Filters, address: str, row: Handoff) -> str:
@@ -116,7 +176,9 @@ def _is_of_a_form(request: HttpRequest) -> bool:
     return days or any(not value.strip() for _, values in request.GET.lists() for value in values)
 
 
-urlpatterns = [
+list_urls = [
     path("handoffs/", handoffs, name="handoffs"),
     path("handoffs/new/", new, name="handoffs_new"),
 ]
+
+urlpatterns = [*list_urls, *find_urls]

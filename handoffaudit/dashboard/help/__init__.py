@@ -1,1 +1,1 @@
-"""Help: guides by role, every code with an example, the API's reference."""
+"""Help: guides by role, every rule code with an example, and the API reference."""

@@ -1,4 +1,4 @@
-"""Pages of `docs/` in the product: the guides, one for each role, and what an operator looks up; the same files."""
+"""Guides from docs/, one for each role, rendered as pages of Help."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.dashboard.access import Who
+from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.navigation import GROUPS
 from handoffaudit.dashboard.templatetags.icons import icon
 
@@ -45,6 +45,7 @@ GUIDES: Final = (
     Guide("developer", "For agent developers", "Send handoffs, read verdicts, mend what is rejected."),
     Guide("operator", "For operators", "Run it, let people in, set what is demanded, keep it healthy."),
 )
+
 LOOKED_UP: Final = (
     Guide("settings", "Settings of the server", "Each environment variable: what it does, and its usual value."),
     Guide("upkeep", "Back up and upgrade", "Back up, restore, upgrade, and prove that counts and logs are whole."),
@@ -54,7 +55,9 @@ LOOKED_UP: Final = (
         "webhooks", "Webhooks and e-mail", "What is sent, how its signature is checked, when it counts as delivered."
     ),
 )
+
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}
+
 # What a guide may link to besides the other guides, and where that is in the product.
 ELSEWHERE: Final = {
     "codes.md": "help_codes",
@@ -66,10 +69,14 @@ ELSEWHERE: Final = {
     "model.md": "model_health",
     "retention.md": "retention",
 }
+
 # How the files name the server and the tenant: the page names the reader's own.
 _EXAMPLE_SERVER: Final = "http://127.0.0.1:8000"
+
 _EXAMPLE_TENANT: Final = '"tenant_id": "default"'
+
 _FILES: Final = {f"guide-{one.name}.md": one.name for one in GUIDES} | {f"{one.name}.md": one.name for one in LOOKED_UP}
+
 _HEADING: Final = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -110,7 +117,7 @@ def _tokens(name: str) -> Sequence[Token]:
     return MarkdownIt("commonmark", {"html": False}).enable("table").parse(source(name))
 
 
-def rendered(name: str, who: Who, server: str) -> SafeString:
+def render_guide(name: str, who: TenantMembership, server: str) -> SafeString:
     """As HTML. Links lead to the product's own pages, where the reader may open them; a page named in bold is a link to
     it; what is to be copied names that `server` and the reader's tenant."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -156,7 +163,7 @@ def _linked(token: Token, tenant: Tenant) -> Token:
     return token
 
 
-def _open_to(who: Who, children: Sequence[Token]) -> Iterator[Token]:
+def _open_to(who: TenantMembership, children: Sequence[Token]) -> Iterator[Token]:
     """Without the links to pages of a higher role; their words stay."""
     kept = True
     for token in children:

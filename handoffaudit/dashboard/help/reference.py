@@ -1,4 +1,4 @@
-"""The reference of the API, from its OpenAPI description: each call with its parameters, body and answers."""
+"""The API reference, read from the OpenAPI description."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,9 @@ from django.conf import settings
 from django.http import Http404
 
 PROBLEM: Final = "ProblemOut"
+
 _EXAMPLE_TENANT: Final = '"tenant_id": "default"'
+
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 

@@ -13,12 +13,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.policies import history
-from handoffaudit.dashboard.policies.drafts import number
-from handoffaudit.dashboard.policies.fields import Field, menu
-from handoffaudit.dashboard.policies.pages import PolicyPage
-from handoffaudit.dashboard.policies.words import Line, shown, shown_or_none
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.policies import base
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import Field, Line, format_optional, format_value, menu, number
 from handoffaudit.diagnostics.alert_rules import Measured, measure
 from handoffaudit.handoffs.alerts import format_span
 from handoffaudit.handoffs.rates import REJECTION_RATE
@@ -83,7 +81,7 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     found = []
     for change in changes:
         label = "Threshold" if change.field == WHOLE_ROW else LABELS.get(change.field, change.field)
-        old, new = (shown_or_none(one) if one is None else shown(one) for one in (change.old, change.new))
+        old, new = (format_optional(one) if one is None else format_value(one) for one in (change.old, change.new))
         found.append(Line(TITLES[Watched(change.row)], label, old, new))
     return found
 
@@ -134,15 +132,15 @@ class Card:
         )
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def alerts_page(request: HttpRequest, who: Who) -> HttpResponse:
+def alerts_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return _page(request, who)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def save(request: HttpRequest, who: Who) -> HttpResponse:
+def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     try:
         watched = Watched(request.POST.get("row", ""))
     except ValueError as error:
@@ -193,7 +191,7 @@ def _number(name: str, value: Any) -> Any:
 
 def _page(
     request: HttpRequest,
-    who: Who,
+    who: TenantMembership,
     refused: tuple[Watched, dict[str, Any], dict[str, str]] | None = None,
     *,
     status: int = 200,
@@ -228,5 +226,5 @@ def _now(row: AlertRule, measured: Measured) -> str:
 urlpatterns = [
     path("settings/alerts/", alerts_page, name="thresholds"),
     path("settings/alerts/save/", save, name="thresholds_save"),
-    *history.urls(PAGE),
+    *base.urls(PAGE),
 ]

@@ -1,6 +1,10 @@
-"""The audit log: who did what, newest first, and whether it is whole."""
+"""The audit log: its entries with their changes, and the check of its integrity."""
 
-from typing import Any
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -9,20 +13,150 @@ from django.urls import path, reverse
 from django.views.decorators.http import require_safe
 
 from handoffaudit.accounts import audit
-from handoffaudit.accounts.models import Membership, Role
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.settings.audit_words import KINDS, as_recorded, told
+from handoffaudit.accounts.models import AuditEntry, Membership, Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.agents.declared import PAGE as DECLARED
+from handoffaudit.dashboard.diagnostics.files import PAGE as HANDOFF_FILES
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import Line
+from handoffaudit.dashboard.policies.prompts import PAGE as PROMPTS
+from handoffaudit.dashboard.policies.rules import PAGE as RULES
+from handoffaudit.dashboard.policies.schemas import PAGE as SCHEMAS
+from handoffaudit.dashboard.policies.strictness import PAGE as STRICTNESS
+from handoffaudit.dashboard.policies.strictness_editor import lines as plain_lines
+from handoffaudit.dashboard.settings.alerts import PAGE as THRESHOLDS
+from handoffaudit.dashboard.settings.retention import PAGE as RETENTION
 from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.policy.versions import Change
+
+ACTIONS: Final = {
+    "tenant.create": "made the tenant",
+    "sample.create": "made the sample tenant",
+    "sample.fill": "filled the sample tenant",
+    "sample.remove": "removed the sample tenant",
+    "person.invite": "invited",
+    "person.link": "made a new one-time link for",
+    "person.role": "changed the role of",
+    "person.remove": "removed",
+    "person.welcome": "set a first password for",
+    "person.password": "changed the password of",
+    "key.create": "made the key",
+    "key.revoke": "revoked the key",
+    "strictness.save": "saved strictness",
+    "rules.save": "saved rules",
+    "schemas.save": "saved schemas",
+    "prompts.save": "saved prompts",
+    "handoff_files.save": "saved the policy of handoff files",
+    "agents.save": "saved declared edges",
+    "thresholds.save": "saved thresholds",
+    "retention.save": "saved retention",
+    "retention.remove": "removed by retention",
+    "view.share": "shared the view",
+    "view.rename": "renamed the shared view",
+    "view.change": "changed the shared view",
+    "view.delete": "deleted the shared view",
+    "view.open": "chose for everybody what opens the page",
+    "alert.acknowledge": "acknowledged the alert",
+    "group.mute": "muted the finding",
+    "group.unmute": "unmuted the finding",
+    "group.acknowledge": "took the sign off the finding",
+    "subscriber.create": "added the subscriber",
+    "subscriber.change": "changed the subscriber",
+    "subscriber.pause": "paused the subscriber",
+    "subscriber.resume": "switched on the subscriber",
+    "subscriber.rotate": "made a new secret for the subscriber",
+    "subscriber.delete": "deleted the subscriber",
+    "subscriber.again": "sent something again to the subscriber",
+}
+
+# The first part of an action, and what all of them are about.
+KINDS: Final = {
+    "person": "People",
+    "key": "Keys",
+    "strictness": "Strictness",
+    "rules": "Rules",
+    "schemas": "Schemas",
+    "prompts": "Prompts",
+    "agents": "Declared edges",
+    "handoff_files": "Handoff files",
+    "thresholds": "Thresholds of alerts",
+    "alert": "Alerts",
+    "group": "Findings",
+    "view": "Shared views",
+    "subscriber": "Webhooks and e-mail",
+    "retention": "Retention",
+    "tenant": "The tenant",
+    "sample": "Sample data",
+}
+
+_PAGES: Final[dict[str, PolicyPage[Any]]] = {
+    page.versions.kind.value: page
+    for page in (STRICTNESS, RULES, SCHEMAS, PROMPTS, DECLARED, HANDOFF_FILES, THRESHOLDS, RETENTION)
+}
+
+_VERSION: Final = re.compile(r"version ([1-9][0-9]{0,8})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class EntryText:
+    """An entry in words: `detail` as text, `lines` where it is a change of a policy, `comparison`: the address of what
+    that version changed."""
+
+    entry: AuditEntry
+    action: str
+    detail: str
+    lines: Sequence[Line]
+    comparison: str
+
+
+def describe_entry(tenant: Tenant, entry: AuditEntry) -> EntryText:
+    kind, _, done = entry.action.partition(".")
+    detail = dict(entry.detail)
+    changes = [Change(**change) for change in detail.pop("changes", [])]
+    text = "; ".join(
+        f"{name.replace('_', ' ')}: {_plain(value)}"
+        for name, value in sorted(detail.items())
+        if value not in ("", None)
+    )
+    version = _VERSION.match(entry.target) if done == "save" and kind in _PAGES else None
+    comparison = ""
+    if version is not None:
+        query = urlencode({"from": int(version[1]) - 1, "to": version[1]})
+        comparison = f"{reverse(_PAGES[kind].urls['compare'], args=[tenant.slug])}?{query}"
+    return EntryText(entry, ACTIONS.get(entry.action, entry.action), text, _lines(kind, changes), comparison)
+
+
+def as_recorded(entry: AuditEntry) -> str:
+    """All of an entry's detail, as JSON."""
+    return json.dumps(entry.detail, indent=2, ensure_ascii=False)
+
+
+def _lines(kind: str, changes: Sequence[Change]) -> list[Line]:
+    try:
+        return _PAGES[kind].lines(changes) if kind in _PAGES else plain_lines(changes)
+    except (KeyError, TypeError, ValueError):
+        # What is recorded can be cut, or of an older release: it has to be shown all the same.
+        return plain_lines(changes)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return value if isinstance(value, str) else json.dumps(value)
+
 
 MOST_DIGITS = 18
+
 LONGEST_NAME = 200
+
 MOST_NAMES = 500
+
 ASKED = ("person", "kind", "from", "to")
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def audit_page(request: HttpRequest, who: Who) -> HttpResponse:
+def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     before = request.GET.get("before", "")
     usable = before.isascii() and before.isdigit() and len(before) <= MOST_DIGITS
     address = reverse("dashboard:settings_audit", args=[who.tenant.slug])
@@ -43,19 +177,19 @@ def audit_page(request: HttpRequest, who: Who) -> HttpResponse:
         found = audit.newest_first(who.tenant, wanted=_wanted(request.GET), before=int(before) if usable else None)
     except FilterError as bad:
         return render(request, "dashboard/settings/audit.html", context | {"bad": bad}, status=400)
-    context["told"] = [told(who.tenant, entry) for entry in found.items]
+    context["told"] = [describe_entry(who.tenant, entry) for entry in found.items]
     context["next"] = _with(address, asked | {"before": str(found.before)}) if found.before else ""
     return render(request, "dashboard/settings/audit.html", context)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def entry_page(request: HttpRequest, who: Who, number: int) -> HttpResponse:
+def entry_page(request: HttpRequest, who: TenantMembership, number: int) -> HttpResponse:
     """One entry, with all that was recorded."""
     entry = audit.get_entry(who.tenant, number) if len(str(number)) <= MOST_DIGITS else None
     if entry is None:
         raise Http404("There is no such entry.")
-    context = {"tab": "audit", "item": told(who.tenant, entry), "recorded": as_recorded(entry)}
+    context = {"tab": "audit", "item": describe_entry(who.tenant, entry), "recorded": as_recorded(entry)}
     return render(request, "dashboard/settings/audit_entry.html", context)
 
 

@@ -16,8 +16,8 @@ from django.views.decorators.http import require_POST, require_safe
 from handoffaudit.accounts import keys
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Key, Role, Scope
-from handoffaudit.dashboard import once
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard import one_time_secrets
+from handoffaudit.dashboard.access import TenantMembership, require_role
 
 MEANING = {
     Scope.INGEST: "submit handoffs",
@@ -58,18 +58,18 @@ class KeyForm:
         return datetime.combine(day, time(23, 59, 59), UTC)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def keys_page(request: HttpRequest, who: Who) -> HttpResponse:
-    about, secret = once.take(request, who, "key")
+def keys_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    about, secret = one_time_secrets.take_secret(request, who, "key")
     key = Key.objects.filter(tenant=who.tenant, pk=int(about)).first() if secret else None
     made = {"key": key, "secret": secret, "curl": _curl(request, who, key, secret)} if key else None
     return _page(request, who, KeyForm(), made=made)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def create(request: HttpRequest, who: Who) -> HttpResponse:
+def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     form = _form(request.POST)
     try:
         key, secret = keys.create(
@@ -83,12 +83,12 @@ def create(request: HttpRequest, who: Who) -> HttpResponse:
         form.errors[refused.field] = refused.message
         return _page(request, who, form, status=400)
     address = reverse("dashboard:settings_keys", args=[who.tenant.slug])
-    return once.shown_at(address, request, who, "key", secret, str(key.pk))
+    return one_time_secrets.redirect_with_secret(address, request, who, "key", secret, str(key.pk))
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def revoke(request: HttpRequest, who: Who, key: int) -> HttpResponse:
+def revoke(request: HttpRequest, who: TenantMembership, key: int) -> HttpResponse:
     try:
         revoked = keys.revoke(tenant=who.tenant, key_id=key, actor=who.person.username)
     except Refused as refused:
@@ -102,7 +102,7 @@ def _form(given: QueryDict) -> KeyForm:
 
 
 def _page(
-    request: HttpRequest, who: Who, form: KeyForm, *, made: dict[str, Any] | None = None, status: int = 200
+    request: HttpRequest, who: TenantMembership, form: KeyForm, *, made: dict[str, Any] | None = None, status: int = 200
 ) -> HttpResponse:
     context: dict[str, Any] = {
         "tab": "keys",
@@ -114,7 +114,7 @@ def _page(
     return render(request, "dashboard/settings/keys.html", context, status=status)
 
 
-def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
+def _curl(request: HttpRequest, who: TenantMembership, key: Key, secret: str) -> str:
     """A call that works with this key as it is; empty where its scopes allow none without an id."""
     base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     # Unquoted, the question mark is a pattern to zsh: "no matches found".
@@ -124,7 +124,7 @@ def _curl(request: HttpRequest, who: Who, key: Key, secret: str) -> str:
     return line.format("handoffs?limit=1") if Scope.READ in key.scopes else ""
 
 
-def _body(who: Who) -> str:
+def _body(who: TenantMembership) -> str:
     return (
         ' \\\n  -H \'Content-Type: application/json\' \\\n  -d \'{"source_agent_id": "researcher", '
         f'"target_agent_id": "writer", "tenant_id": "{who.tenant.slug}", "call_chain": ["researcher"], '

@@ -13,8 +13,8 @@ from handoffaudit.accounts import people
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Person, Role
 from handoffaudit.accounts.people import Invitation
-from handoffaudit.dashboard import once
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard import one_time_secrets
+from handoffaudit.dashboard.access import TenantMembership, require_role
 
 RIGHTS = {
     Role.VIEWER: "reads everything but the settings",
@@ -23,17 +23,17 @@ RIGHTS = {
 }
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def people_page(request: HttpRequest, who: Who) -> HttpResponse:
-    about, link = once.take(request, who, "link")
+def people_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    about, link = one_time_secrets.take_secret(request, who, "link")
     invitation = Invitation(_person(who, int(about)), link) if link else None
     return _page(request, who, invitation=invitation)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def invite(request: HttpRequest, who: Who) -> HttpResponse:
+def invite(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     name, role = request.POST.get("name", ""), _role(request)
     try:
         invitation = people.invite(tenant=who.tenant, name=name, role=role, actor=who.person.username)
@@ -43,9 +43,9 @@ def invite(request: HttpRequest, who: Who) -> HttpResponse:
     return _show(request, who, invitation)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def new_link(request: HttpRequest, who: Who, person: int) -> HttpResponse:
+def new_link(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
     try:
         invitation = people.new_link(tenant=who.tenant, person=_person(who, person), actor=who.person.username)
     except Refused as refused:
@@ -53,14 +53,16 @@ def new_link(request: HttpRequest, who: Who, person: int) -> HttpResponse:
     return _show(request, who, invitation)
 
 
-def _show(request: HttpRequest, who: Who, invitation: Invitation) -> HttpResponse:
+def _show(request: HttpRequest, who: TenantMembership, invitation: Invitation) -> HttpResponse:
     address = reverse("dashboard:settings", args=[who.tenant.slug])
-    return once.shown_at(address, request, who, "link", invitation.path, str(invitation.person.pk))
+    return one_time_secrets.redirect_with_secret(
+        address, request, who, "link", invitation.path, str(invitation.person.pk)
+    )
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def set_role(request: HttpRequest, who: Who, person: int) -> HttpResponse:
+def set_role(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
     role = _role(request)
     try:
         changed = people.set_role(tenant=who.tenant, person=_person(who, person), role=role, actor=who.person.username)
@@ -70,9 +72,9 @@ def set_role(request: HttpRequest, who: Who, person: int) -> HttpResponse:
     return redirect("home") if changed.person_id == who.person.pk else _back(who)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def remove(request: HttpRequest, who: Who, person: int) -> HttpResponse:
+def remove(request: HttpRequest, who: TenantMembership, person: int) -> HttpResponse:
     removed = _person(who, person)
     try:
         people.remove(tenant=who.tenant, person=removed, actor=who.person.username)
@@ -84,7 +86,7 @@ def remove(request: HttpRequest, who: Who, person: int) -> HttpResponse:
 
 def _page(
     request: HttpRequest,
-    who: Who,
+    who: TenantMembership,
     *,
     invitation: Invitation | None = None,
     given: dict[str, Any] | None = None,
@@ -105,16 +107,16 @@ def _page(
     return render(request, "dashboard/settings/people.html", context, status=status)
 
 
-def _refused(request: HttpRequest, who: Who, refused: Refused) -> HttpResponse:
+def _refused(request: HttpRequest, who: TenantMembership, refused: Refused) -> HttpResponse:
     messages.error(request, refused.message)
     return _page(request, who, status=409)
 
 
-def _back(who: Who) -> HttpResponse:
+def _back(who: TenantMembership) -> HttpResponse:
     return redirect("dashboard:settings", tenant=who.tenant.slug)
 
 
-def _person(who: Who, pk: int) -> Person:
+def _person(who: TenantMembership, pk: int) -> Person:
     """A person of this tenant; nobody else can be named here."""
     person = Person.objects.filter(pk=pk, membership__tenant=who.tenant).first()
     if person is None:

@@ -13,11 +13,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.models import Role, Tenant
-from handoffaudit.dashboard.access import Who, page_for
-from handoffaudit.dashboard.policies import history
-from handoffaudit.dashboard.policies.drafts import number
-from handoffaudit.dashboard.policies.pages import PolicyPage
-from handoffaudit.dashboard.policies.words import Line
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.policies import base
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import Line, number
 from handoffaudit.diagnostics.retention import run
 from handoffaudit.diagnostics.retention.run import Count, Standing
 from handoffaudit.policy.errors import InvalidPolicy
@@ -31,7 +30,7 @@ FOR_GOOD: Final = "kept for good"
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class KindText:
     """`one` of it, and several."""
 
     title: str
@@ -40,41 +39,41 @@ class Words:
     many: str
 
 
-WORDS: Final = {
-    Data.LOGS: Words(
+KIND_TEXTS: Final = {
+    Data.LOGS: KindText(
         "Log lines",
         "Lines of logs as they were sent in, also those in no known format. The list of imports and all counts stay, "
         "and the same lines sent again are not counted again.",
         "line",
         "lines",
     ),
-    Data.FILE_REPORTS: Words(
+    Data.FILE_REPORTS: KindText(
         "Reports of handoff files",
         "What was found where an agent's handoff file was expected, by the time that a report is about. Counts stay, "
         "and so does the handoff that it arrived as.",
         "report",
         "reports",
     ),
-    Data.HOOK_EVENTS: Words(
+    Data.HOOK_EVENTS: KindText(
         "Hook events",
         "What the gate was asked by agent hosts, its answers, and the validation states of phases. An event that is "
         "sent again after that is a new one.",
         "event",
         "events",
     ),
-    Data.MODEL_CALLS: Words(
+    Data.MODEL_CALLS: KindText(
         "Calls to the model",
         "The record of each call: outcome, tokens, cost, time. What was spent by day stays.",
         "call",
         "calls",
     ),
-    Data.DELIVERIES: Words(
+    Data.DELIVERIES: KindText(
         "Deliveries",
         "What was sent to webhooks and by e-mail, with its payload. What is still to be delivered stays.",
         "delivery",
         "deliveries",
     ),
-    Data.DOCUMENTS: Words(
+    Data.DOCUMENTS: KindText(
         "Documents of handoffs",
         "What was sent: document, context and evidence. The handoff, its verdicts, which may quote it, its events and "
         "decisions stay for good, and so does the hash of what was sent. Nothing goes of handoffs that wait, are held, "
@@ -91,7 +90,7 @@ def lines(changes: Iterable[Change]) -> list[Line]:
     for change in changes:
         old, new = (_days(value) for value in (change.old, change.new))
         if change.field != WHOLE_ROW:
-            found.append(Line(WORDS[Data(change.row)].title, "Kept", old, new))
+            found.append(Line(KIND_TEXTS[Data(change.row)].title, "Kept", old, new))
     return found
 
 
@@ -129,8 +128,8 @@ class Card:
         return self.standing.rule.name.value
 
     @property
-    def words(self) -> Words:
-        return WORDS[self.standing.rule.name]
+    def words(self) -> KindText:
+        return KIND_TEXTS[self.standing.rule.name]
 
     @property
     def kept(self) -> str:
@@ -150,17 +149,17 @@ class Card:
         return f"{LEAST[self.standing.rule.name]} to {MOST:,}; empty: for good"
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def retention_page(request: HttpRequest, who: Who) -> HttpResponse:
+def retention_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if "kind" not in request.GET:
         return _page(request, who)
     return _previewed(request, who, _data(request.GET.get("kind", "")), request.GET.get("days", ""))
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def save(request: HttpRequest, who: Who) -> HttpResponse:
+def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     data, text = _data(request.POST.get("kind", "")), request.POST.get("days", "")
     base = number(request.POST.get("base_version", ""))
     try:
@@ -174,7 +173,7 @@ def save(request: HttpRequest, who: Who) -> HttpResponse:
         now = stale.current
         messages.error(request, f"Not saved: {now.changed_by} saved version {now.version} meanwhile. Look at it first.")
         return _previewed(request, who, data, text, status=409)
-    title = WORDS[data].title
+    title = KIND_TEXTS[data].title
     if saved.version == base:
         messages.info(request, "Nothing was changed.")
     elif row.days is None:
@@ -198,7 +197,9 @@ def _row(data: Data, text: str) -> Retention:
     return parse_row({"name": data.value, "days": text if text and days is None else days})
 
 
-def _previewed(request: HttpRequest, who: Who, data: Data, text: str, *, status: int = 200) -> HttpResponse:
+def _previewed(
+    request: HttpRequest, who: TenantMembership, data: Data, text: str, *, status: int = 200
+) -> HttpResponse:
     """The page with what these days would do."""
     try:
         row = _row(data, text)
@@ -217,7 +218,7 @@ def _preview(tenant: Tenant, row: Retention) -> Preview:
 
 def _page(
     request: HttpRequest,
-    who: Who,
+    who: TenantMembership,
     entered: dict[Data, tuple[str, str, Preview | None]] | None = None,
     *,
     status: int = 200,
@@ -245,7 +246,7 @@ def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
 
 
 def _said(data: Data, count: Count) -> str:
-    words = WORDS[data]
+    words = KIND_TEXTS[data]
     if not count:
         return f"no {words.one}"
     return f"{'more than ' if count.more else ''}{pluralize(count.number, words.one, words.many)}"
@@ -254,5 +255,5 @@ def _said(data: Data, count: Count) -> str:
 urlpatterns = [
     path("settings/retention/", retention_page, name="retention"),
     path("settings/retention/save/", save, name="retention_save"),
-    *history.urls(PAGE),
+    *base.urls(PAGE),
 ]

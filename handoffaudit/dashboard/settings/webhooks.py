@@ -14,8 +14,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import Role
-from handoffaudit.dashboard import once
-from handoffaudit.dashboard.access import Who, page_for
+from handoffaudit.dashboard import one_time_secrets
+from handoffaudit.dashboard.access import TenantMembership, require_role
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Delivery, Subscriber, SubscriberKind
 from handoffaudit.handoffs.webhooks import log, subscriptions
@@ -74,15 +74,15 @@ class Form:
         return [(state.value, state.value in self.states) for state in VERDICTS]
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def webhooks(request: HttpRequest, who: Who) -> HttpResponse:
+def webhooks(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     return _list(request, who, Form())
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def create(request: HttpRequest, who: Who) -> HttpResponse:
+def create(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     form = Form.posted(request)
     try:
         made = subscriptions.create(tenant=who.tenant, kind=form.kind, wanted=form.wanted, actor=who.person.username)
@@ -95,16 +95,16 @@ def create(request: HttpRequest, who: Who) -> HttpResponse:
     return _back(who, made)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def webhook(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
-    about, secret = once.take(request, who, "webhook")
+def webhook(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
+    about, secret = one_time_secrets.take_secret(request, who, "webhook")
     return _one(request, who, _subscriber(who, subscriber), secret=secret if about == str(subscriber) else "")
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def change(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+def change(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found, form = _subscriber(who, subscriber), Form.posted(request)
     form.kind, form.is_mail = found.kind, found.kind == SubscriberKind.EMAIL
     try:
@@ -116,9 +116,9 @@ def change(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     return _back(who, found)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def switch(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+def switch(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found, on = _subscriber(who, subscriber), request.POST.get("on") == "1"
     subscriptions.switch(tenant=who.tenant, pk=found.pk, on=on, actor=who.person.username)
     said = "is switched on: it hears of what happens from now on" if on else "is paused: it hears of nothing"
@@ -126,9 +126,9 @@ def switch(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     return _back(who, found)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+def rotate(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found = _subscriber(who, subscriber)
     if found.kind != SubscriberKind.WEBHOOK:
         raise Http404("Mails are not signed.")
@@ -136,26 +136,26 @@ def rotate(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
     return _show_secret(request, who, changed)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def delete(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+def delete(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     found = _subscriber(who, subscriber)
     subscriptions.delete(tenant=who.tenant, pk=found.pk, actor=who.person.username)
     messages.success(request, f"{found.name} is deleted, with its log.")
     return redirect("dashboard:settings_webhooks", tenant=who.tenant.slug)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def test(request: HttpRequest, who: Who, subscriber: int) -> HttpResponse:
+def test(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
     """Sends a test now, which may take as long as a request may."""
     found = _subscriber(who, subscriber)
     return _one(request, who, found, tested=log.send_test(found))
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_safe
-def delivery(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> HttpResponse:
+def delivery(request: HttpRequest, who: TenantMembership, subscriber: int, delivery: UUID) -> HttpResponse:
     found = _subscriber(who, subscriber)
     one = _delivery(found, delivery)
     payload = orjson.dumps(orjson.loads(one.payload), option=orjson.OPT_INDENT_2).decode()
@@ -163,9 +163,9 @@ def delivery(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) ->
     return render(request, "dashboard/settings/delivery.html", context)
 
 
-@page_for(Role.ADMIN)
+@require_role(Role.ADMIN)
 @require_POST
-def again(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> HttpResponse:
+def again(request: HttpRequest, who: TenantMembership, subscriber: int, delivery: UUID) -> HttpResponse:
     found = _subscriber(who, subscriber)
     one = _delivery(found, delivery)
     try:
@@ -177,7 +177,7 @@ def again(request: HttpRequest, who: Who, subscriber: int, delivery: UUID) -> Ht
     return _back(who, found)
 
 
-def _list(request: HttpRequest, who: Who, form: Form, *, status: int = 200) -> HttpResponse:
+def _list(request: HttpRequest, who: TenantMembership, form: Form, *, status: int = 200) -> HttpResponse:
     subscribers = subscriptions.list_subscribers(who.tenant)
     health = log.load_health(who.tenant, subscribers)
     context = {
@@ -192,7 +192,7 @@ def _list(request: HttpRequest, who: Who, form: Form, *, status: int = 200) -> H
 
 def _one(
     request: HttpRequest,
-    who: Who,
+    who: TenantMembership,
     subscriber: Subscriber,
     *,
     form: Form | None = None,
@@ -231,16 +231,18 @@ def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveri
     return log.list_deliveries(subscriber, failed=bool(state), cursor=cursor)
 
 
-def _show_secret(request: HttpRequest, who: Who, subscriber: Subscriber) -> HttpResponse:
+def _show_secret(request: HttpRequest, who: TenantMembership, subscriber: Subscriber) -> HttpResponse:
     address = reverse("dashboard:settings_webhook", args=[who.tenant.slug, subscriber.pk])
-    return once.shown_at(address, request, who, "webhook", subscriber.secret, str(subscriber.pk))
+    return one_time_secrets.redirect_with_secret(
+        address, request, who, "webhook", subscriber.secret, str(subscriber.pk)
+    )
 
 
-def _back(who: Who, subscriber: Subscriber) -> HttpResponse:
+def _back(who: TenantMembership, subscriber: Subscriber) -> HttpResponse:
     return redirect("dashboard:settings_webhook", tenant=who.tenant.slug, subscriber=subscriber.pk)
 
 
-def _subscriber(who: Who, pk: int) -> Subscriber:
+def _subscriber(who: TenantMembership, pk: int) -> Subscriber:
     try:
         return subscriptions.get(who.tenant, pk)
     except Subscriber.DoesNotExist as error:

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.template import Library
 
-from handoffaudit.dashboard.handoff.nodes import steps
-from handoffaudit.dashboard.readable import as_json, cut
-from handoffaudit.dashboard.readable import readable as shown_readable
+from handoffaudit.dashboard.handoffs.document_tree import steps
+from handoffaudit.dashboard.safe_text import as_json, cut
+from handoffaudit.dashboard.safe_text import readable as shown_readable
 from handoffaudit.validation.text import pluralize
 
 register = Library()

@@ -7,7 +7,7 @@ from django.template import Library
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
-from handoffaudit.dashboard.reviewing.box import Box, box_of
+from handoffaudit.dashboard.review.item import Box, box_of
 from handoffaudit.handoffs.models import Handoff
 
 register = Library()

@@ -2,7 +2,7 @@
 
 from django.template import Library
 
-from handoffaudit.dashboard.tracing.addresses import address_of
+from handoffaudit.dashboard.navigation import build_trace_url
 
 register = Library()
 
@@ -10,7 +10,7 @@ register = Library()
 @register.simple_tag
 def trace_url(slug: str, trace_id: str) -> str:
     """`{% trace_url who.tenant.slug handoff.trace_id as url %}`"""
-    return address_of(slug, trace_id)
+    return build_trace_url(slug, trace_id)
 
 
 @register.filter

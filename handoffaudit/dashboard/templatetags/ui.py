@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from handoffaudit.dashboard.readable import readable
+from handoffaudit.dashboard.safe_text import readable
 from handoffaudit.handoffs.counts import UNVERIFIED
 from handoffaudit.validation.codes import CATALOGUE, FAMILIES, entry_of
 

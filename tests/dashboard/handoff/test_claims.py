@@ -5,7 +5,7 @@ from django.test import Client
 
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.api.examples import UNIVERSAL
-from handoffaudit.dashboard.handoff.claims import claims_of
+from handoffaudit.dashboard.handoffs.claims import claims_of
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Handoff
 from tests.dashboard.handoff_page import Page, address, opened

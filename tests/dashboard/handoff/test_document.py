@@ -6,24 +6,27 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.dashboard.handoff.document import (
+from handoffaudit.dashboard.handoffs.document_tree import (
     ENTRIES_SHOWN,
     FIELDS_SHOWN,
     TEXT_PIECE,
     TEXT_SHOWN,
     Bounds,
+    Gap,
+    Missing,
+    Node,
     PartNotFoundError,
     place_of,
+    steps,
     text_piece,
     tree,
 )
-from handoffaudit.dashboard.handoff.nodes import Gap, Missing, Node, steps
-from handoffaudit.dashboard.handoff.places import Found, anchor, parts_of, spots_of
+from handoffaudit.dashboard.handoffs.findings import Finding, anchor, parts_of, spots_of
 from tests.elapsed import grows_linearly
 
 
-def issue(pointer: str, message: str = "wrong") -> Found:
-    return Found(
+def issue(pointer: str, message: str = "wrong") -> Finding:
+    return Finding(
         issue_id="issue-1",
         layer="structure",
         severity="error",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.dashboard.handoff.raw_lines import MOST_LINES, PART, raw_part
+from handoffaudit.dashboard.handoffs.document import MOST_LINES, PART, raw_part
 
 
 def every_part(original: bytes) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.dashboard.handoff.searching import MOST_HITS, location_of, look_up
+from handoffaudit.dashboard.handoffs.document import MOST_HITS, location_of, look_up
 from tests.elapsed import grows_linearly
 
 ORDER = {

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 from django.template import Context, Template
 
-from handoffaudit.dashboard.handoff.places import found_of
+from handoffaudit.dashboard.handoffs.findings import findings_of
 from handoffaudit.validation.diff import difference
 from handoffaudit.validation.verdict import verdict_to_dict
 from tests.validation.support import judge, payload, universal
 
 
 def shown(document: dict[str, Any]) -> tuple[str, str]:
-    issue = found_of(verdict_to_dict(judge(document)))[0]
+    issue = findings_of(verdict_to_dict(judge(document)))[0]
     return issue.actual, issue.expected
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.policies.prompts.words import TITLES, added, shipped_text
+from handoffaudit.dashboard.policies.prompt_labels import TITLES, shipped_parts, shipped_text
 from handoffaudit.handoffs.dry_runs import prompts as dry_runs_prompts
 from handoffaudit.handoffs.models import Handoff, ModelSpend, Trial
 from handoffaudit.policy.kinds import prompts
@@ -77,7 +77,7 @@ def test_everybody_reads_what_is_asked_and_what_is_always_added(tenant: Tenant, 
     client.force_login(viewer)
     page = client.get(PAGE, {"add": "grounding"}).text
     for use in Use:
-        for text in (TITLES[use], shipped_text(use), added(use).frame, added(use).answer):
+        for text in (TITLES[use], shipped_text(use), shipped_parts(use).frame, shipped_parts(use).answer):
             assert escape(text) in page
     assert "not to be changed" in page
     assert "<form" not in page.partition("<main")[2].partition("</main>")[0]
@@ -90,7 +90,7 @@ def test_one_s_own_begins_as_the_shipped_one(as_admin: Client, use: Use) -> None
     page = as_admin.get(PAGE, {"add": use.value}).text
     assert text_area(page) == escape(shipped_text(use))
     form = page.partition('<form class="form prompts-form"')[2].partition("</form>")[0]
-    assert escape(added(use).frame) in form
+    assert escape(shipped_parts(use).frame) in form
     assert ("Try it first" in form) is (use is not Use.REPAIR)
 
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.policies.strictness.stopping import effects
+from handoffaudit.dashboard.policies.strictness import effects
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.policy.models import PolicyVersion

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.policies.trials.page import PAGES
+from handoffaudit.dashboard.policies.dry_runs import PAGES
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff, Trial
 from handoffaudit.policy.kinds import rules, schemas, strictness

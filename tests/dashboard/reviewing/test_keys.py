@@ -9,7 +9,7 @@ from django.test import Client
 
 import handoffaudit
 from handoffaudit.accounts.models import Person
-from handoffaudit.dashboard.reviewing.keys import KEYS, keys_for
+from handoffaudit.dashboard.review.page import KEYS, keys_for
 
 PARTS = Path(handoffaudit.__file__).parents[1] / "static" / "js" / "review"
 SCRIPT = (PARTS / "keys.js").read_text()

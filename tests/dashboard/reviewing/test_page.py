@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.reviewing.page import FIRST_ONES
+from handoffaudit.dashboard.review.page import FIRST_ONES
 from handoffaudit.diagnostics import attribution
 from handoffaudit.handoffs.models import Event, Handoff, ReviewHold
 from handoffaudit.handoffs.review import assignments
@@ -388,7 +388,7 @@ def test_what_could_not_be_read_offers_no_approval_and_no_repair(
 def test_more_than_are_counted_are_said_to_be_more(
     sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("handoffaudit.dashboard.reviewing.page.MOST_WAITING", 1)
+    monkeypatch.setattr("handoffaudit.dashboard.review.page.MOST_WAITING", 1)
     client = sign_in(reviewer)
     for number in ("1", "1+"):
         reference, actor = str(submit(call_chain=LONG_CHAIN).pk), Actor.key("another")

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from handoffaudit.accounts.models import Person, Tenant
-from handoffaudit.dashboard.reviewing import bulk, place
+from handoffaudit.dashboard.review import bulk, queue
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import bulk as review_bulk
 from handoffaudit.handoffs.review import decide
@@ -195,7 +195,7 @@ def test_what_grows_old_enough_after_it_was_shown_is_not_decided(
     client = sign_in(reviewer)
     asked_at = timezone.now()
     sent = {"age": "1h", "seen_at": asked_at.isoformat(), "number": "1", "decision": "decline"}
-    monkeypatch.setattr(place.timezone, "now", lambda: asked_at + timedelta(hours=2))
+    monkeypatch.setattr(queue.timezone, "now", lambda: asked_at + timedelta(hours=2))
     done = client.post(RUN, sent)
     assert done.context["told"].visited == 0
     assert states_of(held) == ["held"]

@@ -4,7 +4,7 @@ from django.test import Client
 
 from handoffaudit.accounts import keys, people
 from handoffaudit.accounts.models import AuditEntry, Person, Role, Tenant
-from handoffaudit.dashboard.settings.audit_words import ACTIONS, KINDS
+from handoffaudit.dashboard.settings.audit import ACTIONS, KINDS
 from handoffaudit.policy.kinds import strictness
 from handoffaudit.validation.config import TypePolicy
 

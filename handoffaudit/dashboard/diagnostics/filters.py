@@ -1,0 +1,100 @@
+"""The period of a diagnostics page, and links to lists that are narrowed to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, lru_cache
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.diagnostics.file_tally import OTHER
+from handoffaudit.diagnostics.periods import OFFERED_PERIODS, Window, format_utc, window_of
+from handoffaudit.handoffs.filters import FilterError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The window of a page; `bad` where what was asked for can't be read, and the default is shown."""
+
+    window: Window
+    bad: FilterError | None
+
+    @property
+    def status(self) -> int:
+        return 400 if self.bad else 200
+
+    @property
+    def context(self) -> dict[str, Any]:
+        return {
+            "window": self.window,
+            "offered": OFFERED_PERIODS,
+            "bad": self.bad,
+            "query": urlencode(self.window.query),
+        }
+
+
+def choose_window(request: HttpRequest) -> Choice:
+    now = timezone.now()
+    try:
+        return Choice(window_of(request.GET, now), None)
+    except FilterError as bad:
+        return Choice(window_of({}, now), bad)
+
+
+# The same few agents, codes and types stand in most of a page's addresses.
+_quoted = lru_cache(maxsize=2048)(quote_plus)
+
+
+@dataclass(frozen=True)
+class Links:
+    """Addresses of lists, narrowed to a window. Once for a page: some have hundreds of them."""
+
+    tenant: Tenant
+    window: Window
+
+    def handoffs(self, **filters: str) -> str:
+        """Empty where a filter is: a sender that gave no name can't be asked for by it."""
+        return "" if not all(filters.values()) else self._to("handoffs", filters)
+
+    def reports(self, **filters: str) -> str:
+        """Reports of handoff files; a file that was not used without a reason has none to be filtered by."""
+        return self._to("file_reports", _without_other(filters))
+
+    def lines(self, agent: str = "", phase: str = "", reason: str = "") -> str:
+        """Lines of logs: health lines of both forms bear the reason as their event."""
+        event = _without_other({"reason": reason}).get("reason", "")
+        return self._to("logs", {"agent": agent, "phase": phase, "event": event})
+
+    def code(self, code: str) -> str:
+        return f"{reverse('dashboard:code', args=[self.tenant.slug, code])}?{urlencode(self.window.query)}"
+
+    def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
+        """A list narrowed to a part of the window."""
+        return self._address(name, filters, urlencode({"since": format_utc(since), "until": format_utc(until)}))
+
+    def _to(self, name: str, filters: Mapping[str, str]) -> str:
+        return self._address(name, filters, self._bounds)
+
+    @cached_property
+    def _bounds(self) -> str:
+        return urlencode(self.window.bounds)
+
+    @cached_property
+    def _paths(self) -> dict[str, str]:
+        return {}
+
+    def _address(self, name: str, filters: Mapping[str, str], bounds: str) -> str:
+        path = self._paths.get(name)
+        if path is None:
+            path = self._paths[name] = reverse(f"dashboard:{name}", args=[self.tenant.slug])
+        query = "&".join(f"{key}={_quoted(value)}" for key, value in filters.items() if value)
+        return f"{path}?{query}&{bounds}" if query else f"{path}?{bounds}"
+
+
+def _without_other(filters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in filters.items() if name != "reason" or value != OTHER}

@@ -1,0 +1,314 @@
+"""Log lines as pages show them: their filters, their fields and where the fields link to."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import singledispatch
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.filters import PERIODS, ActiveFilter
+from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.logs.search import FoundLine
+from handoffaudit.handoffs.filters import FilterError, Filters
+from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
+from handoffaudit.validation.logs.lines import (
+    GATE_EVENTS,
+    TRACE_EVENTS,
+    BadLine,
+    GateLine,
+    HealthLine,
+    Kind,
+    Line,
+    TraceLine,
+    agents_of,
+    level_of,
+)
+from handoffaudit.validation.times import utc_text
+
+KIND_NAMES = {
+    Kind.HEALTH: "Health",
+    Kind.OLDER: "Older health",
+    Kind.GATE: "Gate",
+    Kind.TRACE: "Trace",
+    Kind.BAD: "Bad",
+}
+
+# Of a line that may have 64 KB.
+MOST_DETAILS = 200
+
+MOST_TEXT = 20_000
+
+# Handoffs of an agent this long before and after a line are those around it.
+AROUND = timedelta(minutes=15)
+
+_GATE_TONES = {"ERROR": "bad", "WARNING": "wait"}
+
+_TONE_ICONS = {"bad": "error", "wait": "warning", "good": "passed", "quiet": "info"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A field of a line; `narrow` is the query for lines with the same value, empty where none can be asked for."""
+
+    name: str
+    value: str
+    narrow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    text: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What a line says in short. `who` is its agent or component, `event` its event type or reason."""
+
+    who: str
+    phase: str
+    event: str
+    tone: str
+    details: str
+
+    @property
+    def icon(self) -> str:
+        return _TONE_ICONS[self.tone]
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """`at` is None where a line says no time. `text` is the line as it came, made safe to look at."""
+
+    at: datetime | None
+    kind: str
+    kind_name: str
+    glance: Glance
+    text: str
+    source: str
+    number: int
+    facts: list[Fact]
+    links: list[Link]
+
+
+def row_of(tenant: Tenant, found: FoundLine) -> LogRow:
+    line = found.line
+    shown = glance(line)
+    facts = [fact for fact in facts_of(line) if fact.value]
+    return LogRow(
+        at=found.at,
+        kind=line.kind.value,
+        kind_name=KIND_NAMES[line.kind],
+        glance=Glance(
+            readable(shown.who), readable(shown.phase), shown.event, shown.tone, cut(shown.details, MOST_DETAILS)
+        ),
+        text=cut(found.text, MOST_TEXT),
+        source=found.source,
+        number=found.number,
+        facts=[Fact("kind", KIND_NAMES[line.kind], urlencode({"kind": line.kind.value})), *facts],
+        links=list(links_of(tenant, line)),
+    )
+
+
+@singledispatch
+def glance(line: Line) -> Glance:
+    raise TypeError(type(line))
+
+
+@singledispatch
+def facts_of(line: Line) -> list[Fact]:
+    raise TypeError(type(line))
+
+
+@glance.register
+def _(line: HealthLine) -> Glance:
+    # Logs of other tools give the end of the fallback as their only reason.
+    event = line.reason or line.fallback or line.source
+    fallback = line.fallback if line.fallback and event is not line.fallback else ""
+    said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": fallback}
+    told = " ".join(f"{name}={value}" for name, value in said.items() if value)
+    if event is Source.TEXT_FALLBACK:
+        told = f"{told} (no reason and no result given)".strip()
+    return Glance(line.agent, line.phase, event.value, _tone(line), told)
+
+
+def _tone(line: HealthLine) -> str:
+    """Return the tone of an outcome: the phase went on where the file, or the text in its place, could be used."""
+    if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
+        return "good"
+    return "wait" if line.fallback is Fallback.OK else "bad"
+
+
+@glance.register
+def _(line: GateLine) -> Glance:
+    return Glance(line.component, "", line.event_type, _GATE_TONES.get(line.event_type, "quiet"), line.details)
+
+
+@glance.register
+def _(line: TraceLine) -> Glance:
+    tone = "bad" if line.event_type == "error" else _GATE_TONES.get(line.level.upper(), "quiet")
+    who = ", ".join(agents_of(line)) or line.workflow
+    return Glance(who, line.phase, line.event_type, tone, _json(line.details))
+
+
+@glance.register
+def _(line: BadLine) -> Glance:
+    return Glance("", "", "not read", "bad", line.why)
+
+
+@facts_of.register
+def _(line: HealthLine) -> list[Fact]:
+    return [
+        _fact("agent", line.agent, "agent"),
+        _fact("phase", line.phase, "phase"),
+        _fact("reason", line.reason.value if line.reason else "", "event"),
+        _fact("read from", line.source.value),
+        _fact("fallback", line.fallback.value if line.fallback else ""),
+        _fact("runtime", line.runtime),
+        _fact("iteration", line.iteration),
+        _fact("run", line.run_id, "trace"),
+    ]
+
+
+@facts_of.register
+def _(line: GateLine) -> list[Fact]:
+    return [
+        _fact("event", line.event_type, "event"),
+        _fact("component", line.component, "agent"),
+        _fact("details", line.details),
+    ]
+
+
+@facts_of.register
+def _(line: TraceLine) -> list[Fact]:
+    duration = "" if line.duration_ms is None else f"{line.duration_ms:g} ms"
+    return [
+        _fact("trace", line.trace_id, "trace"),
+        _fact("event", line.event_type, "event"),
+        _fact("workflow", line.workflow),
+        _fact("phase", line.phase, "phase"),
+        *(_fact("agent", agent, "agent") for agent in agents_of(line)),
+        Fact("level", readable(line.level), urlencode({"level": level_of(line)})),
+        _fact("duration", duration),
+        _fact("span", line.span_id),
+        _fact("parent span", line.parent_span_id),
+        _fact("details", _json(line.details)),
+        *(_fact(name, _json(value)) for name, value in line.extra.items()),
+    ]
+
+
+@facts_of.register
+def _(line: BadLine) -> list[Fact]:
+    return [_fact("why", line.why)]
+
+
+def _fact(name: str, value: str, parameter: str = "") -> Fact:
+    return Fact(readable(name), cut(value, MOST_TEXT), urlencode({parameter: value}) if parameter and value else "")
+
+
+def _json(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def links_of(tenant: Tenant, line: Line) -> Iterator[Link]:
+    handoffs = reverse("dashboard:handoffs", args=[tenant.slug])
+    if isinstance(line, TraceLine):
+        yield Link("Handoffs of this trace", f"{handoffs}?{urlencode({'trace': line.trace_id})}")
+    if isinstance(line, HealthLine):
+        if line.run_id:
+            yield Link("Handoffs of this run", f"{handoffs}?{urlencode({'trace': line.run_id})}")
+        around = {"since": utc_text(line.at - AROUND), "until": utc_text(line.at + AROUND)}
+        yield Link(
+            f"Handoffs of {readable(line.agent)} around this time",
+            f"{handoffs}?{urlencode({'source': line.agent} | around)}",
+        )
+        if line.reason:
+            reports = reverse("dashboard:file_reports", args=[tenant.slug])
+            yield Link("Reports with this reason", f"{reports}?{urlencode({'reason': line.reason.value})}")
+
+
+FIELDS = {
+    "q": "text",
+    "kind": "kind",
+    "event": "event",
+    "agent": "agent",
+    "phase": "phase",
+    "level": "level",
+    "trace": "trace",
+    "source": "source",
+}
+
+_LABELS = {
+    "q": "Text",
+    "kind": "Kind",
+    "event": "Event or reason",
+    "agent": "Agent or component",
+    "phase": "Phase",
+    "level": "Level",
+    "trace": "Trace or run",
+    "source": "Log",
+}
+
+LEVELS = ("debug", "info", "warning", "error")
+
+EVENTS = {
+    "Reasons": [one.value for one in Reason],
+    "Fallback": [one.value for one in Fallback],
+    "Gate events": list(GATE_EVENTS),
+    "Trace events": list(TRACE_EVENTS),
+}
+
+MOST_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilters:
+    """`times` has since, until and the period that was asked for, as the list of handoffs has them."""
+
+    query: LogQuery
+    times: Filters
+
+    @classmethod
+    def from_query(cls, params: QueryDict | Mapping[str, str]) -> "LogFilters":
+        """Raises `BadFilter`."""
+        texts = {field: params.get(name, "").strip() for name, field in FIELDS.items()}
+        for name, field in FIELDS.items():
+            if "\x00" in texts[field] or len(texts[field]) > MOST_CHARACTERS:
+                raise FilterError(name, texts[field][:40], f"use a text of at most {MOST_CHARACTERS} characters.")
+        if texts["kind"] and texts["kind"] not in KIND_NAMES:
+            raise FilterError("kind", texts["kind"], f"use one of {', '.join(KIND_NAMES)}.")
+        times = Filters.from_query({name: params.get(name, "") for name in ("since", "until")})
+        return cls(LogQuery(**texts, since=times.since, until=times.until), times)
+
+    def to_query(self) -> str:
+        pairs = {name: getattr(self.query, field) for name, field in FIELDS.items() if getattr(self.query, field)}
+        return "&".join(part for part in (urlencode(pairs), self.times.to_query()) if part)
+
+    def chips(self) -> Iterator[ActiveFilter]:
+        """Each filter in force, with the query that leaves it out."""
+        for name, field in FIELDS.items():
+            if value := getattr(self.query, field):
+                shown = KIND_NAMES[value] if name == "kind" else readable(value)
+                without = replace(self, query=_without(self.query, field))
+                yield ActiveFilter(_LABELS[name], shown, without.to_query())
+        times = self.times
+        if times.since:
+            since = PERIODS.get(times.period) or times.period or f"{times.since:%Y-%m-%d %H:%M}"
+            yield ActiveFilter("Since", since, replace(self, times=replace(times, since=None, period="")).to_query())
+        if times.until:
+            without = replace(self, times=replace(times, until=None))
+            yield ActiveFilter("Until", f"{times.until:%Y-%m-%d %H:%M}", without.to_query())
+
+
+def _without(query: LogQuery, field: str) -> LogQuery:
+    nothing: dict[str, Any] = {field: ""}
+    return replace(query, **nothing)

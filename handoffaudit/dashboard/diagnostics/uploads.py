@@ -1,0 +1,365 @@
+"""Uploads of logs: the form, the limits, and the result of each import."""
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from http import HTTPStatus
+from typing import IO, Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+from django.core.files.uploadhandler import FileUploadHandler
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.template.defaultfilters import filesizeformat
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt, csrf_protect
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.log_lines import KIND_NAMES
+from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.diagnostics.logs import gzip_stream, search, upload
+from handoffaudit.diagnostics.logs.gzip_stream import BadGzip, TooLarge, limit_stream
+from handoffaudit.diagnostics.logs.search import FoundLine
+from handoffaudit.diagnostics.models import LogBlock, LogImport
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.validation.logs.lines import Kind
+from handoffaudit.validation.text import clean, pluralize
+
+# By then a worker has begun, where there is one.
+LATE = timedelta(seconds=30)
+
+# Of a bad line, which may have 64 KB.
+MOST_TEXT = 500
+
+NOTES = {
+    Kind.HEALTH: "agent=… phase=…",
+    Kind.OLDER: "… | phase=…",
+    Kind.GATE: "[time] [event] …",
+    Kind.TRACE: "JSON",
+    Kind.BAD: "in no known format",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class KindStat:
+    name: str
+    note: str
+    number: int
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownImport:
+    """`unstored`: how many of its bytes wait for a worker that stores their lines."""
+
+    row: LogImport
+    unstored: int = 0
+
+    @property
+    def name(self) -> str:
+        return readable(self.row.source)
+
+    @property
+    def sent_by(self) -> str:
+        return readable(self.row.sent_by)
+
+    @property
+    def new(self) -> int:
+        return max(self.row.lines - self.row.known, 0)
+
+    @property
+    def broke_off(self) -> bool:
+        return bool(self.row.error) and not self.row.received_at
+
+    @property
+    def under_way(self) -> bool:
+        return bool(self.unstored) or (not self.row.finished_at and not self.broke_off)
+
+    @property
+    def stored(self) -> int:
+        return self.row.size - self.unstored
+
+    @property
+    def percent(self) -> int:
+        """Of its bytes while lines are stored, then of its new lines; 100 only when all are read."""
+        if self.unstored:
+            return 100 * self.stored // self.row.size
+        return min(99, 100 * self.done // self.new) if self.new else 0
+
+    @property
+    def done(self) -> int:
+        """New lines that were looked at, bad ones too."""
+        return self.row.read + self.row.bad
+
+    @property
+    def late(self) -> bool:
+        received = self.row.received_at
+        return bool(self.under_way and not self.done and received and timezone.now() - received > LATE)
+
+    @property
+    def state(self) -> str:
+        if self.unstored:
+            return "being stored"
+        if self.broke_off:
+            return "broken off"
+        if self.row.finished_at:
+            return "read in part" if self.row.error else "read"
+        return "being read" if self.row.received_at else "being stored"
+
+    @property
+    def tone(self) -> str:
+        return {"broken off": "bad", "read in part": "wait", "read": "good"}.get(self.state, "quiet")
+
+    @property
+    def icon(self) -> str:
+        return {"broken off": "error", "read in part": "warning", "read": "passed"}.get(self.state, "validating")
+
+    @property
+    def told(self) -> str:
+        """Read out when it ends."""
+        if self.under_way:
+            return ""
+        return self.row.error or f"All read: {pluralize(self.new, 'new line')}, {self.row.bad:,} bad."
+
+    @property
+    def query(self) -> str:
+        return urlencode({"source": self.row.source})
+
+    @property
+    def kinds(self) -> Iterator[KindStat]:
+        numbers = {Kind.BAD.value: self.row.bad} | self.row.kinds
+        for kind, note in NOTES.items():
+            query = urlencode({"source": self.row.source, "kind": kind.value})
+            yield KindStat(KIND_NAMES[kind], note, numbers.get(kind.value, 0), query)
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A line in no known format: where it stands, what is wrong with it, and the line itself, made safe to look at."""
+
+    number: int
+    why: str
+    text: str
+
+    @classmethod
+    def of(cls, found: FoundLine) -> "BadRow":
+        return cls(found.number, readable(found.why), cut(found.text, MOST_TEXT))
+
+
+# Of 32 threads of the embedded way: who sends slowly must leave room for all others.
+MOST_AT_ONCE = 4
+
+# Names of fields, the token and the lines between them.
+FORM_BYTES = 64 * 1024
+
+MOST_ORIGIN = 80
+
+MOST_NAME = 200
+
+_slots = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+
+class NotReceived(Exception):
+    """Why a log was not taken, in words for its sender; `by_command`: the command would take it."""
+
+    def __init__(self, status: HTTPStatus, said: str, *, by_command: bool = False) -> None:
+        super().__init__(said)
+        self.status = status
+        self.said = said
+        self.by_command = by_command
+
+
+class ToDataFolder(FileUploadHandler):
+    """Writes what comes into a file without a name in the data folder: a temporary folder may be kept in memory, and a
+    file with a name stays behind when the process is killed."""
+
+    chunk_size = 1024 * 1024
+
+    def new_file(self, *args: Any, **kwargs: Any) -> None:
+        super().new_file(*args, **kwargs)
+        settings.DATA_FOLDER.mkdir(parents=True, exist_ok=True)
+        self._file: IO[bytes] = tempfile.TemporaryFile(dir=settings.DATA_FOLDER)  # noqa: SIM115 -- Django closes it
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        self._file.write(raw_data)
+
+    def file_complete(self, file_size: int) -> "UploadedFile[bytes]":
+        self._file.seek(0)
+        return UploadedFile(self._file, self.file_name, self.content_type, file_size, self.charset)
+
+    def upload_interrupted(self) -> None:
+        self._file.close()
+
+
+def most_bytes() -> str:
+    """The limit in words: `2.0 GB`."""
+    return filesizeformat(settings.MAX_LOG_BYTES).replace("\xa0", " ")
+
+
+@contextmanager
+def receive_upload(request: HttpRequest) -> Iterator[None]:
+    """Within it the form may be read. Raises `NotReceived` where it is too large or too many come at once, before a
+    byte of it is read."""
+    announced = request.META.get("CONTENT_LENGTH") or "0"
+    if announced.isdecimal() and int(announced) > settings.MAX_LOG_BYTES + FORM_BYTES:
+        raise too_large()
+    if not _slots.acquire(blocking=False):
+        said = f"{MOST_AT_ONCE} logs are being sent right now, which are the most at once. Send it again in a minute."
+        raise NotReceived(HTTPStatus.SERVICE_UNAVAILABLE, said)
+    try:
+        request.upload_handlers = [ToDataFolder(request)]
+        yield
+    finally:
+        _slots.release()
+
+
+def too_large() -> NotReceived:
+    said = f"The log is larger than {most_bytes()}, which is the most that is taken (HANDOFFAUDIT_MAX_LOG_BYTES)."
+    return NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SentLog:
+    """`source`: the name that it is known by, the same when it is sent again. `pieces`: its bytes, unpacked; reading
+    them may raise `NotReceived`."""
+
+    source: str
+    pieces: Iterator[bytes]
+
+
+def read_uploads(request: HttpRequest) -> list[SentLog]:
+    """The files of the form. Raises `NotReceived` where there is none."""
+    origin = clean(request.POST.get("origin", "").strip(), MOST_ORIGIN)
+    files = [file for file in request.FILES.getlist("log") if file.size]
+    if not files:
+        raise NotReceived(HTTPStatus.BAD_REQUEST, "No log was sent, or an empty one: choose a file that has lines.")
+    return [SentLog(_source(origin, file.name or "log"), _pieces(file)) for file in files]
+
+
+def _source(origin: str, name: str) -> str:
+    plain = name.removesuffix(".gz") or name
+    return clean(f"{origin}/{plain}" if origin else plain, MOST_NAME)
+
+
+def _pieces(file: "UploadedFile[bytes]") -> Iterator[bytes]:
+    stream = iter(partial(file.read, gzip_stream.PIECE), b"")
+    try:
+        yield from limit_stream(stream, settings.MAX_LOG_BYTES, settings.MAX_LOG_RATIO, "HANDOFFAUDIT_MAX_LOG_BYTES")
+    except TooLarge as error:
+        said = f"{clean(file.name or 'The log', MOST_NAME)} {error}."
+        by_command = error.limit == settings.MAX_LOG_BYTES
+        raise NotReceived(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, said, by_command=by_command) from error
+    except (OSError, BadGzip) as error:
+        said = f"What is in the packed file can't be read to its end ({error}). What was read of it is kept."
+        raise NotReceived(HTTPStatus.BAD_REQUEST, said) from error
+
+
+TEMPLATE = "dashboard/diagnostics/logs/import_page.html"
+
+IMPORTED = "dashboard/diagnostics/logs/imported.html"
+
+REFUSED = "dashboard/diagnostics/logs/refused.html"
+
+IMPORTS = 50
+
+MOST_BAD = 100
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def imports_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    return _page(request, who)
+
+
+def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | None = None) -> HttpResponse:
+    cursor = "" if refused else request.GET.get("cursor", "")
+    address = reverse("dashboard:log_import", args=[who.tenant.slug])
+    try:
+        rows, following = search.list_imports(who.tenant, cursor, IMPORTS)
+    except FilterError as bad:
+        return render_page(request, TEMPLATE, {"bad": bad, **form_context()}, status=HTTPStatus.BAD_REQUEST)
+    unstored = upload.count_unstored_bytes(rows)
+    shown = [ShownImport(row, unstored.get(row.pk, 0)) for row in rows]
+    context: dict[str, Any] = {
+        "imports": shown,
+        "under_way": any(one.under_way for one in shown),
+        "cursor": cursor,
+        "newest": address if cursor else "",
+        "next": f"{address}?cursor={following}" if following else "",
+        "refused": refused,
+        **form_context(),
+    }
+    status = refused.status if refused else HTTPStatus.OK
+    return render_page(request, TEMPLATE, context, partials=("imports",), status=status)
+
+
+def form_context() -> dict[str, Any]:
+    """What the form says of its limit."""
+    return {"limit": settings.MAX_LOG_BYTES, "limit_words": most_bytes()}
+
+
+# The token is checked once it is known who sends: to look for it in a form, all of it is read.
+@csrf_exempt
+@require_role(Role.REVIEWER)
+@require_POST
+def send(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Stores the logs of a form; to the page of the import, or of all where it was several."""
+    try:
+        with receive_upload(request):
+            return _take(request, who)
+    except NotReceived as refused:
+        if is_htmx(request):
+            return render(request, REFUSED, {"refused": refused}, status=refused.status)
+        return _page(request, who, refused)
+
+
+@csrf_protect
+def _take(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    stored = [
+        upload.receive_log(who.tenant, log.source, who.person.username, log.pieces, keep_broken=True)
+        for log in read_uploads(request)
+    ]
+    name, more = ("log_imported", [stored[0].pk]) if len(stored) == 1 else ("log_import", [])
+    address = reverse(f"dashboard:{name}", args=[who.tenant.slug, *more])
+    return HttpResponseClientRedirect(address) if is_htmx(request) else redirect(address)
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID) -> HttpResponse:
+    """How far it is read, then what it brought and which of its lines are bad; those in pages, from `after` on."""
+    row = LogImport.objects.filter(tenant=who.tenant, pk=log_import).first()
+    if row is None:
+        raise Http404("There is no such import.")
+    one = ShownImport(row, upload.count_unstored_bytes([row]).get(row.pk, 0))
+    context: dict[str, Any] = {
+        "one": one,
+        "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
+        "lines_removed": LogBlock.objects.filter(imported=row).exclude(removed_at=None).exists(),
+    }
+    try:
+        if row.bad and not one.under_way:
+            page = search.list_bad_lines(row, cursor=request.GET.get("after", ""), limit=MOST_BAD)
+            context |= {"bad_lines": [BadRow.of(found) for found in page.items], "next_bad": page.next}
+    except FilterError as bad:
+        return render_page(request, IMPORTED, context | {"bad": bad}, status=HTTPStatus.BAD_REQUEST)
+    return render_page(request, IMPORTED, context, partials=("reading",))
+
+
+urlpatterns = [
+    path("diagnostics/logs/import/", imports_page, name="log_import"),
+    path("diagnostics/logs/import/send/", send, name="log_send"),
+    path("diagnostics/logs/import/<uuid:log_import>/", import_status, name="log_imported"),
+]

@@ -1,0 +1,295 @@
+"""The Findings pages: the list of finding groups, one group, and muting a group."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.codes import find_fix
+from handoffaudit.dashboard.filters import find_code
+from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.saved_views.tabs import join_query, redirect_to_default, tabs_of
+from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.diagnostics.groups import mutes, queries
+from handoffaudit.diagnostics.groups.mutes import FIFTH, FOR_GOOD, UNTIL
+from handoffaudit.diagnostics.groups.queries import (
+    NARROWING,
+    GroupFilters,
+    ListedGroup,
+    count_regressed,
+    list_groups,
+    list_one,
+)
+from handoffaudit.diagnostics.groups.stats import MOST_WAITING, WEEK
+from handoffaudit.diagnostics.models import FindingGroup
+from handoffaudit.drawing.charts import Bar, sparkline, stacked_bars
+from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs import stats
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.validation.codes import entry_of
+
+STATUS_NAMES = {"open": "Open", "regressed": "Regressed", "muted": "Muted", "all": "Any status"}
+
+SORT_NAMES = {
+    "newest": "Seen last",
+    "most": "Most handoffs",
+    "growing": "Growing most",
+    "waiting": "Most waiting for review",
+}
+
+# Each sign with its tone and its icon: a shape and a word, and not only a colour.
+SIGNS = {
+    "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
+    "muted": ("muted", "quiet", "skipped", "It counts as noise until it grows"),
+    "new": ("new", "wait", "info", "Seen first within the last 24 hours"),
+    "growing": ("growing", "wait", "diagnostics", "The last 7 days have at least half as many again as the 7 before"),
+}
+
+_UNTIL_NAMES = {
+    FIFTH: "a fifth more, at least 10",
+    "10": "10 more",
+    "50": "50 more",
+    "double": "twice as many",
+    FOR_GOOD: "never: for good",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    word: str
+    tone: str
+    icon: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A group as the list shows it. `lately`: how many handoffs came in the last 7 days."""
+
+    group: FindingGroup
+    signs: list[Sign]
+    waiting: int
+    more_wait: bool
+    spark: Drawing
+    lately: int
+
+
+@dataclass(frozen=True, slots=True)
+class MuteOption:
+    """A choice of how long to mute; `number` is when the group comes back, None for never."""
+
+    name: str
+    label: str
+    number: int | None
+
+
+def line(listed: ListedGroup) -> Line:
+    spark = sparkline(listed.days, title="Handoffs a day, last 14 days", prefix=f"spark-{listed.group.pk}")
+    signs = [Sign(*SIGNS[sign]) for sign in listed.signs]
+    return Line(listed.group, signs, listed.waiting, listed.more_wait, spark, sum(listed.days[-WEEK:]))
+
+
+def group_name(tenant: Tenant, number: str) -> str:
+    """What a group is of, in one line; the number of one that is not there."""
+    try:
+        group = queries.get_group(tenant, int(number))
+    except FindingGroup.DoesNotExist:
+        return number
+    at = f" at {group.path_shape}" if group.path_shape else ""
+    return f"{code_title(group.code)}{at}, {group.source_agent_id} → {group.target_agent_id}"
+
+
+def mute_options(number: int) -> list[MuteOption]:
+    return [MuteOption(name, _UNTIL_NAMES[name], grown(number)) for name, grown in UNTIL.items()]
+
+
+def mute_label(group: FindingGroup) -> str:
+    """Until when a muted group is."""
+    if group.muted_until is None:
+        return "for good"
+    return f"until {group.muted_until:,} handoffs have it"
+
+
+GROUP_TEMPLATE: Final = "dashboard/groups/group.html"
+
+UNFOLDED: Final = 3
+
+
+def get_group(who: TenantMembership, group: int) -> FindingGroup:
+    """A group of the tenant, or 404."""
+    try:
+        return queries.get_group(who.tenant, group)
+    except FindingGroup.DoesNotExist:
+        raise Http404("There is no such finding group.") from None
+
+
+def answer(
+    request: HttpRequest, who: TenantMembership, group: FindingGroup, *, status: int = 200, **more: Any
+) -> HttpResponse:
+    """The page of a group; `more` is what a form says that was not taken."""
+    newest = queries.newest_handoffs(who.tenant, group.pk)
+    trend = queries.trend(group)
+    context: dict[str, Any] = {
+        "group": group,
+        "line": line(list_one(who.tenant, group)),
+        "entry": entry_of(group.code),
+        "mend": find_fix(who, group.code, newest[0].handoff_type if newest else ""),
+        "example": queries.find_example(group, newest),
+        "newest": newest,
+        "decided": queries.count_decisions(who.tenant, group.pk),
+        "looked_at": queries.MOST_LOOKED_AT,
+        "untils": mute_options(group.number),
+        "muted": mute_label(group) if group.muted_at else "",
+        "review": f"{reverse('dashboard:review', args=[who.tenant.slug])}?group={group.pk}",
+        "handoffs": f"{reverse('dashboard:handoffs', args=[who.tenant.slug])}?group={group.pk}",
+        "chart": _chart(trend, width=900, prefix="wide"),
+        "narrow_chart": _chart(trend, width=340, prefix="narrow"),
+        **more,
+    }
+    return render_page(request, GROUP_TEMPLATE, context, status=status)
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
+    return answer(request, who, get_group(who, group))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
+    """The newest handoffs of a group, to stand below its line in the list; the group's page for a plain request."""
+    found = get_group(who, group)
+    if not is_htmx(request):
+        return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
+    handoffs = queries.newest_handoffs(who.tenant, found.pk, UNFOLDED)
+    context = {"group": found, "handoffs": handoffs, "example": queries.find_example(found, handoffs)}
+    return render_page(request, "dashboard/groups/newest.html", context)
+
+
+def _chart(trend: Any, *, width: int, prefix: str) -> Drawing:
+    bars = [
+        Bar(label=f"{day.day} {day:%b}", title=f"{day:%Y-%m-%d} UTC", parts={"handoffs": number})
+        for day, number in trend
+    ]
+    title = "Handoffs with this finding a day"
+    return stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
+
+
+group_urls = [
+    path("groups/<int:group>/", group, name="group"),
+    path("groups/<int:group>/newest/", newest, name="group_newest"),
+]
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
+    """Back to the group, where it can be undone; a note that is missing is asked for on the page itself."""
+    until, note = request.POST.get("until", mutes.FIFTH), request.POST.get("note", "")
+    try:
+        found = mutes.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
+    except FindingGroup.DoesNotExist:
+        raise Http404("There is no such finding group.") from None
+    except Refused as refused:
+        said = {"refused": refused, "note": note[: mutes.LONGEST_NOTE], "until": until}
+        return answer(request, who, get_group(who, group), status=400, **said)
+    messages.success(request, f"The group is muted {mute_label(found)}. To undo it, press Unmute.")
+    return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def unmute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
+    found = get_group(who, group)
+    mutes.unmute_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    messages.success(request, "The group is not muted any more.")
+    return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def acknowledge(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
+    found = get_group(who, group)
+    mutes.acknowledge_group(tenant=who.tenant, group=found.pk, actor=who.person.username)
+    messages.success(request, "The group stands among the others again.")
+    return redirect("dashboard:group", tenant=who.tenant.slug, group=found.pk)
+
+
+mute_urls = [
+    path("groups/<int:group>/mute/", mute, name="group_mute"),
+    path("groups/<int:group>/unmute/", unmute, name="group_unmute"),
+    path("groups/<int:group>/acknowledge/", acknowledge, name="group_acknowledge"),
+]
+
+TEMPLATE = "dashboard/groups/page.html"
+
+SIDES = {"agent": "Agent, either side", "source": "Source", "target": "Target"}
+
+SEEN = {"24h": "last 24 hours", "7d": "last 7 days", "30d": "last 30 days"}
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    if opening := redirect_to_default(request, who, "groups"):
+        return opening
+    cursor = request.GET.get("cursor", "")
+    context: dict[str, Any] = {
+        "asked": {name: request.GET.get(name, "") for name in NARROWING},
+        "sorts": SORT_NAMES,
+        "seen": SEEN,
+        "most_waiting": MOST_WAITING,
+        "sides": [(name, label, request.GET.get(name, "")) for name, label in SIDES.items()],
+        "cursor": cursor,
+        "known": SimpleLazyObject(lambda: _known(who)),
+    }
+    try:
+        filters = _named(who, GroupFilters.from_query(request.GET))
+        context["asked"]["code"] = filters.code
+        found = list_groups(who.tenant, filters, cursor=cursor)
+    except FilterError as bad:
+        return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
+    query = filters.to_query()
+    views = tabs_of(request, who, "groups", query)
+    if not is_htmx(request) and any(name in request.GET and not request.GET[name].strip() for name in NARROWING):
+        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        return HttpResponseRedirect(views.href(query))
+    context |= {
+        "filters": filters,
+        "query": query,
+        "views": views,
+        "lines": [line(one) for one in found.items],
+        "statuses": [(name, label, views.href(filters.to_query(status=name))) for name, label in STATUS_NAMES.items()],
+        "regressed": count_regressed(who.tenant),
+        "unnarrowed": views.href(GroupFilters(filters.status, filters.sort).to_query()),
+        "newest": views.href(query) if cursor else "",
+        "next": views.href(join_query(query, f"cursor={found.next}")) if found.next else "",
+    }
+    response = render_page(request, TEMPLATE, context, partials=("results",))
+    if is_htmx(request):
+        response["HX-Push-Url"] = views.href(query)
+    return response
+
+
+def _named(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
+    """A reason may be asked for by its title."""
+    return replace(filters, code=find_code(who.tenant, filters.code) or filters.code)
+
+
+def _known(who: TenantMembership) -> dict[str, list[str]]:
+    known = stats.list_known_values(who.tenant)
+    return {"codes": known.codes, "agents": sorted({*known.sources, *known.targets})}
+
+
+list_urls = [path("groups/", groups, name="groups")]
+
+urlpatterns = [*list_urls, *group_urls, *mute_urls]

@@ -1,0 +1,166 @@
+"""The attempts at a handoff, the repair requests to its sender, and the page that repairs a rejected handoff."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_http_methods
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.handoffs.sections import handoff_or_404
+from handoffaudit.handoffs import compare, queries, remediation
+from handoffaudit.handoffs.compare import Attempt
+from handoffaudit.handoffs.models import Handoff, State
+from handoffaudit.handoffs.repair import cases, run
+from handoffaudit.handoffs.transitions import Actor
+from handoffaudit.validation.remediation import RemediationLog
+from handoffaudit.validation.repair import RepairStatus
+from handoffaudit.validation.text import pluralize
+
+ACTIONS = {
+    "retry": "Mend it and send it again",
+    "re_retrieve": "Fetch the sources again, then send it again",
+    "escalate": "A person must look",
+    "insufficient_evidence": "There is not enough evidence: nothing more is asked of the sender",
+    "accept": "Accepted without a finding: nothing to do",
+    "accept_with_warnings": "Accepted with warnings: nothing to mend",
+}
+
+REASONS = {
+    "critical_severity": "a critical issue",
+    "remediation_exhausted": "no more tries are due",
+    "repair_failed": "three tries to repair it did not pass",
+}
+
+STATUS_WORDS = {
+    RepairStatus.NOT_NEEDED: "There is nothing to repair.",
+    RepairStatus.NOT_POSSIBLE: "It can't be repaired by rule.",
+    RepairStatus.REPAIRED: "It can be repaired.",
+    RepairStatus.ESCALATED: "No repair came to a document without errors.",
+}
+
+# What storing came to, where no candidate passed.
+STORED_WORDS = {RepairStatus.ESCALATED: "The tries are kept with it, and it is escalated: a person must look."}
+
+
+@dataclass(frozen=True, slots=True)
+class RepairStep:
+    words: str
+    at: datetime | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRequest:
+    """What was asked of a lineage's sender so far."""
+
+    state: str
+    actions: tuple[RepairStep, ...]
+
+
+def repair_request(log: RemediationLog | None) -> RepairRequest | None:
+    """The latest action last; None where nothing was asked."""
+    if log is None or not log.actions_taken:
+        return None
+    return RepairRequest(log.state, tuple(_repair_step(taken) for taken in log.actions_taken))
+
+
+def _repair_step(taken: Mapping[str, Any]) -> RepairStep:
+    note = f"try {taken['attempt']}" if "attempt" in taken else REASONS.get(str(taken.get("reason")), "")
+    action = str(taken["action"])
+    return RepairStep(ACTIONS.get(action, action), parse_datetime(str(taken["timestamp"])), note)
+
+
+def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
+    """What is due next, for one that was rejected and whose place nobody took."""
+    action = (content or {}).get("recommended_action")
+    if handoff.state != State.REJECTED or action is None:
+        return ""
+    log = (content or {}).get("remediation") or {}
+    left = log.get("max_retries", 0) - log.get("retry_count", 0)
+    more = f" After that, {pluralize(left, 'more try', 'more tries')} before a person is called." if left > 0 else ""
+    return f"Due next: {ACTIONS.get(action, action).lower()}.{more if action == 'retry' else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two attempts, of the reader's choice; `is_chosen`: somebody chose them."""
+
+    before: Handoff
+    after: Handoff
+    result: Attempt
+    is_chosen: bool
+
+
+def lineage_context(
+    request: HttpRequest, who: TenantMembership, shown: Handoff, verdict: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
+    lineage = compare.compare_attempts(shown)
+    asked = repair_request(remediation.load_record(shown))
+    advice = advice_of(shown, verdict)
+    can_repair = shown.state == State.REJECTED and not shown.is_unreadable and who.may(Role.REVIEWER)
+    return {
+        "lineage": lineage,
+        "compared": _compare(request, lineage),
+        "attempts": [one.handoff for one in reversed(lineage) if one.handoff.attempt < shown.attempt],
+        "later": queries.later_attempt(shown),
+        "asked": asked,
+        "advice": advice,
+        "can_repair": can_repair,
+        "has_lineage": bool(len(lineage) > 1 or asked or advice or can_repair),
+    }
+
+
+def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | None:
+    """The two attempts that the address names; else the first and the last one, to choose from."""
+    known = {str(one.handoff.pk): one.handoff for one in lineage}
+    before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
+    if before and after:
+        return Comparison(before, after, compare.compare_pair(before, after), is_chosen=True)
+    if len(lineage) < 2:
+        return None
+    first, last = lineage[0].handoff, lineage[-1].handoff
+    return Comparison(first, last, Attempt(last), is_chosen=False)
+
+
+@require_role(Role.REVIEWER)
+@require_http_methods(["GET", "HEAD", "POST"])
+def repair(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """What repair would come to; posted, it is stored as new attempts."""
+    shown = handoff_or_404(who, pk)
+    if shown.state != State.REJECTED:
+        messages.info(request, f"It is {shown.state}: only rejected handoffs can be repaired.")
+        return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+    if request.method == "POST":
+        return _store(request, who, shown)
+    result = run.make_candidates(cases.case_of_stored(shown))
+    context = {"handoff": shown, "result": result, "words": STATUS_WORDS[result.status]}
+    return render(request, "dashboard/handoff/repair.html", context)
+
+
+def _store(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpResponse:
+    try:
+        result = run.repair_stored(handoff=shown, actor=Actor.person(who.person))
+    except run.NotRepairable as error:
+        messages.error(request, str(error))
+        return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+    later = queries.later_attempt(queries.get(who.tenant, str(shown.pk)))
+    if result.repaired and later:
+        told = f"Stored as attempt {later.attempt}, which is {later.state}. See under Attempts what repair changed."
+        messages.success(request, told)
+    else:
+        came_to = STORED_WORDS.get(result.status, result.why)
+        messages.warning(request, f"{STATUS_WORDS[result.status]} {came_to}".strip())
+    return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=(later or shown).pk)
+
+
+urlpatterns = [path("handoffs/<uuid:pk>/repair/", repair, name="handoff_repair")]

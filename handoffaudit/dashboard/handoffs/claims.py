@@ -1,0 +1,267 @@
+"""The claims of a verdict beside their sources, with their values marked in the text."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from handoffaudit.dashboard.handoffs.findings import anchor, parts_of
+from handoffaudit.dashboard.safe_text import cut, readable, weight
+
+MOST_CLAIMS = 30
+
+MOST_TEXT = 6_000
+
+MOST_EXCERPT = 300
+
+MOST_WEIGHT = 10_000
+
+MOST_NAME = 80
+
+MOST_VALUES = 60
+
+MOST_UNUSED = 20
+
+MOST_WHERE = 3
+
+MOST_NAMED = 1000
+
+TYPES = {
+    "cited": "cited",
+    "cites_unknown": "cites an unknown source",
+    "assumption": "assumption",
+    "uncited": "no source named",
+    "derived": "a number",
+}
+
+_DOUBTFUL = frozenset({"uncited", "cites_unknown"})
+
+STATUSES = ("ungrounded", "derived", "grounded")
+
+WORDS = {"ungrounded": "in no source", "derived": "follows from sources", "grounded": "in a source"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Words of a source around a value, `found`: the value there; empty where the source has it in other words."""
+
+    source: str
+    before: str
+    found: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a claim. `number` joins its mark in the text and its line in the list."""
+
+    number: int
+    kind: str
+    status: str
+    words: str
+    text: str
+    where: tuple[Span, ...]
+    more: int
+    closest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A run of a claim's text, or a value in it."""
+
+    text: str
+    value: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A source that a claim cites; `excerpt` is empty where it was not supplied, else `pieces` are it with the claim's
+    values marked."""
+
+    source: str
+    excerpt: str
+    is_known: bool
+    pieces: tuple[Piece, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One claim. `left_out`: so many characters of its text are not shown."""
+
+    claim_id: str
+    field_path: str
+    anchor: str
+    claim_type: str
+    type_words: str
+    pieces: tuple[Piece, ...]
+    left_out: int
+    values: tuple[Value, ...]
+    cited: tuple[Cited, ...]
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self.claim_type in _DOUBTFUL
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody should look: a value is in no source, or no supplied source is named."""
+        return self.is_doubtful or any(value.status == "ungrounded" for value in self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """`searched` names what the values were looked up in."""
+
+    shown: tuple[Shown, ...]
+    hidden: int
+    totals: tuple[tuple[str, str, int], ...]
+    unused: tuple[Cited, ...]
+    searched: tuple[str, ...] = ()
+
+
+def claims_of(
+    content: Mapping[str, Any] | None, document: Any, evidence: Sequence[Any], searched: Sequence[str] = ()
+) -> Claims | None:
+    """The claims of a verdict's content; None where it has none. `document` has the whole texts."""
+    claims = (content or {}).get("claims") or []
+    if not claims:
+        return None
+    known = dict(_known(evidence))
+    names = _names(evidence)
+    everything = sorted(
+        (_shown(claim, document, known, names) for claim in claims), key=lambda claim: not claim.is_open
+    )
+    counted = Counter(value["status"] for claim in claims for value in claim["values"])
+    totals = tuple((status, WORDS[status], counted[status]) for status in STATUSES if status in counted)
+    cited = {name for claim in claims for name in claim["evidence_ids"]}
+    beside = [(name, text) for name, text in known.items() if name not in cited]
+    unused = [Cited(cut(name, MOST_NAME), _excerpt(text), is_known=True) for name, text in beside]
+    shown = tuple(_light(everything))
+    sources = tuple(cut(name, MOST_NAME) for name in searched[:MOST_UNUSED])
+    return Claims(shown, len(everything) - len(shown), totals, tuple(unused[:MOST_UNUSED]), sources)
+
+
+def _light(claims: Iterable[Shown]) -> Iterable[Shown]:
+    """As many as one page shows; at least one."""
+    heavy = 0
+    for number, claim in enumerate(claims):
+        heavy += weight(claim.field_path) + sum(weight(piece.text) for piece in claim.pieces)
+        heavy += sum(weight(source.source) + weight(source.excerpt) for source in claim.cited)
+        heavy += sum(weight(value.text) + sum(map(_weight_of, value.where)) for value in claim.values)
+        if number and (heavy > MOST_WEIGHT or number == MOST_CLAIMS):
+            return
+        yield claim
+
+
+def _weight_of(span: Span) -> int:
+    return sum(map(weight, (span.source, span.before, span.found, span.after)))
+
+
+def _known(evidence: Sequence[Any]) -> Iterable[tuple[str, str]]:
+    for item in evidence:
+        if isinstance(item, dict) and isinstance(item.get("source"), str):
+            content = item.get("content")
+            yield item["source"], content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _names(evidence: Sequence[Any]) -> Mapping[str, str]:
+    """What people call the sources that marks name by their place."""
+    named = enumerate(evidence[:MOST_NAMED])
+    return {f"evidence[{at}]": item["source"] for at, item in named if isinstance(item, dict) and "source" in item}
+
+
+def _excerpt(text: str) -> str:
+    return cut(text, MOST_EXCERPT)
+
+
+def _shown(claim: Mapping[str, Any], document: Any, known: Mapping[str, str], names: Mapping[str, str]) -> Shown:
+    whole = _whole(claim, document)
+    spans = claim["values"][:MOST_VALUES]
+    values = tuple(_value(number, value, names) for number, value in enumerate(spans, 1))
+    text = whole[: MOST_TEXT if weight(whole[:MOST_TEXT]) < MOST_WEIGHT else MOST_NAME]
+    return Shown(
+        claim_id=claim["claim_id"],
+        field_path=cut(claim["field_path"], 160),
+        anchor=anchor(claim["json_pointer"]),
+        claim_type=claim["claim_type"],
+        type_words=TYPES.get(claim["claim_type"], claim["claim_type"]),
+        pieces=tuple(_pieces(text, spans, values)),
+        left_out=len(whole) - len(text),
+        values=tuple(sorted(values, key=lambda value: STATUSES.index(value.status))),
+        cited=tuple(_cited(name, known.get(name), values) for name in claim["evidence_ids"][:MOST_UNUSED]),
+    )
+
+
+def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
+    """The part of a source that has the claim's values, else its beginning."""
+    if content is None:
+        return Cited(cut(name, MOST_NAME), "", is_known=False)
+    by_text = {value.text.lower(): value for value in values if value.status == "grounded" and value.text}
+    pattern = re.compile("|".join(rf"(?<!\w){re.escape(text)}(?!\w)" for text in by_text), re.IGNORECASE)
+    first = pattern.search(content) if by_text else None
+    start = max(first.start() - MOST_EXCERPT // 2, 0) if first and first.end() > MOST_EXCERPT else 0
+    text = content[start : start + MOST_EXCERPT]
+    pieces = [Piece("…")] if start else []
+    at = 0
+    for found in pattern.finditer(text) if by_text else ():
+        pieces += [Piece(readable(text[at : found.start()])), Piece(found[0], by_text.get(found[0].lower()))]
+        at = found.end()
+    pieces.append(Piece(readable(text[at:]) + ("…" if start + MOST_EXCERPT < len(content) else "")))
+    return Cited(cut(name, MOST_NAME), text, is_known=True, pieces=tuple(piece for piece in pieces if piece.text))
+
+
+def _whole(claim: Mapping[str, Any], document: Any) -> str:
+    """The claim's whole text from the document; what the verdict keeps of it where that is not to be had."""
+    part = document
+    for key in parts_of(claim["json_pointer"]):
+        if isinstance(part, list):
+            part = part[int(key)] if key.isdigit() and int(key) < len(part) else None
+        else:
+            part = part.get(key) if isinstance(part, dict) else None
+    kept: str = claim["claim_text"]
+    return part if isinstance(part, str) and part.startswith(kept) else kept
+
+
+def _value(number: int, value: Mapping[str, Any], names: Mapping[str, str]) -> Value:
+    where = value["where"]
+    return Value(
+        number=number,
+        kind=value["kind"],
+        status=value["status"],
+        words=WORDS.get(value["status"], value["status"]),
+        text=cut(value["text"], 120),
+        where=tuple(_span(cut(name, 160), value["text"], names) for name in where[:MOST_WHERE]),
+        more=max(len(where) - MOST_WHERE, 0),
+        closest=cut(value["closest"], 80),
+    )
+
+
+def _span(where: str, text: str, names: Mapping[str, str]) -> Span:
+    """`evidence[0].content: words around it`, taken apart."""
+    place, is_named, words = where.partition(": ")
+    if not is_named:
+        return Span("", where)
+    known = names.get(place.partition(".")[0])
+    source = f"{cut(known, MOST_NAME)} ({place})" if known else place
+    found = words.lower().find(text.lower()) if text else -1
+    if found < 0 or len(words.lower()) != len(words):
+        return Span(source, words)
+    end = found + len(text)
+    return Span(source, words[:found], words[found:end], words[end:])
+
+
+def _pieces(text: str, spans: Sequence[Mapping[str, Any]], values: Sequence[Value]) -> Iterable[Piece]:
+    at = 0
+    for span, value in sorted(zip(spans, values, strict=True), key=lambda pair: pair[0]["start"]):
+        start, end = span["start"], span["end"]
+        # One value may lie in another, and a text may be cut: the first one is marked.
+        if start < at or end > len(text):
+            continue
+        if start > at:
+            yield Piece(readable(text[at:start]))
+        yield Piece(readable(text[start:end]), value)
+        at = end
+    if at < len(text):
+        yield Piece(readable(text[at:]))

@@ -1,0 +1,349 @@
+"""A document as a bounded tree for a page, with each finding at its place."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from handoffaudit.dashboard.handoffs.findings import Finding, Spot, anchor
+from handoffaudit.dashboard.safe_text import cut, readable, weight
+from handoffaudit.validation.paths import dotted_path, pointer
+from handoffaudit.validation.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Entries left out: `count` of them from position `start` of the part `path`. `is_folded`: they are all that the
+    part has, and it is folded; who unfolds it wants to see them."""
+
+    path: str
+    start: int
+    count: int
+    is_folded: bool = False
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A place that an issue names and the document does not have."""
+
+    label: str
+    anchor: str
+    issues: list[Finding]
+
+
+@dataclass(slots=True)
+class Node:
+    """A value. `path` is its address among the parts: the positions on the way to it, `0.3.12`.
+
+    `text` is a value that is neither object nor list, without its last `cut` characters; `size` is the number of
+    entries, or of characters; `position` stands for the label in a list. `is_wanted`: it is the one that was asked
+    for. Of issues on other pages of the list only the numbers are there: `found_unmarked` at it, and those in
+    `found_below`.
+    """
+
+    label: str
+    path: str
+    anchor: str
+    kind: str
+    text: str = ""
+    cut: int = 0
+    size: int = 0
+    position: int | None = None
+    issues: list[Finding] = field(default_factory=list)
+    children: "list[Node | Gap | Missing]" = field(default_factory=list)
+    found_below: int = 0
+    found_unmarked: int = 0
+    is_open: bool = False
+    is_wanted: bool = False
+
+    @property
+    def pieces(self) -> list[tuple[str, bool]]:
+        """The text in runs, and of each whether a model doubts it."""
+        quotes = sorted({issue.quote for issue in self.issues} - {""}, key=len, reverse=True)
+        if not quotes or self.kind != "string":
+            return [(self.text, False)]
+        parts = re.split("(" + "|".join(map(re.escape, quotes)) + ")", self.text)
+        return [(part, bool(at % 2)) for at, part in enumerate(parts) if part]
+
+    @property
+    def is_container(self) -> bool:
+        return self.kind in ("object", "list")
+
+    @property
+    def brackets(self) -> str:
+        return "{ }" if self.kind == "object" else "[ ]"
+
+    @property
+    def holds(self) -> str:
+        singular, plural = ("field", "fields") if self.kind == "object" else ("entry", "entries")
+        return f"{self.size:,} {singular if self.size == 1 else plural}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to write of a tree: `open` and `close` around the children of a node, `leaf`, `gap`, `missing`.
+
+    A document nests deeper than templates can include themselves.
+    """
+
+    kind: str
+    of: Node | Gap | Missing
+
+
+def steps(root: Node) -> Iterator[Step]:
+    """All below the root."""
+    waiting: list[Step | Node | Gap | Missing] = list(reversed(root.children))
+    while waiting:
+        match waiting.pop():
+            case Step() as step:
+                yield step
+            case Gap() as gap:
+                yield Step("gap", gap)
+            case Missing() as missing:
+                yield Step("missing", missing)
+            case Node() as node if node.children:
+                yield Step("open", node)
+                waiting.append(Step("close", node))
+                waiting.extend(reversed(node.children))
+            case Node() as node:
+                yield Step("leaf", node)
+
+
+FIELDS_SHOWN = 40
+
+ENTRIES_SHOWN = 12
+
+TEXT_SHOWN = 400
+
+TEXT_WHEN_SCARCE = 24
+
+TEXT_PIECE = 10_000
+
+_KEY_SHOWN = 80
+
+
+class PartNotFoundError(Exception):
+    """The document has no part under that address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much of a document one answer may show; past `weight`, in bytes on the page, texts and keys are cut short.
+
+    `unfolded`: so many levels stand open. `fills_folded`: what is in folded parts is there too; else it is sent once
+    somebody unfolds them. `only_found`: of every level only what leads to issues.
+    """
+
+    nodes: int = 200
+    weight: int = 30_000
+    unfolded: int = 2
+    fills_folded: bool = True
+    only_found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A container that is still to be filled, with its entries from `start` to before `end` (None: to its last)."""
+
+    node: Node
+    value: Any
+    location: tuple[str | int, ...]
+    spot: Spot
+    counted: Spot
+    start: int = 0
+    end: int | None = None
+
+
+def tree(
+    value: Any,
+    spots: Spot | None = None,
+    *,
+    counted: Spot | None = None,
+    bounds: Bounds = Bounds(),
+    path: str = "",
+    start: int = 0,
+    end: int | None = None,
+) -> Node:
+    """The part `path` of a document, its entries from `start` on, and before `end`.
+
+    What an issue is about is always shown; the rest level by level, while the bounds allow it. `counted`: the places
+    of all issues, where those of `spots` are only some of them.
+    """
+    location, part = _part(value, path)
+    builder = _Builder(bounds, len(location))
+    spot = _spot_at(spots or Spot(), location)
+    every = spot if counted is None else _spot_at(counted, location)
+    root = builder.node(part, location, path, spot, every)
+    builder.fill(_Open(root, part, location, spot, every, start, end))
+    return root
+
+
+def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
+    """A piece of the text at `path` from `start`, where the next begins (0: nowhere), and the length of all of it."""
+    _, part = _part(value, path)
+    if not isinstance(part, str):
+        raise PartNotFoundError(path)
+    end = start + TEXT_PIECE
+    return readable(part[start:end]), end if end < len(part) else 0, len(part)
+
+
+def place_of(value: Any, path: str) -> str:
+    """The part's place as people read it; empty for the whole."""
+    return readable(dotted_path(_cleaned(_part(value, path)[0])))
+
+
+def is_text(value: Any, path: str) -> bool:
+    return isinstance(_part(value, path)[1], str)
+
+
+def _part(value: Any, path: str) -> tuple[tuple[str | int, ...], Any]:
+    location: tuple[str | int, ...] = ()
+    for step in path.split(".") if path else ():
+        if not (step.isascii() and step.isdigit() and len(step) < 9) or not isinstance(value, dict | list):
+            raise PartNotFoundError(path)
+        if int(step) >= len(value):
+            raise PartNotFoundError(path)
+        key: str | int = list(value)[int(step)] if isinstance(value, dict) else int(step)
+        location, value = (*location, key), value[key]  # type: ignore[index]
+    return location, value
+
+
+def _spot_at(spot: Spot, location: Sequence[str | int]) -> Spot:
+    for part in location:
+        spot = spot.below.get(clean(str(part)), Spot())
+    return spot
+
+
+def _cleaned(location: Sequence[str | int]) -> tuple[str | int, ...]:
+    return tuple(clean(part) if isinstance(part, str) else part for part in location)
+
+
+def _shown(value: Any, length: int) -> tuple[str, str, int]:
+    """The kind of a value, at most so much of its text, and how many characters of it are left out."""
+    match value:
+        case dict():
+            return "object", "", 0
+        case list():
+            return "list", "", 0
+        case str():
+            return "string", cut(value, length), max(len(value) - length, 0)
+        case bool() | None:
+            return "constant", json.dumps(value), 0
+        case _:
+            return "number", cut(json.dumps(value), TEXT_SHOWN), 0
+
+
+class _Builder:
+    def __init__(self, bounds: Bounds, root_depth: int) -> None:
+        self.bounds = bounds
+        self.deepest_open = root_depth + bounds.unfolded
+        self.nodes_left = bounds.nodes
+        self.weight_left = bounds.weight
+        self.queue: deque[_Open] = deque()
+
+    def node(self, value: Any, location: tuple[str | int, ...], path: str, spot: Spot, counted: Spot) -> Node:
+        self.nodes_left -= 1
+        is_scarce = self.weight_left <= 0
+        kind, text, left_out = _shown(value, TEXT_WHEN_SCARCE if is_scarce else TEXT_SHOWN)
+        last = location[-1] if location else ""
+        leads = spot.leads or any(True for below in spot.below.values() for _ in below.every())
+        node = Node(
+            label=cut(str(last), TEXT_WHEN_SCARCE if is_scarce else _KEY_SHOWN),
+            path=path,
+            anchor="" if is_scarce and not spot.issues and not spot.is_wanted else anchor(pointer(_cleaned(location))),
+            kind=kind,
+            text=text,
+            cut=left_out,
+            size=len(value) if isinstance(value, dict | list | str) else 0,
+            position=last if isinstance(last, int) else None,
+            issues=spot.issues,
+            found_below=sum(1 for below in counted.below.values() for _ in below.every()),
+            found_unmarked=len(counted.issues) - len(spot.issues),
+            is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
+            is_wanted=spot.is_wanted,
+        )
+        # the anchor stands there twice: as its name and as the link to it; so does the label of what folds
+        labels = weight(node.label) * (2 if node.is_container else 1)
+        self.weight_left -= labels + weight(node.text) + 2 * len(node.anchor)
+        return node
+
+    def fill(self, first: _Open) -> None:
+        self.queue.append(first)
+        while self.queue:
+            self._fill(self.queue.popleft())
+
+    def _fill(self, part: _Open) -> None:
+        if not isinstance(part.value, dict | list):
+            part.node.children.extend(_missing(part, set()))
+            return
+        keys = list(part.value) if isinstance(part.value, dict) else range(len(part.value))
+        end = len(keys) if part.end is None else min(part.end, len(keys))
+        by_name = _positions(part.spot, keys)
+        room = self._room(part)
+        if not room and not part.spot.below and not part.spot.is_wanted:
+            # nothing of it could be shown: who wants to see it unfolds it
+            part.node.is_open = False
+        shown = {*range(part.start, min(part.start + room, end))}
+        shown |= {position for position in by_name.values() if part.start <= position < end}
+        self._write(part, keys, sorted(shown), end)
+        if part.start == 0:
+            part.node.children.extend(_missing(part, set(by_name)))
+
+    def _write(self, part: _Open, keys: Sequence[str | int], shown: Sequence[int], end: int) -> None:
+        """The entries at those positions, with gaps for what lies between them."""
+        following = part.start
+        for position in shown:
+            if position > following:
+                part.node.children.append(Gap(part.node.path, following, position - following))
+            part.node.children.append(self._child(part, keys[position], position))
+            following = position + 1
+        if following < end:
+            is_folded = not following and not part.node.is_open
+            part.node.children.append(Gap(part.node.path, following, end - following, is_folded))
+
+    def _room(self, part: _Open) -> int:
+        """How many entries of it may be shown beside those that issues are at."""
+        if self.bounds.only_found or not (part.node.is_open or self.bounds.fills_folded):
+            return 0
+        # entries of a list are alike; who asks for the rest gets more of them at once
+        most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
+        return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
+
+    def _child(self, part: _Open, key: str | int, position: int) -> Node:
+        name = clean(str(key))
+        spot, counted = part.spot.below.get(name, _NOTHING), part.counted.below.get(name, _NOTHING)
+        path = f"{part.node.path}.{position}" if part.node.path else str(position)
+        location = (*part.location, key)
+        value = part.value[key]
+        child = self.node(value, location, path, spot, counted)
+        if spot.below or (isinstance(value, dict | list) and value):
+            self.queue.append(_Open(child, value, location, spot, counted))
+        return child
+
+
+_NOTHING = Spot()
+
+
+def _positions(spot: Spot, keys: Sequence[str | int]) -> dict[str, int]:
+    """Where the entries stand that issues are at or below."""
+    if not spot.below:
+        return {}
+    # the verdict's keys were cut and cleaned to be storable
+    return {name: at for at, key in enumerate(keys) if (name := clean(str(key))) in spot.below}
+
+
+def _missing(part: _Open, present: set[str]) -> list[Missing]:
+    found = []
+    for name, spot in part.spot.below.items():
+        if name not in present:
+            issues = list(spot.every())
+            if not issues:
+                continue
+            found.append(Missing(cut(name, _KEY_SHOWN), issues[0].anchor, issues))
+    return found

@@ -1,0 +1,307 @@
+"""The page of one handoff: headline, findings, history and the log lines around it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import path, reverse
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.log_lines import AROUND, Link, row_of
+from handoffaudit.dashboard.handoffs import attempts, sections
+from handoffaudit.dashboard.handoffs import document as handoffs_document
+from handoffaudit.dashboard.handoffs.claims import claims_of
+from handoffaudit.dashboard.handoffs.document import number
+from handoffaudit.dashboard.handoffs.findings import Finding, batch, group_findings
+from handoffaudit.dashboard.handoffs.list_context import list_context
+from handoffaudit.dashboard.handoffs.sections import ShownDocument, choose_document, handoff_or_404
+from handoffaudit.dashboard.partials import render_page, target_of
+from handoffaudit.dashboard.safe_text import readable
+from handoffaudit.diagnostics import file_reports
+from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.models import FileReport
+from handoffaudit.handoffs import leases, queries
+from handoffaudit.handoffs.models import WAITING_STATES, Event, Handoff, HandoffBody, State
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.validation.formats import handoff_file
+from handoffaudit.validation.text import pluralize
+from handoffaudit.validation.times import utc_text
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """`icon` and `tone` as the states have them; `note` is what a person or the server said to it."""
+
+    icon: str
+    tone: str
+    text: str
+    note: str = ""
+
+
+def headline(handoff: Handoff, found: Sequence[Finding], events: Sequence[Event]) -> Headline:
+    deciding = [issue for issue in found if issue.decides]
+    last = events[-1].reason if events else ""
+    match handoff.state:
+        case State.RECEIVED | State.VALIDATING:
+            return _waiting(handoff, deciding, last)
+        case State.REJECTED:
+            return Headline("rejected", "bad", _because("Rejected", deciding))
+        case State.HELD:
+            return Headline("held", "wait", _because("Held for a person", deciding))
+        case State.ACCEPTED:
+            return _accepted(handoff, found, deciding)
+        case State.SUPERSEDED:
+            return Headline("superseded", "quiet", "A later attempt took its place", last)
+        case _:
+            by = f" by {events[-1].actor}" if events else ""
+            tone = "good" if handoff.state == State.APPROVED else "bad"
+            return Headline(handoff.state, tone, f"{handoff.state.capitalize()}{by}", last)
+
+
+def _waiting(handoff: Handoff, deciding: Sequence[Finding], reason: str) -> Headline:
+    if handoff.parked:
+        return Headline("parked", "bad", "Parked: judging it failed again and again", reason)
+    if handoff.verdict:
+        so_far = _because("So far it would not pass", deciding) if deciding else "Nothing stops it so far"
+        return Headline(handoff.state, "quiet", f"{so_far}; the model is being asked", "Its answer appears here.")
+    return Headline(handoff.state, "quiet", "Not judged yet", "The verdict appears here as soon as it is there.")
+
+
+def _because(what: str, deciding: Sequence[Finding]) -> str:
+    if not deciding:
+        return what
+    if len(deciding) > 1:
+        return f"{what} for {len(deciding)} reasons"
+    title = deciding[0].title
+    return f"{what}: {title[:1].lower()}{title[1:]}" if title[1:2].islower() else f"{what}: {title}"
+
+
+def _accepted(handoff: Handoff, found: Sequence[Finding], deciding: Sequence[Finding]) -> Headline:
+    if handoff.flagged:
+        note = "It passed while the model could not be asked. Checked later, it would have been rejected."
+        return Headline("warning", "bad", _because("Accepted unverified, and should not have been", deciding), note)
+    if handoff.would_decide:
+        text = _because(f"Let pass in shadow mode; it would be {handoff.would_decide}", deciding)
+        return Headline("accepted", "wait", text)
+    warnings = sum(issue.severity == "warning" for issue in found)
+    if handoff.unverified:
+        others = pluralize(warnings - 1, "other warning") if warnings > 1 else ""
+        text = "Accepted, not checked by the model" + (f", with {others}" if others else "")
+        return Headline("accepted", "wait", text)
+    if not warnings:
+        return Headline("accepted", "good", "Accepted: nothing is wrong with it")
+    return Headline("accepted", "good", f"Accepted with {pluralize(warnings, 'warning')}")
+
+
+MOST_EVENTS = 50
+
+_LONGEST_ID = 18
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Events, the latest first; `older` is the cursor of those before them (0: there are none)."""
+
+    events: list[Event]
+    older: int
+    is_latest: bool
+
+
+def history_of(handoff: Handoff, before: str = "", limit: int = MOST_EVENTS) -> History:
+    """The events before that cursor; the latest ones where it is none."""
+    rows = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")
+    is_cursor = before.isascii() and before.isdecimal() and len(before) <= _LONGEST_ID
+    if is_cursor:
+        rows = rows.filter(id__lt=int(before))
+    found = list(rows[: limit + 1])
+    older = found[limit - 1].pk if len(found) > limit else 0
+    return History(found[:limit], older, is_latest=not is_cursor)
+
+
+MINUTES = int(AROUND.total_seconds()) // 60
+
+LINES = 50
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """The lines themselves: for htmx a part of the handoff's page, else a page of its own."""
+    handoff = handoff_or_404(who, pk)
+    page = search.lines_around(who.tenant, handoff.trace_id, _agents(handoff), _at(handoff), MINUTES, LINES)
+    context: dict[str, Any] = {
+        "handoff": handoff,
+        "rows": [row_of(who.tenant, found) for found in page.items],
+        "more": page.crowded,
+        "minutes": MINUTES,
+        "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
+        "searches": list(_searches(handoff)),
+    }
+    return render_page(request, "dashboard/handoff/logs_page.html", context, partials=("logs",))
+
+
+def logs_of(handoff: Handoff) -> dict[str, Any]:
+    """What the handoff's page needs to ask for them; empty where the tenant has sent no logs."""
+    if not search.list_imports(handoff.tenant, limit=1)[0]:
+        return {}
+    return {"searches": list(_searches(handoff)), "minutes": MINUTES}
+
+
+def _at(handoff: Handoff) -> datetime:
+    return handoff.sender_timestamp or handoff.received_at
+
+
+def _agents(handoff: Handoff) -> list[str]:
+    return [agent for agent in (handoff.source_agent_id, handoff.target_agent_id) if agent]
+
+
+def _searches(handoff: Handoff) -> Iterator[Link]:
+    """The same lines in the search of logs."""
+    address = reverse("dashboard:logs", args=[handoff.tenant.slug])
+    if handoff.trace_id:
+        yield Link("All of its trace", f"{address}?{urlencode({'trace': handoff.trace_id})}")
+    around = {"since": utc_text(_at(handoff) - AROUND), "until": utc_text(_at(handoff) + AROUND)}
+    for agent in dict.fromkeys(_agents(handoff)):
+        yield Link(f"{readable(agent)} around its time", f"{address}?{urlencode({'agent': agent} | around)}")
+
+
+log_urls = [path("handoffs/<uuid:pk>/logs/", handoff_logs, name="handoff_logs")]
+
+TEMPLATE = "dashboard/handoff/page.html"
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """The page, or the part of it that htmx asks for."""
+    shown = sections.handoff_or_404(who, pk)
+    match target_of(request):
+        case "judging":
+            return _judging(request, shown)
+        case "document":
+            return handoffs_document.document_part(request, who, shown)
+        case "attempts":
+            context = attempts.lineage_context(request, who, shown, queries.current_verdict(shown))
+            response = render(request, "dashboard/handoff/attempts.html", {"handoff": shown, "who": who, **context})
+        case "history":
+            context = {"handoff": shown, "history": history_of(shown, request.GET.get("before", ""))}
+            response = render(request, "dashboard/handoff/history.html", context)
+        case _:
+            response = render(request, TEMPLATE, _page(request, who, shown))
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[str, Any]:
+    body, verdict = sections.body_of(shown), queries.current_verdict(shown)
+    document = choose_document(body, verdict)
+    history, latest = history_of(shown, request.GET.get("before", "")), history_of(shown, limit=1)
+    facts = verdict or {}
+    is_full = request.GET.get("chain") == "full"
+    issues = _issues(request, shown, document.found)
+    list_of = list_context(request.GET, who, shown)
+    return {
+        "handoff": shown,
+        "along": list_of,
+        "verdict": verdict,
+        "headline": headline(shown, document.found, latest.events),
+        "is_waiting": shown.state in WAITING_STATES,
+        "is_reviewable": shown.state in REVIEWABLE,
+        "holder": _holder(who, shown),
+        "history": history,
+        "chain": sections.chain_drawings(facts.get("chain"), f"?chain=full{list_of.rest}#chain", is_full=is_full),
+        "chain_is_full": is_full,
+        "tokens": sections.token_drawings(facts.get("token_counts")),
+        "logs": logs_of(shown),
+        "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
+        "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, shown.pk]),
+        **issues,
+        **_beside(who, shown, body, document, verdict),
+        **attempts.lineage_context(request, who, shown, verdict),
+        **handoffs_document.document_context(request, shown, body, document, issues["found"]),
+    }
+
+
+def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> dict[str, Any]:
+    """Those of the verdict that this page of their list shows."""
+    first = number(request.GET.get("issues", "0")) or 0
+    placed = batch(found, first)
+    return {
+        "found": placed,
+        "issue_groups": group_findings(shown, placed, found),
+        "issues_total": len(found),
+        "found_before": min(first, len(found)),
+        "found_after": max(len(found) - first - len(placed), 0),
+        "next_issue": first + len(placed),
+    }
+
+
+def _beside(
+    who: TenantMembership, shown: Handoff, body: HandoffBody, document: ShownDocument, verdict: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What was given with it, what it claims, and what stands around it."""
+    has_claims = bool((verdict or {}).get("claims"))
+    arrived = None if document.is_lifted else document.value
+    sources = sections.sources_of(shown, body, arrived) if has_claims else sections.Sources()
+    return {
+        "claims": claims_of(verdict, document.value, sources.evidence, sources.searched),
+        "beside": sections.aside_trees(body),
+        "parent": sections.parent_of(shown),
+        "file_report": _file_report(who, shown),
+    }
+
+
+def _file_report(who: TenantMembership, shown: Handoff) -> FileReport | None:
+    """The report of a handoff file that the handoff arrived as."""
+    return file_reports.report_of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
+
+
+def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
+    """The answer to a page that waits for the verdict: nothing new, or to load itself again. The structural one comes
+    before the model's."""
+    response = HttpResponse(status=HTTPStatus.NO_CONTENT)
+    if shown.parked or shown.state not in WAITING_STATES or request.GET.get("seen") != str(shown.version):
+        response["HX-Refresh"] = "true"
+        response.status_code = HTTPStatus.OK
+    patch_vary_headers(response, ["HX-Request", "HX-Target"])
+    return response
+
+
+@require_POST
+@require_role(Role.ADMIN)
+def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
+    """Has a parked handoff judged once more."""
+    shown = sections.handoff_or_404(who, pk)
+    try:
+        leases.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
+    except leases.NotParked:
+        messages.info(request, "It is not parked any more.")
+    else:
+        messages.success(request, "It is in the queue again.")
+    return redirect("dashboard:handoff", tenant=who.tenant.slug, pk=shown.pk)
+
+
+def _holder(who: TenantMembership, shown: Handoff) -> assignments.Holder | None:
+    """Who has it open in the review queue; this page holds nothing."""
+    held = assignments.list_holders([shown]).get(shown.pk)
+    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+
+
+urlpatterns = [
+    *attempts.urlpatterns,
+    *log_urls,
+    *handoffs_document.urlpatterns,
+    path("handoffs/<uuid:pk>/", handoff, name="handoff"),
+    path("handoffs/<uuid:pk>/again/", again, name="handoff_again"),
+]

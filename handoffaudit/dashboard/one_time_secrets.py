@@ -1,0 +1,52 @@
+"""Secrets that are shown once, on the page after the form that created them."""
+
+import secrets
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from handoffaudit.dashboard.access import TenantMembership
+
+SECONDS = 300
+
+
+def redirect_with_secret(
+    address: str, request: HttpRequest, who: TenantMembership, what: str, secret: str, about: str = ""
+) -> HttpResponse:
+    """On to `address`, which takes it with `take`. `about`: what it is the secret of."""
+    raw = secret.encode()
+    pad = secrets.token_bytes(len(raw))
+    request.session[_name(who, what)] = [about, _xor(raw, pad).hex()]
+    answer = HttpResponseRedirect(address)
+    answer.set_cookie(
+        _name(who, what),
+        pad.hex(),
+        max_age=SECONDS,
+        path=urlsplit(address).path,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Strict",
+    )
+    return answer
+
+
+def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
+    """What the secret is about, and the secret; empty where there is none to show."""
+    if request.method != "GET":
+        return "", ""
+    about, half = request.session.pop(_name(who, what), ("", ""))
+    pad = request.COOKIES.get(_name(who, what), "")
+    try:
+        return about, _xor(bytes.fromhex(half), bytes.fromhex(pad)).decode()
+    except ValueError:
+        return "", ""
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    """Raises ValueError where they are not of one length."""
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def _name(who: TenantMembership, what: str) -> str:
+    return f"once-{who.tenant.slug}-{what}"

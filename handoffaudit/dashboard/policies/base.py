@@ -1,0 +1,240 @@
+"""What the pages of all policies share: addresses, saving a draft, and the version history."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.partials import is_htmx, render_page
+from handoffaudit.dashboard.policies.dry_run_labels import describe_runs
+from handoffaudit.dashboard.policies.forms import MOST_COMPARED, MOST_OF_A_VERSION, Draft, Line, Lines, line_of, number
+from handoffaudit.handoffs.dry_runs import run
+from handoffaudit.policy.errors import InvalidPolicy, NoSuchVersion
+from handoffaudit.policy.versions import Change, Stale, Table, Versions
+
+R = TypeVar("R")
+
+T = TypeVar("T")
+
+BELOW = ("history", "compare", "revert", "save", "delete", "try")
+
+
+@dataclass(frozen=True)
+class PolicyPage(Generic[R]):
+    """One kind of policy as pages: `begins` says what a new tenant has, `lines` tells changes. `below`: under which
+    address its pages are, where that is not its name; `least`: who may open the page itself."""
+
+    versions: Versions[R]
+    title: str
+    begins: str
+    lines: Callable[[Iterable[Change]], list[Line]]
+    below: str = ""
+    least: Role = Role.VIEWER
+
+    @property
+    def name(self) -> str:
+        """In addresses, and the id of the part of the page that htmx puts anew."""
+        return self.versions.kind.value
+
+    @property
+    def url(self) -> str:
+        return f"dashboard:{self.name}"
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The names of the addresses below."""
+        return {part: f"{self.url}_{part}" for part in BELOW}
+
+    def address(self, who: TenantMembership, query: Mapping[str, str] | None = None) -> str:
+        given = QueryDict(mutable=True)
+        given.update(query or {})
+        below = reverse(self.url, args=[who.tenant.slug])
+        return f"{below}?{given.urlencode()}" if query else below
+
+    def save(self, who: TenantMembership, draft: Draft[R]) -> Table[R]:
+        """The draft as a new version. Raises `Stale` and `InvalidPolicy`."""
+        return self.versions.save(
+            tenant=who.tenant,
+            base_version=draft.base_version,
+            rows=draft.rows(check_version(self.versions, who, draft.base_version)),
+            actor=who.person.username,
+            note=draft.note,
+        )
+
+    def answer(
+        self, request: HttpRequest, template: str, context: Mapping[str, Any], now: Table[R], status: int = 200
+    ) -> HttpResponse:
+        """The page, or the part of it that htmx asked for."""
+        draft = context.get("editor")
+        shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
+        who: TenantMembership = request.who  # type: ignore[attr-defined]
+        shared["trials"] = SimpleLazyObject(lambda: describe_runs(run.list_recent(who.tenant, self.versions.kind)))
+        if isinstance(draft, Draft) and draft.theirs is not None:
+            shared["stale"] = f"{now.changed_by} saved version {now.version} while you were editing. "
+            shared["stale"] += "Nothing was overwritten."
+        return render_page(request, template, shared | dict(context), partials=(self.name,), status=status)
+
+
+def check_version(versions: Versions[R], who: TenantMembership, base_version: int) -> Table[R]:
+    """What is in force, where that is still the version that a change was made on; else raises `Stale`."""
+    now = versions.current(who.tenant)
+    if now.version != base_version:
+        raise Stale(now)
+    return now
+
+
+def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int]:
+    """What `act` answers; None, and the status, where it was refused and the draft now says why."""
+    try:
+        return act(), 200
+    except InvalidPolicy as invalid:
+        draft.refuse(invalid)
+        return None, 400
+    except Stale as stale:
+        draft.base_version, draft.theirs = stale.current.version, []
+        try:
+            draft.meet(stale.current)
+        except InvalidPolicy as invalid:
+            draft.refuse(invalid)
+        return None, 409
+
+
+def finish(
+    request: HttpRequest, message: str, address: str, show: Callable[[], HttpResponse], level: int = messages.SUCCESS
+) -> HttpResponse:
+    """After a change: the page at `address`, which htmx gets at once from `show`."""
+    messages.add_message(request, level, message)
+    if not is_htmx(request):
+        return redirect(address)
+    response = show()
+    response["HX-Push-Url"] = address
+    return response
+
+
+def conflict_message(now: Table[Any]) -> str:
+    return f"{now.changed_by} saved version {now.version} meanwhile: look at it and try again."
+
+
+PAGE_SIZE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    table: Table[Any]
+    lines: Lines
+
+
+def urls(page: PolicyPage[Any]) -> list[URLPattern]:
+    """The addresses of a kind's history."""
+    below = page.below or page.name
+    return [
+        path(f"{below}/history/", _history_of(page), name=f"{page.name}_history"),
+        path(f"{below}/compare/", _compare_of(page), name=f"{page.name}_compare"),
+        path(f"{below}/revert/", _revert_of(page), name=f"{page.name}_revert"),
+    ]
+
+
+def _history_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
+    @require_role(Role.VIEWER)
+    @require_safe
+    def history(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+        return _history(request, who, page)
+
+    return history
+
+
+def _compare_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
+    @require_role(Role.VIEWER)
+    @require_safe
+    def compare(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+        old = _version(who, page, request.GET.get("from", ""))
+        new = _version(who, page, request.GET.get("to", ""))
+        return _difference(request, who, page, old, new)
+
+    return compare
+
+
+def _revert_of(page: PolicyPage[Any]) -> Callable[..., HttpResponse]:
+    @require_role(Role.ADMIN)
+    @require_POST
+    def revert(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+        target = _version(who, page, request.POST.get("to_version", ""))
+        base = number(request.POST.get("base_version", ""))
+        try:
+            saved = page.versions.revert(
+                tenant=who.tenant,
+                to_version=target.version,
+                base_version=-1 if base is None else base,
+                actor=who.person.username,
+                note=line_of(request.POST, "note"),
+            )
+        except Stale as stale:
+            now = stale.current
+            text = f"Not reverted: {now.changed_by} saved version {now.version} meanwhile. Look at it first."
+            messages.error(request, text)
+            return _difference(request, who, page, now, target, status=409)
+        if saved.version == base:
+            messages.info(request, f"Version {target.version} is the same as the one in force: nothing was changed.")
+        else:
+            messages.success(request, f"Back to version {target.version}, saved as version {saved.version}.")
+        return redirect(f"{page.url}_history", tenant=who.tenant.slug)
+
+    return revert
+
+
+def _difference(
+    request: HttpRequest,
+    who: TenantMembership,
+    page: PolicyPage[Any],
+    old: Table[Any],
+    new: Table[Any],
+    status: int = 200,
+) -> HttpResponse:
+    """What lies between two versions; from the one in force it is what going back would change."""
+    current = page.versions.current(who.tenant)
+    context = {
+        "kind": page,
+        "old": old,
+        "new": new,
+        "lines": Lines.of(page.lines(page.versions.difference(old.rows, new.rows)), MOST_COMPARED),
+        "current": current,
+        "may_open": who.may(page.least),
+        "goes_back": old.version == current.version != new.version,
+        "note": line_of(request.POST, "note"),
+    }
+    return render(request, "dashboard/policy/compare.html", context, status=status)
+
+
+def _history(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any], status: int = 200) -> HttpResponse:
+    before = number(request.GET.get("before", ""))
+    versions = page.versions.history(who.tenant, before=before, limit=PAGE_SIZE)
+    entries = [Entry(version.table, Lines.of(page.lines(version.changes), MOST_OF_A_VERSION)) for version in versions]
+    address = reverse(f"{page.url}_history", args=[who.tenant.slug])
+    last = entries[-1].table.version if entries else 0
+    context: dict[str, Any] = {
+        "kind": page,
+        "may_open": who.may(page.least),
+        "entries": entries,
+        "current": page.versions.current(who.tenant),
+        "newest": address if before is not None else "",
+        "next": f"{address}?before={last}" if last > 0 else "",
+    }
+    return render(request, "dashboard/policy/history.html", context, status=status)
+
+
+def _version(who: TenantMembership, page: PolicyPage[Any], text: str) -> Table[Any]:
+    wanted = number(text)
+    if wanted is None:
+        raise Http404("There is no such version.")
+    try:
+        return page.versions.at_version(who.tenant, wanted)
+    except NoSuchVersion as missing:
+        raise Http404(str(missing)) from missing

@@ -1,1 +1,0 @@
-"""Prompts of the model, by type or workflow."""

@@ -1,0 +1,327 @@
+"""The editor of one business rule with its thresholds and conditions."""
+
+import itertools
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import QueryDict
+from django.utils.text import slugify
+
+from handoffaudit.dashboard.policies.forms import Field, form_values, line_of, lines_of, menu, read_json, text_of
+from handoffaudit.dashboard.policies.rule_labels import HELP, MATCHES, NAMES, OPERATORS, SEVERITIES, TYPES
+from handoffaudit.dashboard.policies.rule_sets import JsonEditor, RulesDraft, SetEditor, Sets
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.rules import rule_set_to_plain
+from handoffaudit.validation.business_rules.evaluate import conditions_of
+from handoffaudit.validation.business_rules.rules import (
+    MOST_CONDITIONS,
+    AnyCondition,
+    BusinessRule,
+    BusinessRuleType,
+    Operator,
+    When,
+)
+
+MATCH = "when_match"
+
+_PARTS = ("field", "operator", "threshold", "compare_field")
+
+_FEWEST_ROWS = 2
+
+_HELP = {
+    "field": "a path into the data; left empty with the others, there is no such condition",
+    "operator": "",
+    "threshold": HELP["threshold"],
+    "compare_field": HELP["compare_field"],
+}
+
+_IN_LIST = re.compile(r"\.(?:all|any)\[(\d+)\](.*)", re.DOTALL)
+
+_LOOKS_LIKE_JSON = re.compile(r"[\[{\"]")
+
+CONDITION_INPUTS = (
+    MATCH,
+    *(f"when_{part}_{row}" for row in range(1, MOST_CONDITIONS + 1) for part in _PARTS),
+)
+
+"""The names of all inputs that a form may send for the conditions of a rule."""
+
+
+def read_threshold(text: str) -> Any:
+    """Return a threshold from what was typed: JSON or plain text. Raises ValueError."""
+    try:
+        return read_json(text)
+    except ValueError:
+        if not _LOOKS_LIKE_JSON.match(text):
+            return text
+        raise
+
+
+def threshold_text(value: Any) -> str:
+    """Return a threshold as it is typed: a text plainly, where it would not be read as something else."""
+    if value is None:
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str) or value != value.strip() or not value or _LOOKS_LIKE_JSON.match(value):
+        return text
+    try:
+        read_json(value)
+    except ValueError:
+        return value
+    return text
+
+
+def condition_values(when: When | None) -> dict[str, str]:
+    """Return what stands in the inputs for these conditions."""
+    values = dict.fromkeys(CONDITION_INPUTS, "")
+    values[MATCH] = "any" if isinstance(when, AnyCondition) else "all"
+    for row, one in enumerate(conditions_of(when), 1):
+        values[f"when_field_{row}"] = one.field
+        values[f"when_operator_{row}"] = one.operator.value
+        values[f"when_threshold_{row}"] = threshold_text(one.threshold)
+        values[f"when_compare_field_{row}"] = one.compare_field or ""
+    return values
+
+
+def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return `when` as plain values, None where no row is filled in. Raises BadThresholdError."""
+    conditions = [_read_row(values, row) for row in _filled(values)]
+    if len(conditions) < 2:
+        return conditions[0] if conditions else None
+    # Any other word than these two is refused with the rest of the rule.
+    return {values[MATCH] or "all": conditions}
+
+
+class BadThresholdError(ValueError):
+    """A threshold of a condition is not JSON; `name` is its input."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+def _filled(values: Mapping[str, str]) -> list[int]:
+    return [row for row in range(1, MOST_CONDITIONS + 1) if any(values[f"when_{part}_{row}"] for part in _PARTS)]
+
+
+def _read_row(values: Mapping[str, str], row: int) -> dict[str, Any]:
+    given = {part: values[f"when_{part}_{row}"] for part in _PARTS}
+    plain: dict[str, Any] = {"field": given["field"], "operator": given["operator"] or None}
+    if given["compare_field"]:
+        plain["compare_field"] = given["compare_field"]
+    if given["threshold"]:
+        try:
+            plain["threshold"] = read_threshold(given["threshold"])
+        except ValueError as error:
+            raise BadThresholdError(f"when_threshold_{row}", str(error)) from error
+    return plain
+
+
+def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
+    """Return the input that a place inside `when` (`.all[1].field`) was read from, and the place inside that input."""
+    filled = _filled(values)
+    in_list = _IN_LIST.fullmatch(where)
+    index, inside = (int(in_list[1]), in_list[2]) if in_list else (0, where)
+    name, _, rest = inside.removeprefix(".").partition("[")
+    if name in _PARTS and index < len(filled):
+        return f"when_{name}_{filled[index]}", f"[{rest}" if rest else ""
+    return MATCH, ""
+
+
+def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
+    """Yield the inputs with their titles: how the conditions are combined, each row that is filled in, and one more."""
+    match = Field(
+        name=MATCH,
+        label=NAMES[MATCH],
+        help=HELP[MATCH],
+        value=values[MATCH],
+        error=errors.get(MATCH, ""),
+        choices=menu(MATCHES),
+    )
+    yield "When it applies", [match]
+    rows = max(_FEWEST_ROWS, max(_filled(values), default=0) + 1)
+    for row in range(1, min(rows, MOST_CONDITIONS) + 1):
+        yield f"Condition {row}", [_row_field(part, f"when_{part}_{row}", values, errors) for part in _PARTS]
+
+
+def _row_field(part: str, name: str, values: Mapping[str, str], errors: Mapping[str, str]) -> Field:
+    return Field(
+        name=name,
+        label=NAMES[part],
+        help=_HELP[part],
+        value=values[name],
+        error=errors.get(name, ""),
+        choices=menu(OPERATORS) if part == "operator" else None,
+        is_code=part != "operator",
+    )
+
+
+MENUS = {"rule_type": menu(TYPES), "operator": menu(OPERATORS), "severity": menu(SEVERITIES)}
+
+TEXTS = ("rule_id", "name", "field", "compare_field", "rule_type", "operator", "severity", "threshold")
+
+GROUPS = {
+    "What must hold": ("field", "rule_type", "operator", "threshold", "compare_field"),
+    "For which, and how grave": ("severity", "output_types", "enabled"),
+    "For people": ("name", "rule_id", "description"),
+}
+
+REQUIRED = ("rule_id", "name", "field")
+
+_LONGEST_PROPOSED = 50
+
+_MINE = re.compile(r"rules\[(\d+)\]\.([a-z_]+)(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Inputs that belong together."""
+
+    title: str
+    fields: list[Field]
+
+
+@dataclass(kw_only=True)
+class RuleEditor(RulesDraft):
+    """`rule_id`: of the rule edited, empty for a new one. `values`: what stands in the fields, as text."""
+
+    noun = "rule"
+    offers_types = True
+    rule_id: str
+    values: dict[str, Any]
+    place: int = field(default=-1, init=False)
+
+    @property
+    def is_new(self) -> bool:
+        return not self.rule_id
+
+    @property
+    def may_delete(self) -> bool:
+        return bool(self.rule_id) and not self.gone
+
+    @property
+    def gone_text(self) -> str:
+        return f"The rule {self.rule_id} was deleted. Saving yours brings it back."
+
+    @property
+    def groups(self) -> list[Group]:
+        groups = [Group(title, [self._field(name) for name in names]) for title, names in GROUPS.items()]
+        conditions = [Group(title, fields) for title, fields in condition_groups(self.values, self.errors)]
+        return [groups[0], *conditions, *groups[1:]]
+
+    def plain(self, now: Sets) -> list[dict[str, Any]]:
+        sets = [rule_set_to_plain(one) for one in now.rows]
+        mine = next((one for one in sets if one["set_id"] == self.set_id), None)
+        if mine is None:
+            remedy = "Add the set again, or cancel."
+            raise InvalidPolicy(
+                [PolicyError(self.set_id, "", None, f"There is no set {self.set_id} any more.", remedy)]
+            )
+        places = [index for index, rule in enumerate(mine["rules"]) if rule["rule_id"] == self.rule_id]
+        self.gone = bool(self.rule_id) and not places
+        self.place = places[0] if places else len(mine["rules"])
+        kept = mine["rules"][self.place]["metadata"] if places else {}
+        if self.is_new and not self.values["rule_id"]:
+            taken = {rule["rule_id"] for one in sets for rule in one["rules"]}
+            self.values["rule_id"] = _proposed(self.values["name"], taken)
+        mine["rules"][self.place : self.place + 1] = [self._read() | {"metadata": kept}]
+        return sets
+
+    def refuse(self, invalid: InvalidPolicy) -> None:
+        for error in invalid.errors:
+            inside = _MINE.fullmatch(error.field)
+            mine = inside and error.row == self.set_id and int(inside[1]) == self.place
+            if inside and mine and inside[2] == "when":
+                name, where = input_at(self.values, inside[3])
+                self.keep(name, error, where)
+            elif inside and mine and inside[2] in NAMES:
+                self.keep(inside[2], error, inside[3])
+            else:
+                self.keep(error.field if error.field in (*NAMES, *CONDITION_INPUTS) else "", error)
+
+    def _read(self) -> dict[str, Any]:
+        given = self.values
+        types = lines_of(given["output_types"])
+        rule = {name: given[name] for name in ("rule_id", "name", "field", "rule_type", "severity", "description")}
+        rule |= {"enabled": given["enabled"], "output_types": types or None}
+        rule["operator"] = given["operator"] or None
+        rule["compare_field"] = given["compare_field"] or None
+        try:
+            if given["threshold"]:
+                rule["threshold"] = read_threshold(given["threshold"])
+            rule["when"] = read_conditions(given)
+        except BadThresholdError as error:
+            raise self._bad_json(error.name, error) from error
+        except ValueError as error:
+            raise self._bad_json("threshold", error) from error
+        return rule
+
+    def _bad_json(self, name: str, error: ValueError) -> InvalidPolicy:
+        remedy = "Write JSON, or a text without the signs of JSON at its beginning."
+        return InvalidPolicy([PolicyError(self.set_id, name, self.values[name], str(error), remedy)])
+
+    def _field(self, name: str) -> Field:
+        return Field(
+            name=name,
+            label=NAMES[name],
+            help=f"{HELP[name]}; left empty, it is made of the name"
+            if name == "rule_id" and self.is_new
+            else HELP[name],
+            value=self.values[name],
+            error=self.errors.get(name, ""),
+            choices=MENUS.get(name),
+            is_switch=name == "enabled",
+            is_code=name in ("rule_id", "field", "compare_field", "threshold", "output_types"),
+            height=2 if name == "output_types" else 0,
+            required=name in REQUIRED and not (name == "rule_id" and self.is_new),
+        )
+
+
+def _proposed(name: str, taken: Collection[str]) -> str:
+    """An id made of a rule's name; empty where that has no letter or digit for one."""
+    base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
+    more = (f"{base}_{number}" for number in itertools.count(2))
+    return base if not base or base not in taken else next(one for one in more if one not in taken)
+
+
+Editor = RuleEditor | SetEditor | JsonEditor
+
+
+def new_rule(now: Sets, set_id: str) -> RuleEditor:
+    empty = dict.fromkeys((*TEXTS, "description", "output_types"), "")
+    usual = {"rule_type": BusinessRuleType.RANGE.value, "operator": Operator.LE.value, "severity": "error"}
+    return RuleEditor(
+        base_version=now.version,
+        set_id=set_id,
+        rule_id="",
+        values={**empty, **usual, **condition_values(None), "enabled": True},
+    )
+
+
+def rule_editor(now: Sets, set_id: str, rule: BusinessRule) -> RuleEditor:
+    plain = rule.model_dump(mode="json")
+    values = {name: plain[name] or "" for name in (*TEXTS, "description")}
+    values["threshold"] = threshold_text(plain["threshold"])
+    values |= condition_values(rule.when)
+    values |= {"output_types": "\n".join(plain["output_types"] or ()), "enabled": plain["enabled"]}
+    return RuleEditor(base_version=now.version, set_id=set_id, rule_id=rule.rule_id, values=values)
+
+
+def editor_from(given: QueryDict) -> Editor:
+    """What a person sent; the field `editor` says from which one."""
+    kind = given.get("editor", "")
+    if kind == "json":
+        return JsonEditor(text=text_of(given, "text"), **form_values(given))
+    set_id = line_of(given, "set")
+    if kind == "set":
+        return SetEditor(
+            set_id=set_id, new_id=line_of(given, "set_id").strip(), name=line_of(given, "name"), **form_values(given)
+        )
+    values: dict[str, Any] = {name: line_of(given, name).strip() for name in (*TEXTS, *CONDITION_INPUTS)}
+    values["threshold"] = text_of(given, "threshold").strip()
+    values |= {"description": line_of(given, "description"), "output_types": text_of(given, "output_types")}
+    values["enabled"] = "enabled" in given
+    return RuleEditor(set_id=set_id, rule_id=line_of(given, "rule"), values=values, **form_values(given))

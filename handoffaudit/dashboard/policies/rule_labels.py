@@ -1,0 +1,164 @@
+"""Labels of business rules: sentences, field names, help and changes."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from handoffaudit.dashboard.policies.forms import Line, format_optional, format_path, format_value
+from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.policy.versions import WHOLE_ROW, Change
+from handoffaudit.validation.business_rules.evaluate import threshold_text, when_text
+from handoffaudit.validation.business_rules.rules import BusinessRule, BusinessRuleType, Operator, When
+from handoffaudit.validation.issues import Severity
+
+LONGEST_NAME = 120
+
+LONGEST_PATH = 80
+
+LONGEST_TEXT = 800
+
+MOST_TOLD = 5
+
+NAMES = {
+    "rule_id": "Id",
+    "name": "Name",
+    "description": "Description",
+    "rule_type": "Type",
+    "field": "Field",
+    "operator": "Comparison",
+    "threshold": "Threshold",
+    "compare_field": "Compared field",
+    "when_match": "Applies when",
+    "severity": "Severity",
+    "output_types": "Handoff types",
+    "enabled": "Enabled",
+}
+
+HELP = {
+    "rule_id": "letters, digits, _, - and dots; part of the code of its issues",
+    "name": "what must hold, for people: The price is within the limit",
+    "description": "for people; may be left out",
+    "field": "a path into the data: layers.*.score, targets[0]",
+    "rule_type": "an invariant always compares two fields",
+    "operator": "not looked at where the type is required",
+    "threshold": 'JSON or a plain text: 100, ["LONG", "SHORT"], [0, 1], LONG',
+    "compare_field": "a path; its value is compared with, in place of a threshold",
+    "when_match": "a rule without conditions always applies; a condition whose field is missing is not met",
+    "severity": "of the issue where the rule is broken; errors reject",
+    "output_types": "one a line; empty: all types",
+    "enabled": "a rule that is off is kept, and not run",
+}
+
+TYPES = {
+    BusinessRuleType.REQUIRED: "is there and not empty",
+    BusinessRuleType.RANGE: "compared with a threshold",
+    BusinessRuleType.INVARIANT: "compared with another field",
+    BusinessRuleType.CROSS_CHECK: "compared with a threshold or another field",
+}
+
+OPERATORS = {
+    "": "none",
+    Operator.LT: "less than",
+    Operator.LE: "at most",
+    Operator.GT: "more than",
+    Operator.GE: "at least",
+    Operator.EQ: "equal to",
+    Operator.NE: "other than",
+    Operator.IN: "one of a list",
+    Operator.NOT_IN: "none of a list",
+    Operator.BETWEEN: "between two limits, inclusive",
+}
+
+MATCHES = {"all": "all of these conditions are met", "any": "any of these conditions is met"}
+
+SEVERITIES = {severity.value: "" for severity in Severity}
+
+_WHEN: TypeAdapter[When] = TypeAdapter(When)
+
+_SAID = {
+    Operator.LT: "must be less than",
+    Operator.LE: "must be at most",
+    Operator.GT: "must be more than",
+    Operator.GE: "must be at least",
+    Operator.EQ: "must be",
+    Operator.NE: "must not be",
+    Operator.IN: "must be one of",
+    Operator.NOT_IN: "must not be one of",
+    Operator.BETWEEN: "must be between",
+}
+
+
+def subject(rule: BusinessRule) -> str:
+    """What the rule is about."""
+    path = cut(rule.field, LONGEST_PATH)
+    return f"every {path}" if "*" in rule.field else path
+
+
+def demand(rule: BusinessRule) -> str:
+    """What must hold of it."""
+    if rule.rule_type is BusinessRuleType.REQUIRED:
+        return "must be there and not be empty"
+    if rule.operator is None:
+        return "must hold"
+    said = _SAID[rule.operator]
+    if rule.compare_field is not None:
+        return f"{said} the value of {cut(rule.compare_field, LONGEST_PATH)}"
+    return f"{said} {cut(threshold_text(rule.operator, rule.threshold), LONGEST_TEXT)}"
+
+
+def condition(rule: BusinessRule) -> str:
+    """Return when the rule applies, empty where it always does."""
+    return cut(when_text(rule.when), LONGEST_TEXT)
+
+
+def sentence(rule: BusinessRule) -> str:
+    return " ".join(filter(None, (subject(rule), demand(rule), condition(rule))))
+
+
+def types(rule: BusinessRule) -> str:
+    """The types it is for."""
+    if rule.output_types is None:
+        return "all types"
+    told = ", ".join(cut(name, LONGEST_PATH) for name in rule.output_types[:MOST_TOLD])
+    more = len(rule.output_types) - MOST_TOLD
+    return (told or "no type") + (f" and {more} more" if more > 0 else "")
+
+
+def lines(changes: Iterable[Change]) -> list[Line]:
+    return [_line(change) for change in changes]
+
+
+def _line(change: Change) -> Line:
+    name = cut(change.row, LONGEST_NAME)
+    if change.field == WHOLE_ROW:
+        return Line(name, "set", _set(change.old), _set(change.new))
+    inside = change.field.removeprefix("rules").removeprefix(".")
+    if change.field == "name":
+        return Line(name, "name", format_value(change.old), format_value(change.new))
+    old, new = _rule(change.old), _rule(change.new)
+    if old or new:
+        return Line(name, f"rule {format_path(inside)}", old, new)
+    return Line(name, f"rule {format_path(inside)}", _value(inside, change.old), _value(inside, change.new))
+
+
+def _value(inside: str, value: Any) -> str | None:
+    """Return one value of a rule; a whole condition as the words that the page has for it."""
+    if inside.endswith(".when") and isinstance(value, Mapping):
+        return cut(when_text(_WHEN.validate_python(value)), LONGEST_TEXT)
+    return format_value(value)
+
+
+def _set(plain: Any) -> str | None:
+    if not isinstance(plain, Mapping):
+        return format_optional(plain)
+    number = len(plain["rules"])
+    return f"{cut(plain['name'], LONGEST_NAME)}, {number} rule{'' if number == 1 else 's'}"
+
+
+def _rule(plain: Any) -> str | None:
+    """A whole rule as its sentence; None for what is none."""
+    if not isinstance(plain, Mapping) or "rule_type" not in plain:
+        return None
+    rule = BusinessRule.model_validate(plain)
+    return f"{sentence(rule)}, {rule.severity.value}, {types(rule)}" + ("" if rule.enabled else ", off")

@@ -1,1 +1,0 @@
-"""Business rules and their sets."""

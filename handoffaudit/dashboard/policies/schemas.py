@@ -1,0 +1,310 @@
+"""Schemas and claim fields of each handoff type: the page, the editor and the labels."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.policies.base import PolicyPage
+from handoffaudit.dashboard.policies.forms import (
+    MOST_OF_A_VERSION,
+    Draft,
+    Field,
+    Line,
+    form_values,
+    format_optional,
+    format_path,
+    format_value,
+    line_of,
+    lines_of,
+    read_json,
+    text_of,
+)
+from handoffaudit.dashboard.policies.views import Deleting, Editing
+from handoffaudit.dashboard.safe_text import cut
+from handoffaudit.policy import kinds
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.schemas import TypeSchema, parse_row, to_plain
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
+
+LONGEST_NAME = 60
+
+MOST_TOLD = 6
+
+NAMES = {
+    "handoff_type": "Handoff type",
+    "schema": "Schema of the data",
+    "assert_formats": "Check formats",
+    "claim_fields": "Claim fields",
+}
+
+HELP = {
+    "handoff_type": "as senders write it, e.g. deal_data",
+    "schema": "JSON Schema, draft 2020-12; empty: the data may look as it likes",
+    "assert_formats": "format (date-time, email, uri and others) is checked; off: it is a note, as in JSON Schema",
+    "claim_fields": "a path a line: thesis, layers.*.key_findings; empty: every text and number at the top of the data",
+    "claims_nothing": "nobody asks this type for sources",
+}
+
+
+def asks(schema: Any) -> list[str]:
+    """What a schema asks, in a few parts: its type, the required fields, how many properties and definitions it has."""
+    if isinstance(schema, bool):
+        return ["any data" if schema else "no data passes"]
+    if not isinstance(schema, Mapping):
+        return []
+    kind, required, properties = schema.get("type"), schema.get("required"), schema.get("properties")
+    parts = [cut(kind, LONGEST_NAME)] if isinstance(kind, str) else []
+    if isinstance(required, list) and required:
+        parts.append(f"requires {join_fields(required)}")
+    if isinstance(properties, Mapping):
+        parts.append(f"{len(properties)} propert{'y' if len(properties) == 1 else 'ies'}")
+    if schema.get("additionalProperties") is False:
+        parts.append("no others")
+    return parts or ["a schema without required fields or properties"]
+
+
+def join_fields(names: Iterable[object]) -> str:
+    """The first few of them."""
+    every = [str(name) for name in names]
+    told = ", ".join(cut(name, LONGEST_NAME) for name in every[:MOST_TOLD])
+    more = len(every) - MOST_TOLD
+    return told + (f" and {more} more" if more > 0 else "")
+
+
+def claims(fields: tuple[str, ...] | None) -> str:
+    if fields is None:
+        return "every text and number at the top"
+    return join_fields(fields) if fields else "none"
+
+
+def lines(changes: Iterable[Change]) -> list[Line]:
+    return [_change_line(change) for change in changes]
+
+
+def _change_line(change: Change) -> Line:
+    name = cut(change.row, LONGEST_NAME)
+    if change.field == WHOLE_ROW:
+        return Line(name, "row", _row_text(change.old), _row_text(change.new))
+    if change.field == "claim_fields":
+        return Line(name, "claim fields", _claims(change.old), _claims(change.new))
+    return Line(name, format_path(change.field), format_optional(change.old), format_optional(change.new))
+
+
+def _row_text(plain: Any) -> str | None:
+    if not isinstance(plain, Mapping):
+        return format_optional(plain)
+    parts = asks(plain["schema"])
+    if plain.get("assert_formats"):
+        parts.append("formats checked")
+    if plain["claim_fields"] is not None:
+        parts.append(f"claim fields: {_claims(plain['claim_fields'])}")
+    return ", ".join(parts)
+
+
+def _claims(plain: Any) -> str:
+    if plain is None or isinstance(plain, list):
+        return claims(None if plain is None else tuple(plain))
+    return format_value(plain)
+
+
+Rows = Table[TypeSchema]
+
+
+@dataclass(kw_only=True)
+class Editor(Draft[TypeSchema]):
+    """`row`: the type edited, empty for a new one, whose name is `new_type`."""
+
+    row: str
+    new_type: str = ""
+    schema: str = ""
+    assert_formats: bool = False
+    claim_fields: str = ""
+    claims_nothing: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        return not self.row
+
+    @property
+    def may_delete(self) -> bool:
+        return bool(self.row) and not self.gone
+
+    @property
+    def gone_text(self) -> str:
+        return f"The row {cut(self.row, LONGEST_NAME)} was deleted. Saving yours brings it back."
+
+    @property
+    def type_field(self) -> Field:
+        return self._field("handoff_type", self.new_type, required=True)
+
+    @property
+    def schema_field(self) -> Field:
+        return self._field("schema", self.schema, height=18, is_code=True)
+
+    @property
+    def formats_field(self) -> Field:
+        return self._field("assert_formats", self.assert_formats, is_switch=True)
+
+    @property
+    def claims_field(self) -> Field:
+        return self._field("claim_fields", self.claim_fields, height=4, is_code=True)
+
+    @property
+    def nothing_field(self) -> Field:
+        return Field(
+            name="claims_nothing",
+            label="It claims nothing",
+            help=HELP["claims_nothing"],
+            value=self.claims_nothing,
+            is_switch=True,
+        )
+
+    def read(self) -> TypeSchema:
+        """The row as it stands in the fields; raises `InvalidPolicy`."""
+        handoff_type = self.row or self.new_type
+        given: dict[str, Any] = {"handoff_type": handoff_type, "schema": None, "claim_fields": None}
+        if self.schema.strip():
+            try:
+                given["schema"] = read_json(self.schema)
+            except ValueError as error:
+                refusal = PolicyError(handoff_type, "schema", None, str(error), "Put it right there.")
+                raise InvalidPolicy([refusal]) from error
+            given["assert_formats"] = self.assert_formats
+        paths = lines_of(self.claim_fields)
+        if self.claims_nothing and paths:
+            remedy = "Take the paths out, or the tick."
+            message = "There are paths, and it is said to claim nothing."
+            raise InvalidPolicy([PolicyError(handoff_type, "claim_fields", None, message, remedy)])
+        if paths or self.claims_nothing:
+            given["claim_fields"] = paths
+        return parse_row(given)
+
+    def rows(self, now: Rows) -> Iterable[TypeSchema]:
+        row = self.read()
+        if self.is_new and now.row(row.handoff_type):
+            remedy = "Edit that row instead."
+            raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
+        return kinds.schemas.checked([*(one for one in now.rows if one.handoff_type != row.handoff_type), row])
+
+    def touched(self, tenant: Tenant, now: Rows, rows: Iterable[TypeSchema]) -> list[str]:
+        return [self.row or self.new_type]
+
+    def refuse(self, invalid: InvalidPolicy) -> None:
+        for error in invalid.errors:
+            name = next((name for name in NAMES if error.field.startswith(name)), "")
+            self.keep(name, error, error.field.removeprefix(name).lstrip("."))
+
+    def meet(self, current: Rows) -> None:
+        theirs = current.row(self.row)
+        self.gone = bool(self.row) and theirs is None
+        mine = self.read()
+        self.theirs = lines(kinds.schemas.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
+
+    def _field(self, name: str, value: Any, **more: Any) -> Field:
+        return Field(
+            name=name, label=NAMES[name], help=HELP[name], value=value, error=self.errors.get(name, ""), **more
+        )
+
+
+def editor_for(now: Rows, row: TypeSchema) -> Editor:
+    plain = to_plain(row)
+    schema = orjson.dumps(plain["schema"], option=orjson.OPT_INDENT_2).decode() if row.schema else ""
+    return Editor(
+        base_version=now.version,
+        row=row.handoff_type,
+        schema=schema,
+        assert_formats=bool(plain["assert_formats"]),
+        claim_fields="\n".join(row.claim_fields or ()),
+        claims_nothing=row.claim_fields == (),
+    )
+
+
+def editor_for_new(now: Rows) -> Editor:
+    return Editor(base_version=now.version, row="")
+
+
+def editor_from(given: QueryDict) -> Editor:
+    """What a person sent."""
+    return Editor(
+        row=line_of(given, "row"),
+        new_type=line_of(given, "handoff_type").strip(),
+        schema=text_of(given, "schema"),
+        assert_formats="assert_formats" in given,
+        claim_fields=text_of(given, "claim_fields"),
+        claims_nothing="claims_nothing" in given,
+        **form_values(given),
+    )
+
+
+TEMPLATE = "dashboard/schemas/page.html"
+
+PAGE = PolicyPage(kinds.schemas, "Schemas", "A new tenant has no schema.", lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the page in words; `editor` in its place where it is edited."""
+
+    handoff_type: str
+    name: str
+    asks: list[str]
+    claims: str
+    editor: Editor | None
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """`?edit=<type>`, `?add` and `?trial=<id>` open an editor."""
+    now = kinds.schemas.current(who.tenant)
+    return _page(request, now, _asked_for(request, who, now))
+
+
+def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor | None:
+    if not who.may(Role.ADMIN):
+        return None
+    if again := EDITING.asked_for(request, who):
+        return again
+    if "add" in request.GET:
+        return editor_for_new(now)
+    row = now.row(request.GET.get("edit", ""))
+    return editor_for(now, row) if row else None
+
+
+def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 200) -> HttpResponse:
+    rows = [_row(row, editor) for row in now.rows]
+    context: dict[str, Any] = {
+        "rows": rows,
+        "editor": editor,
+        # A new row, and one that somebody else deleted meanwhile, stand before the others.
+        "new": None if any(row.editor for row in rows) else editor,
+        "names": NAMES,
+    }
+    return PAGE.answer(request, TEMPLATE, context, now, status)
+
+
+def _row(row: TypeSchema, editor: Editor | None) -> Row:
+    mine = editor if editor and editor.row == row.handoff_type else None
+    told = asks(row.schema.source) if row.schema else []
+    if row.schema and row.schema.assert_formats:
+        told.append("formats checked")
+    return Row(row.handoff_type, cut(row.handoff_type, LONGEST_NAME), told, claims(row.claim_fields), mine)
+
+
+def _deleting(editor: Editor) -> Deleting:
+    return Deleting(editor.row, cut(editor.row, LONGEST_NAME), ": its data may look as it likes")
+
+
+EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
+
+urlpatterns = [
+    path("schemas/", page, name="schemas"),
+    *EDITING.urls(),
+]

@@ -1,1 +1,0 @@
-"""Schemas by type, and which fields are claims."""

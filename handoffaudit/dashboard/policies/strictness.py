@@ -1,0 +1,324 @@
+"""The strictness table: its rows, their effect, and the switch between shadow and enforce."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect
+from django.urls import path, reverse
+from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.policies.base import PolicyPage, check_version, conflict_message
+from handoffaudit.dashboard.policies.forms import line_of, number
+from handoffaudit.dashboard.policies.strictness_editor import (
+    NAMES,
+    Editor,
+    editor_for,
+    editor_for_new,
+    editor_from,
+    lines,
+    type_name,
+)
+from handoffaudit.dashboard.policies.views import Deleting, Editing
+from handoffaudit.handoffs.dry_runs import shadow
+from handoffaudit.handoffs.dry_runs.shadow import BlockStats
+from handoffaudit.handoffs.rates import BLOCKED, FINAL
+from handoffaudit.policy import kinds
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.versions import Stale, Table
+from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Mode, Strictness, TypePolicy
+from handoffaudit.validation.text import pluralize
+from handoffaudit.validation.times import utc_text
+
+# Saved in one week; of more, the oldest of these counts as the first.
+MOST_VERSIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """One of a list: a code, a sender or a type, how many handoffs, and where they are listed (empty: nowhere)."""
+
+    name: str
+    number: int
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a row does to handoffs, and in which time. Addresses are empty where no list shows just those."""
+
+    stopping: BlockStats
+    lately: str = ""
+    would_address: str = ""
+    stopped_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why handoffs of a row would be stopped; `explained`: of how many of them the codes are told."""
+
+    explained: int
+    codes: Sequence[Named]
+    sources: Sequence[Named]
+    types: Sequence[Named]
+
+
+def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[str, Effect]]:
+    """From when on is counted, and for each row by its name what it does; of one in shadow, since it is there."""
+    since = shadow.find_start(tenant)
+    rows = [row.handoff_type for row in now.rows]
+    starts = _put_in_shadow(tenant, now, since)
+    found = {**shadow.count_by_row(tenant, rows, since), **shadow.count_in_shadow(tenant, starts, rows)}
+    return since, {row: _effect(tenant, row, figures, since) for row, figures in found.items()}
+
+
+def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
+    """Of the rows that were put in shadow after `since` and are there still: when."""
+    starts: dict[str, datetime] = {}
+    left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
+    if not left or now.changed_at is None or now.changed_at <= since:
+        return starts
+    for table in strictness.tables(tenant, limit=MOST_VERSIONS):
+        # A type without a row of its own followed the last one.
+        left = {name for name in left if _mode(table, name) is Mode.SHADOW}
+        if not left or table.changed_at is None or table.changed_at <= since:
+            for name in left:
+                starts.pop(name, None)
+            break
+        starts |= dict.fromkeys(left, table.changed_at)
+    return starts
+
+
+def _mode(table: Table[TypePolicy], name: str) -> Mode | None:
+    row = table.row(name) or table.row(ANY_OTHER_TYPE)
+    return row.mode if row else None
+
+
+def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
+    """Of the row for any other type also of which types."""
+    found = shadow.list_reasons(tenant, row, rows, since)
+    own = "" if row == ANY_OTHER_TYPE else row
+    return Why(
+        explained=found.explained,
+        codes=[Named(code, number, _shadowed(tenant, since, own, code=code)) for code, number in found.codes],
+        sources=[Named(name, number, _shadowed(tenant, since, own, source=name)) for name, number in found.sources],
+        types=[Named(name, number, _shadowed(tenant, since, name)) for name, number in found.types] if not own else [],
+    )
+
+
+def since_words(since: datetime) -> str:
+    """Return the counted time in words: "in the last 7 days". The current hour counts whole."""
+    if since <= timezone.now() + timedelta(hours=1) - shadow.PERIOD:
+        return f"in the last {shadow.PERIOD.days} days"
+    return f"in the last {_hours(since)}"
+
+
+def _hours(since: datetime) -> str:
+    return pluralize(max(1, -((since - timezone.now()) // timedelta(hours=1))), "hour")
+
+
+def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> Effect:
+    lately = since_words(since) if figures.since == since else f"since it is in shadow, {_hours(figures.since)}"
+    if row == ANY_OTHER_TYPE:
+        return Effect(figures, lately)
+    blocked = ",".join(BLOCKED)
+    return Effect(
+        figures,
+        lately,
+        _shadowed(tenant, figures.since, row) if figures.would_stop else "",
+        _handoffs(tenant, state=blocked, type=row, since=utc_text(figures.since)) if figures.stopped else "",
+    )
+
+
+def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
+    # Final attempts alone, as the numbers count them.
+    states = ",".join(FINAL)
+    return _handoffs(tenant, flag="shadowed", state=states, type=handoff_type, since=utc_text(since), **more)
+
+
+def _handoffs(tenant: Tenant, **query: str) -> str:
+    given = {name: value for name, value in query.items() if value}
+    return f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{urlencode(given)}"
+
+
+@dataclass(slots=True)
+class Switch:
+    """`row` is to become `to`; `base_version`: the table that was looked at."""
+
+    row: str
+    to: Mode
+    base_version: int
+    note: str = ""
+
+    @property
+    def enforces(self) -> bool:
+        return self.to is Mode.ENFORCE
+
+    def save(self, who: TenantMembership) -> Table[TypePolicy]:
+        """The table with that row switched. Raises `Stale`, and `InvalidPolicy` where there is no such row."""
+        now = check_version(strictness, who, self.base_version)
+        row = now.row(self.row)
+        if row is None:
+            raise InvalidPolicy([PolicyError(self.row, "", None, "There is no such row.", "Add it first.")])
+        return strictness.upsert_row(
+            tenant=who.tenant,
+            base_version=self.base_version,
+            row=replace(row, mode=self.to),
+            actor=who.person.username,
+            note=self.note,
+        )
+
+
+def switch_for(now: Table[TypePolicy], row: TypePolicy) -> Switch:
+    """To the other mode than it has."""
+    to = Mode.ENFORCE if row.mode is Mode.SHADOW else Mode.SHADOW
+    return Switch(row.handoff_type, to, now.version)
+
+
+def switch_from(given: QueryDict) -> Switch | None:
+    """What a person sent; None where it names no mode."""
+    base = number(given.get("base_version", ""))
+    try:
+        to = Mode(given.get("to", ""))
+    except ValueError:
+        return None
+    return Switch(line_of(given, "row"), to, -1 if base is None else base, line_of(given, "note"))
+
+
+TEMPLATE = "dashboard/strictness/table.html"
+
+PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant begins with.", lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the page: the policy, what it does to handoffs, and the editor or the switch in its place."""
+
+    policy: TypePolicy
+    name: str
+    is_other: bool
+    is_lenient: bool
+    layers_off: list[str]
+    effect: Effect
+    editor: Editor | None
+    switch: Switch | None
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def table(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """`?edit=<type>`, `?add` and `?trial=<id>` open an editor, `?switch=<type>` the switch of its mode: the same page
+    with JavaScript and without."""
+    now = strictness.current(who.tenant)
+    row = now.row(request.GET.get("switch", "")) if who.may(Role.ADMIN) else None
+    if row:
+        return _page(request, now, None, switch=switch_for(now, row))
+    return _page(request, now, _asked_for(request, who, now))
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def row_of(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """To the row that handoffs of `?type=` follow."""
+    asked = request.GET.get("type", "")
+    row = asked if strictness.current(who.tenant).row(asked) else ANY_OTHER_TYPE
+    return redirect(f"{PAGE.address(who)}#type-{quote(row, safe='')}")
+
+
+@require_role(Role.ADMIN)
+@require_POST
+def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """One row to the mode `to`, as a new version."""
+    switch = switch_from(request.POST)
+    if switch is None:
+        return HttpResponse("The form names no mode: load the page again.", status=HTTPStatus.BAD_REQUEST)
+    try:
+        saved = switch.save(who)
+    except InvalidPolicy as invalid:
+        messages.error(request, f"Not switched: {invalid.errors[0]}")
+        return _page(request, strictness.current(who.tenant), None, HTTPStatus.CONFLICT)
+    except Stale as stale:
+        # Asked again on what is in force now, with that row's figures.
+        messages.error(request, f"Not switched: {conflict_message(stale.current)}")
+        switch.base_version = stale.current.version
+        return _page(request, stale.current, None, HTTPStatus.CONFLICT, switch=switch)
+    name = type_name(switch.row)
+    if saved.version == switch.base_version:
+        return EDITING.done(request, who, f"{name} is in {switch.to} mode already: nothing was changed.")
+    said = "is enforced" if switch.enforces else "is in shadow: what would be stopped passes"
+    return EDITING.done(request, who, f"{name} {said} from now on. Version {saved.version}.")
+
+
+def _asked_for(request: HttpRequest, who: TenantMembership, now: Table[TypePolicy]) -> Editor | None:
+    if not who.may(Role.ADMIN):
+        return None
+    if again := EDITING.asked_for(request, who):
+        return again
+    if "add" in request.GET:
+        return editor_for_new(now)
+    row = now.row(request.GET.get("edit", ""))
+    return editor_for(now, row) if row else None
+
+
+def _page(
+    request: HttpRequest,
+    now: Table[TypePolicy],
+    editor: Editor | None,
+    status: int = 200,
+    *,
+    switch: Switch | None = None,
+) -> HttpResponse:
+    tenant = request.who.tenant  # type: ignore[attr-defined]
+    names = [row.handoff_type for row in now.rows]
+    since, of_rows = effects(tenant, now)
+    rows = [_row(row, of_rows[row.handoff_type], editor, switch) for row in now.rows]
+    known = any(row.editor for row in rows)
+    opened = editor.row if editor else switch.row if switch else ""
+    context: dict[str, Any] = {
+        "rows": rows,
+        "editor": editor,
+        # A new row, and one that somebody else deleted meanwhile, stand before the others.
+        "new": None if known else editor,
+        "names": NAMES,
+        "lately": since_words(since),
+        "why": SimpleLazyObject(lambda: why(tenant, opened, names, of_rows[opened].stopping.since)),
+    }
+    return PAGE.answer(request, TEMPLATE, context, now, status)
+
+
+def _row(policy: TypePolicy, effect: Effect, editor: Editor | None, switch: Switch | None) -> Row:
+    name = policy.handoff_type
+    return Row(
+        policy=policy,
+        name=type_name(name),
+        is_other=name == ANY_OTHER_TYPE,
+        is_lenient=policy.strictness is Strictness.LENIENT,
+        layers_off=[layer for layer in OPTIONAL_LAYERS if layer in policy.layers_off],
+        effect=effect,
+        editor=editor if editor and editor.row == name else None,
+        switch=switch if switch and switch.row == name else None,
+    )
+
+
+def _deleting(editor: Editor) -> Deleting:
+    return Deleting(editor.row, editor.row, ": it follows the row for any other type")
+
+
+EDITING = Editing(PAGE, editor_from, _page, deleting=_deleting)
+
+urlpatterns = [
+    path("strictness/", table, name="strictness"),
+    path("strictness/row/", row_of, name="strictness_row"),
+    path("strictness/switch/", switch_mode, name="strictness_switch"),
+    *EDITING.urls(),
+]

@@ -1,0 +1,309 @@
+"""The editor of one strictness row, and the labels of its fields and changes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import QueryDict
+
+from handoffaudit.accounts.models import Tenant
+from handoffaudit.dashboard.policies import forms
+from handoffaudit.dashboard.policies.forms import Draft, Field, Line, form_values, plain_menu
+from handoffaudit.handoffs import stats
+from handoffaudit.policy.errors import InvalidPolicy, PolicyError
+from handoffaudit.policy.kinds import strictness
+from handoffaudit.policy.strictness import AMOUNTS, CHOICES, FIELDS, RANGES, SHARES, SWITCHES, parse_row, to_plain
+from handoffaudit.policy.versions import WHOLE_ROW, Change, Table
+from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, TypePolicy
+
+NAMES = {
+    "handoff_type": "Handoff type",
+    "strictness": "Strictness",
+    "mode": "Mode",
+    "layers": "Layers",
+    "token_budget": "Token budget",
+    "output_token_budget": "Token budget of outputs",
+    "approval_length": "Approval length",
+    "recommended_length": "Recommended length",
+    "circular_policy": "Circular chains",
+    "evidence": "Citations",
+    "max_uncited_ratio": "Uncited share",
+    "grounding": "Grounding",
+    "confidence_floor": "Confidence floor",
+    "repair": "Repair what is rejected",
+    "max_retries": "Retries",
+    "max_re_retrievals": "Re-retrievals",
+    "auto_escalate_on_critical": "Escalate what is critical",
+    "min_severity_to_remediate": "Remediate from",
+    "hold_limit_hours": "Hold limit",
+    "four_eyes": "Four eyes",
+    "fail_mode": "Without the model",
+    "objective_confidence": "Objective confidence",
+    "careful_above": "Careful model above",
+    "critique": "Critique",
+    "critique_notional_usd": "Critique from (USD)",
+    "critique_score_floor": "Critique below score",
+    "critique_model": "Critique by",
+    "critique_max_usd": "Critique may cost (USD)",
+    "critique_threshold": "Critique threshold",
+    **{f"layers.{layer}": f"Layer {layer}" for layer in OPTIONAL_LAYERS},
+}
+
+HELP = {
+    "handoff_type": "As senders write it, e.g. deal_data.",
+    "strictness": "lenient leaves out evidence, grounding and the model's check",
+    "mode": "shadow accepts, and keeps what it would have decided",
+    "layers": "structure always runs",
+    "token_budget": "tokens; above: rejected",
+    "output_token_budget": "tokens of a handoff in the output format; above: rejected",
+    "approval_length": "agents; a longer chain is held",
+    "recommended_length": "agents; a longer chain is warned of",
+    "circular_policy": "when the target is in the chain already, and a reason is given",
+    "evidence": "required asks every handoff, where_given those that cite at all",
+    "max_uncited_ratio": "0.0 to 1.0 of all claims; above: rejected",
+    "grounding": "a value of a claim that stands in no source: warned of, or rejected",
+    "confidence_floor": "0.0 to 1.0; below: warned of",
+    "repair": "without being asked; what passes is a new attempt",
+    "max_retries": "0 to 100; how often the sender is asked to try again",
+    "max_re_retrievals": "0 to 100; how often it is asked for other sources after that",
+    "auto_escalate_on_critical": "to a person at once, without a retry",
+    "min_severity_to_remediate": "issues less severe ask nothing of the sender",
+    "hold_limit_hours": "hours held until overdue",
+    "four_eyes": "a decision takes effect once a second person has made the same one",
+    "fail_mode": "when the model cannot be asked: open lets it pass, marked unverified; closed holds it",
+    "objective_confidence": "0.0 to 1.0; an objective met with less counts as not met; 0.0: never; suggested: 0.7",
+    "careful_above": "characters of objective and deliverable together; above: the careful model judges; 0: never",
+    "critique": "outputs: of the output format, where triggered; triggered: of any format; always: without a trigger",
+    "critique_notional_usd": "USD in notional_usd of the context or the data; this and more triggers a critique",
+    "critique_score_floor": "0.0 to 1.0; a score so far below it triggers a critique; 0.0: never",
+    "critique_model": "the fast model or the careful one; the settings name both",
+    "critique_max_usd": "USD for one critique, estimated before it is asked for; above: left out, and warned of",
+    "critique_threshold": "0.0 to 1.0; a critique's score below it rejects",
+}
+
+GROUPS = {
+    "Judging": ("strictness", "mode", "layers"),
+    "Size and chain": (
+        "token_budget",
+        "output_token_budget",
+        "approval_length",
+        "recommended_length",
+        "circular_policy",
+    ),
+    "Claims": ("evidence", "max_uncited_ratio", "grounding", "confidence_floor"),
+    "Remediation and review": (
+        "repair",
+        "max_retries",
+        "max_re_retrievals",
+        "min_severity_to_remediate",
+        "auto_escalate_on_critical",
+        "hold_limit_hours",
+        "four_eyes",
+    ),
+}
+
+MODEL = "The model's part"
+
+FOLDED = {
+    MODEL: (
+        "fail_mode",
+        "objective_confidence",
+        "careful_above",
+        "critique",
+        "critique_model",
+        "critique_notional_usd",
+        "critique_score_floor",
+        "critique_threshold",
+        "critique_max_usd",
+    )
+}
+
+PLAIN_ENOUGH = ("strictness", "mode", "layers")
+
+
+def type_name(handoff_type: str) -> str:
+    return "any other type" if handoff_type == ANY_OTHER_TYPE else handoff_type
+
+
+def lines(changes: Iterable[Change]) -> list[Line]:
+    return [_line(change) for change in changes]
+
+
+def choices(field: str) -> list[str]:
+    return list(CHOICES[field])
+
+
+def format_field(field: str, value: Any) -> str:
+    """A value as text; a switch as on or off."""
+    if field == "layers" and isinstance(value, dict):
+        off = [layer for layer, on in value.items() if not on]
+        return f"without {', '.join(off)}" if off else "all layers"
+    if field in AMOUNTS and isinstance(value, int | float):
+        return format_usd(value)
+    return forms.format_value(value)
+
+
+def format_usd(amount: float) -> str:
+    """Dollars as people write them: 50,000 or 0.10."""
+    return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.4g}"
+
+
+def _line(change: Change) -> Line:
+    name = type_name(change.row)
+    if change.field == WHOLE_ROW:
+        return Line(name, WHOLE_ROW, _row(change.old), _row(change.new))
+    field = NAMES.get(change.field, forms.format_path(change.field))
+    return Line(name, field, format_field(change.field, change.old), format_field(change.field, change.new))
+
+
+def _row(row: Any) -> str | None:
+    if row is None:
+        return None
+    if not isinstance(row, dict) or "strictness" not in row:
+        return format_field(WHOLE_ROW, row)
+    # In the order of the table: PostgreSQL keeps JSON in one of its own.
+    return ", ".join(_value(field, row[field]) for field in FIELDS if field in row and field != "handoff_type")
+
+
+def _value(field: str, value: Any) -> str:
+    if field in PLAIN_ENOUGH:
+        return format_field(field, value)
+    return f"{NAMES[field].lower()} {format_field(field, value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Inputs that belong together."""
+
+    title: str
+    fields: list[Field]
+    has_layers: bool = False
+
+    @property
+    def is_wrong(self) -> bool:
+        return any(field.error for field in self.fields)
+
+
+@dataclass(kw_only=True)
+class Editor(Draft[TypePolicy]):
+    """`row`: the type edited, empty for a new one."""
+
+    row: str
+    values: Mapping[str, Any]
+
+    @property
+    def is_new(self) -> bool:
+        return not self.row
+
+    @property
+    def may_delete(self) -> bool:
+        return bool(self.row) and self.row != ANY_OTHER_TYPE and not self.gone
+
+    @property
+    def gone_text(self) -> str:
+        return f"The row {self.row} was deleted. Saving yours brings it back."
+
+    @property
+    def groups(self) -> list[Group]:
+        return [
+            Group(title, [self._field(name) for name in names if name != "layers"], "layers" in names)
+            for title, names in GROUPS.items()
+        ]
+
+    @property
+    def folds(self) -> list[Group]:
+        """What most people leave as it is."""
+        return [Group(title, [self._field(name) for name in names]) for title, names in FOLDED.items()]
+
+    @property
+    def type_field(self) -> Field:
+        return self._field("handoff_type")
+
+    @property
+    def layers(self) -> list[tuple[str, bool]]:
+        return [(layer, self.values["layers"].get(layer, True)) for layer in OPTIONAL_LAYERS]
+
+    @property
+    def layers_error(self) -> str:
+        return self.errors.get("layers", "")
+
+    def refuse(self, invalid: InvalidPolicy) -> None:
+        for error in invalid.errors:
+            self.keep(error.field, error)
+
+    def meet(self, current: Table[TypePolicy]) -> None:
+        theirs = current.row(self.row)
+        self.gone = bool(self.row) and theirs is None
+        mine = self.read()
+        self.theirs = lines(strictness.difference([theirs], [mine])) if theirs else []
+        self.base_version = current.version
+
+    def read(self) -> TypePolicy:
+        """The row as it stands in the fields; raises `InvalidPolicy`."""
+        return parse_row(self.values)
+
+    def rows(self, now: Table[TypePolicy]) -> Iterable[TypePolicy]:
+        row = self.read()
+        if self.is_new and now.row(row.handoff_type):
+            remedy = "Edit that row instead."
+            raise InvalidPolicy([PolicyError(row.handoff_type, "handoff_type", None, "The type has a row.", remedy)])
+        return [*(kept for kept in now.rows if kept.handoff_type != row.handoff_type), row]
+
+    def touched(self, tenant: Tenant, now: Table[TypePolicy], rows: Iterable[TypePolicy]) -> list[str]:
+        if self.row != ANY_OTHER_TYPE:
+            return [self.read().handoff_type]
+        own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
+        # The row's own name is nobody's type: where all types have rows, no handoff is tried.
+        return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
+
+    def _field(self, name: str) -> Field:
+        return Field(
+            name=name,
+            label=NAMES[name],
+            help=HELP[name],
+            value=_typed(self.values[name]) if name in AMOUNTS else self.values[name],
+            error=self.errors.get(name, ""),
+            choices=plain_menu(choices(name)) if name in CHOICES else None,
+            is_number=name in RANGES,
+            is_decimal=name in SHARES or name in AMOUNTS,
+            is_switch=name in SWITCHES,
+            required=True,
+        )
+
+
+def editor_for(table: Table[TypePolicy], row: TypePolicy) -> Editor:
+    return Editor(row=row.handoff_type, base_version=table.version, values=to_plain(row))
+
+
+def editor_for_new(table: Table[TypePolicy]) -> Editor:
+    """Begins with what the type follows now: the row for any other type."""
+    other = table.row(ANY_OTHER_TYPE)
+    values = to_plain(other) if other else {}
+    return Editor(row="", base_version=table.version, values={**values, "handoff_type": ""})
+
+
+def editor_from(given: QueryDict) -> Editor:
+    """What a person sent. Numbers that are none stay text, so that the page can show and refuse them."""
+    row = given.get("row", "")
+    values: dict[str, Any] = {name: given.get(name, "") for name in FIELDS if name != "layers"}
+    values["handoff_type"] = row or values["handoff_type"].strip()
+    values["layers"] = {layer: layer in given.getlist("layers") for layer in OPTIONAL_LAYERS}
+    for name in RANGES:
+        values[name] = _number(values[name], int)
+    for name in (*SHARES, *AMOUNTS):
+        values[name] = _number(values[name], float)
+    for name in SWITCHES:
+        values[name] = name in given
+    return Editor(row=row, values=values, **form_values(given))
+
+
+def _typed(amount: Any) -> Any:
+    """An amount as it is typed: 50000, not 50000.0."""
+    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+
+
+def _number(text: str, kind: type[int] | type[float]) -> int | float | str:
+    try:
+        return kind(text)
+    except ValueError:
+        return text

@@ -1,1 +1,0 @@
-"""Trials of drafts on past handoffs."""

@@ -1,0 +1,359 @@
+"""Decisions on several handoffs: the forecast, the confirmation, and the result in chunks."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.partials import render_page
+from handoffaudit.dashboard.review.decide import decision_of, is_version
+from handoffaudit.dashboard.review.queue import QueueFilters, selection_of
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.models import State
+from handoffaudit.handoffs.review import bulk, decide, errors, undo
+from handoffaudit.handoffs.review import proposals as review_proposals
+from handoffaudit.handoffs.review.bulk import BulkDecision, Refusal
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+from handoffaudit.policy.load import load
+
+# What a handoff is asked for, to know whether it can be approved.
+_TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
+
+
+@dataclass(slots=True)
+class Forecast:
+    """Of those chosen: how many are `held` and `rejected`, and how many wait no more (`gone`). Of those that wait: how
+    many nobody can approve, because an agent hands to itself (`to_itself`) or nothing could be read (`unreadable`), and
+    how many need a second person. `is_more`: more than `most` are chosen."""
+
+    number: int = 0
+    held: int = 0
+    rejected: int = 0
+    to_itself: int = 0
+    unreadable: int = 0
+    four_eyes: int = 0
+    gone: int = 0
+    is_more: bool = False
+    most: int = 0
+
+    @property
+    def declinable(self) -> int:
+        return self.held + self.rejected
+
+    @property
+    def approvable(self) -> int:
+        return self.declinable - self.to_itself - self.unreadable
+
+
+def needing_a_note(who: TenantMembership, ids: list[UUID]) -> int:
+    """How many of them can't be approved without a note: what was rejected, unless somebody else proposed it with
+    one."""
+    rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
+    rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
+    proposals, actor = review_proposals.list_proposals(rows), Actor.person(who.person)
+    explained = [
+        one
+        for one in proposals.values()
+        if one.decision == decide.Decision.APPROVE and one.note and not review_proposals.is_by(one, actor)
+    ]
+    return len(rows) - len(explained)
+
+
+def forecast(who: TenantMembership, ids: list[UUID], *, is_more: bool, most: int) -> Forecast:
+    found = Forecast(number=len(ids), is_more=is_more, most=most)
+    if is_more:
+        return found
+    policies = load(who.tenant.pk)
+    rows = queries.of_tenant(who.tenant).filter(pk__in=ids, state__in=REVIEWABLE).order_by()
+    for state, approvable, kind, number in rows.values_list("state", "approvable", "handoff_type").annotate(
+        Count("pk")
+    ):
+        found.held += number if state == State.HELD else 0
+        found.rejected += number if state == State.REJECTED else 0
+        found.to_itself += 0 if approvable else number
+        found.four_eyes += number if policies.policy_for(kind).four_eyes else 0
+    nameless = rows.filter(handoff_type="", source_agent_id="", target_agent_id="")
+    found.unreadable = sum(one.is_unreadable for one in nameless.only(*_TELLING))
+    found.gone = found.number - found.declinable
+    return found
+
+
+CONFIRM = "dashboard/review/confirm.html"
+
+RESULT = "dashboard/review/result.html"
+
+MOST_SELECTED = bulk.MOST_PER_REQUEST
+
+MOST_REASONS = 20
+
+_DONE = {
+    Decision.APPROVE: "approved",
+    Decision.DECLINE: "declined",
+    Decision.RESEND: "declined, with a request to send again",
+    Decision.HANDLED: "marked as handled",
+}
+
+# Before it no moment can have been seen, and some are none in UTC.
+FIRST_YEAR = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What several are decided of: `selected` as id and version seen, or without any all that match at `seen_at`
+    and are among `shown`."""
+
+    place: QueueFilters
+    selected: list[tuple[str, int]] = field(default_factory=list)
+    seen_at: datetime | None = None
+    shown: str = ""
+
+
+@dataclass(slots=True)
+class BulkSummary:
+    """What was done so far of `number` chosen ones; `undoable` has ids with the version that it led to."""
+
+    number: int = 0
+    effective: int = 0
+    proposed: int = 0
+    refused: list[Refusal] = field(default_factory=list)
+    undoable: list[str] = field(default_factory=list)
+
+    @property
+    def visited(self) -> int:
+        return self.effective + self.proposed + sum(one.number for one in self.refused)
+
+    @property
+    def may_undo(self) -> bool:
+        """Some hundreds at most: they are carried by the page."""
+        return 0 < self.effective + self.proposed == len(self.undoable)
+
+    def add(self, done: BulkDecision) -> None:
+        self.effective += done.effective
+        self.proposed += done.proposed
+        room = MOST_SELECTED - len(self.undoable)
+        self.undoable += [f"{one.pk}:{one.version}" for one in done.handoffs][:room]
+        for one in done.refused:
+            self._add_refusal(one)
+
+    def _add_refusal(self, added: Refusal) -> None:
+        for at, known in enumerate(self.refused):
+            if known.reason == added.reason:
+                self.refused[at] = replace(known, number=known.number + added.number)
+                return
+        if len(self.refused) < MOST_REASONS:
+            self.refused.append(added)
+
+    @property
+    def carried(self) -> str:
+        """For the form that goes on: the page tells of the whole, and nothing is kept for it meanwhile."""
+        return orjson.dumps(
+            {
+                "number": self.number,
+                "effective": self.effective,
+                "proposed": self.proposed,
+                "refused": [[one.reason, one.number, one.references] for one in self.refused],
+                "undoable": self.undoable,
+            }
+        ).decode()
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def several(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """What will happen to those that are selected; nothing happens yet."""
+    return _confirm(request, who, timezone.now(), is_all=False)
+
+
+@require_safe
+@require_role(Role.REVIEWER)
+def several_all(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """The same for all that match."""
+    return _confirm(request, who, timezone.now(), is_all=True)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """A part of it; the page that answers goes on by itself, or with a button."""
+    decision = decision_of(request)
+    try:
+        chosen = _selected(request)
+        if decision is None or not (chosen.selected or chosen.seen_at):
+            return _confirm(request, who, timezone.now(), is_all=False)
+        if lacking := _lacks_note(request, who, chosen, decision):
+            return _confirm(request, who, timezone.now(), is_all=False, error=lacking)
+        told = _previous_summary(request)
+        done = _run(request, who, chosen, decision)
+    except FilterError as bad:
+        return render_page(request, CONFIRM, {"bad": bad, "section": "review"}, status=400)
+    except errors.NoteTooLong as refused:
+        return _confirm(request, who, timezone.now(), is_all=False, error=refused.message)
+    except errors.ReviewError as refused:
+        return render_page(
+            request, CONFIRM, {"refused": refused, "section": "review", "place": chosen.place}, status=400
+        )
+    told.add(done)
+    context = {
+        "section": "review",
+        "told": told,
+        "decision": decision,
+        "state": _DONE[decision],
+        "chosen": chosen,
+        "place": chosen.place,
+        "note": request.POST.get("note", ""),
+        "next": done.next,
+    }
+    return render_page(request, RESULT, context)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Takes a batch back, as far as nothing happened to it since."""
+    references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
+    results = undo.undo_changes(tenant=who.tenant, references=references, actor=Actor.person(who.person))
+    told = BulkSummary(number=len(results))
+    told.add(bulk.summarize(results))
+    told.undoable = []
+    context = {
+        "section": "review",
+        "told": told,
+        "is_undone": True,
+        "place": QueueFilters.or_all(request).but(cursor=""),
+    }
+    return render_page(request, RESULT, context)
+
+
+def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> BulkDecision:
+    note, actor = request.POST.get("note", ""), Actor.person(who.person)
+    if chosen.seen_at:
+        selection = selection_of(who, chosen.place, chosen.seen_at)
+        return bulk.decide_matching(
+            tenant=who.tenant,
+            selection=replace(selection, shown=_shown(chosen)),
+            decision=decision,
+            note=note,
+            actor=actor,
+            cursor=request.POST.get("from", ""),
+        )
+    results = decide.decide_many(
+        tenant=who.tenant, references=chosen.selected, decision=decision, note=note, actor=actor
+    )
+    return bulk.summarize(results, decision=decision)
+
+
+def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> str:
+    """Why they can't be approved as the form came; empty where they can. Only before the first is decided."""
+    if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
+        return ""
+    number = needing_a_note(who, _found(who, chosen).ids)
+    return f"Say why you approve what was rejected: {number:,} of them. Nothing was decided yet." if number else ""
+
+
+def _confirm(
+    request: HttpRequest, who: TenantMembership, now: datetime, *, is_all: bool, error: str = ""
+) -> HttpResponse:
+    """`error`: what is wrong with the note, which is kept."""
+    context: dict[str, Any] = {"section": "review", "decision": decision_of(request), "error": error}
+    context["note"] = request.POST.get("note", "")
+    try:
+        chosen = Selected(QueueFilters.of(request).but(cursor=""), seen_at=now) if is_all else _selected(request)
+        chosen, found = _forecast(who, chosen)
+    except FilterError as bad:
+        return render_page(request, CONFIRM, {**context, "bad": bad}, status=400)
+    status = 200 if found.number and not error else 400
+    return render_page(
+        request, CONFIRM, {**context, "chosen": chosen, "place": chosen.place, "forecast": found}, status=status
+    )
+
+
+def _forecast(who: TenantMembership, chosen: Selected) -> tuple[Selected, Forecast]:
+    found = _found(who, chosen)
+    most = bulk.MOST_AT_ONCE if chosen.seen_at else MOST_SELECTED
+    chosen = replace(chosen, shown=found.shown) if chosen.seen_at else chosen
+    return chosen, forecast(who, found.ids, is_more=found.more, most=most)
+
+
+def _found(who: TenantMembership, chosen: Selected) -> bulk.Matching:
+    if chosen.seen_at:
+        return bulk.count_matching(who.tenant, selection_of(who, chosen.place, chosen.seen_at))
+    ids = [pk for reference, _ in chosen.selected[: MOST_SELECTED + 1] if (pk := _uuid(reference))]
+    return bulk.Matching(ids[:MOST_SELECTED], more=len(chosen.selected) > MOST_SELECTED)
+
+
+def _selected(request: HttpRequest) -> Selected:
+    """As the form has it. Raises BadFilter."""
+    place = QueueFilters.of(request).but(cursor="")
+    text = request.POST.get("seen_at", "")
+    if not text:
+        return Selected(place, selected=_pairs(request.POST.getlist("select"))[: MOST_SELECTED + 1])
+    try:
+        seen_at = parse_datetime(text)
+    except ValueError:
+        seen_at = None
+    if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
+        raise FilterError("seen_at", text[:40], "begin again at the queue.")
+    # What comes later than now can't have been seen.
+    return Selected(place, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
+
+
+def _shown(chosen: Selected) -> frozenset[bytes]:
+    """Raises BadFilter."""
+    try:
+        return bulk.parse_shown(chosen.shown)
+    except ValueError:
+        raise FilterError("shown", chosen.shown[:40], "begin again at the queue.") from None
+
+
+def _previous_summary(request: HttpRequest) -> BulkSummary:
+    """What the parts before did, as the page carried it along: shown to who sends it, and not acted on. Raises
+    BadFilter."""
+    text = request.POST.get("told", "")
+    if not text:
+        return BulkSummary(number=int(number) if is_version(number := request.POST.get("number", "")) else 0)
+    try:
+        values = orjson.loads(text)
+        return BulkSummary(
+            number=int(values["number"]),
+            effective=int(values["effective"]),
+            proposed=int(values["proposed"]),
+            refused=[
+                Refusal(str(reason), int(number), list(map(str, which))) for reason, number, which in values["refused"]
+            ],
+            undoable=list(map(str, values["undoable"]))[:MOST_SELECTED],
+        )
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise FilterError("told", text[:40], "begin again at the queue.") from None
+
+
+def _pairs(values: list[str]) -> list[tuple[str, int]]:
+    """`<id>:<version seen>` each; what is not written so is left out."""
+    pairs = (value.partition(":") for value in values)
+    return [(reference, int(version)) for reference, _, version in pairs if is_version(version)]
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+urlpatterns = [
+    path("review/several/", several, name="several"),
+    path("review/several/all/", several_all, name="several_all"),
+    path("review/several/run/", several_run, name="several_run"),
+    path("review/several/undo/", several_undo, name="several_undo"),
+]

@@ -1,0 +1,231 @@
+"""Actions on one handoff in review: decide, reassign, take back, reopen and undo."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from handoffaudit.accounts.models import Membership, Person, Role
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.handoffs.list_context import clean_query
+from handoffaudit.dashboard.partials import render_page, target_of
+from handoffaudit.dashboard.review.item import Notice, notice_of
+from handoffaudit.dashboard.review.page import item_page, with_done
+from handoffaudit.dashboard.review.queue import MOST_WAITING, QueueFilters, progress_of
+from handoffaudit.dashboard.saved_views.tabs import build_url
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review import assignments
+from handoffaudit.handoffs.review import decide as review_decide
+from handoffaudit.handoffs.review import undo as review_undo
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.review.errors import NothingToUndo, NotReviewable, ReviewError, Stale
+from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
+
+NOTICE_TEMPLATE = "dashboard/review/told.html"
+
+MOST_DIGITS = 9
+
+Action = Callable[[str, int], Handoff]
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def decide(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    decision = decision_of(request)
+    if decision is None:
+        return _incomplete(request, who, pk, "Choose Approve or Decline.")
+
+    def act(note: str, version: int) -> Handoff:
+        return review_decide.decide_handoff(
+            tenant=who.tenant,
+            reference=str(pk),
+            decision=decision,
+            note=note,
+            actor=Actor.person(who.person),
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def pass_on(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    to = _person(who, request.POST.get("to", ""))
+    if request.POST.get("to") and to is None:
+        return _incomplete(request, who, pk, "Choose a reviewer of this tenant to pass it on to, or nobody.")
+
+    def act(note: str, version: int) -> Handoff:
+        return assignments.reassign(
+            tenant=who.tenant,
+            reference=str(pk),
+            note=note,
+            actor=Actor.person(who.person),
+            to=to,
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def take_back(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        return assignments.return_to_queue(tenant=who.tenant, reference=str(pk), actor=Actor.person(who.person))
+
+    return _do(request, who, pk, act, stays=True)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def reopen(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        return review_undo.reopen(
+            tenant=who.tenant,
+            reference=str(pk),
+            note=note,
+            actor=Actor.person(who.person),
+            seen_version=version,
+        )
+
+    return _do(request, who, pk, act, stays=True)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def undo(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    def act(note: str, version: int) -> Handoff:
+        (result,) = review_undo.undo_changes(
+            tenant=who.tenant, references=[(str(pk), version)], actor=Actor.person(who.person)
+        )
+        if result.error:
+            raise result.error
+        return queries.get(who.tenant, str(pk))
+
+    return _do(request, who, pk, act, stays=True)
+
+
+@require_role(Role.REVIEWER)
+@require_POST
+def undo_last(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """Whatever it was: asked for again, what was done before that."""
+    try:
+        handoff = review_undo.undo_last(tenant=who.tenant, actor=Actor.person(who.person))
+    except NothingToUndo as refused:
+        if target_of(request) == "told":
+            nothing = Notice(None, refused.message, tone="info")
+            return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, nothing), status=409)
+        messages.info(request, refused.message)
+        return HttpResponseRedirect(
+            reverse("dashboard:review", args=[who.tenant.slug]) + QueueFilters.or_all(request).query
+        )
+    if target_of(request) == "told":
+        return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, notice_of(who, handoff)))
+    return HttpResponseRedirect(_after(request, who, handoff, stays=True))
+
+
+def _do(
+    request: HttpRequest, who: TenantMembership, pk: uuid.UUID, act: Action, *, stays: bool = False
+) -> HttpResponse:
+    """`stays`: it is opened again afterwards, as it waits for a decision."""
+    version = request.POST.get("version", "")
+    if not is_version(version):
+        return _incomplete(request, who, pk, "Open it again.")
+    try:
+        handoff = act(request.POST.get("note", ""), int(version))
+    except Handoff.DoesNotExist:
+        raise Http404("There is no such handoff.") from None
+    except ReviewError as refused:
+        return _refused(request, who, pk, refused)
+    done = notice_of(who, handoff)
+    if target_of(request) == "told":
+        return render_page(request, NOTICE_TEMPLATE, notice_context(request, who, done))
+    if request.POST.get("next") == "handoff":
+        messages.success(request, f"{handoff.source_agent_id} → {handoff.target_agent_id}: {done.text}")
+        address = reverse("dashboard:handoff", args=[who.tenant.slug, pk])
+        return HttpResponseRedirect(build_url(address, clean_query(request.POST.get("along", ""))))
+    return HttpResponseRedirect(_after(request, who, handoff, stays=stays))
+
+
+def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) -> dict[str, Any]:
+    """The line, and the figures that it changed."""
+    progress = progress_of(who)
+    return {
+        "told": done,
+        "progress": progress,
+        "waiting_told": progress.waiting.up_to(MOST_WAITING),
+        "is_alone": True,
+        "place": QueueFilters.or_all(request),
+    }
+
+
+def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, remedy: str) -> HttpResponse:
+    return _refused(request, who, pk, ReviewError(f"Nothing was decided: the form came incomplete. {remedy}"))
+
+
+def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
+    """The page with what was typed in it, so that nothing is lost."""
+    try:
+        handoff = queries.get(who.tenant, str(pk))
+    except Handoff.DoesNotExist:
+        raise Http404("There is no such handoff.") from None
+    is_stale = isinstance(refused, Stale | NotReviewable)
+    status = 409 if is_stale else 400
+    if target_of(request) == "told":
+        context = notice_context(request, who, Notice(handoff, refused.message, tone="error"))
+        return render_page(request, NOTICE_TEMPLATE, context, status=status)
+    said: dict[str, Any] = {"stale" if is_stale else "error": refused.message}
+    note = request.POST.get("note", "")
+    return item_page(request, who, handoff, status, note=note, to=request.POST.get("to", ""), **said)
+
+
+def _after(request: HttpRequest, who: TenantMembership, done: Handoff, *, stays: bool) -> str:
+    """On to the next one of the queue, where what was done is told."""
+    slug, query = who.tenant.slug, QueueFilters.or_all(request).query
+    if stays:
+        address = reverse("dashboard:review_item", args=[slug, done.pk])
+    elif then := _waiting(who, request.POST.get("then", "")):
+        address = reverse("dashboard:review_item", args=[slug, then.pk])
+    else:
+        address = reverse("dashboard:review_next", args=[slug])
+    return with_done(f"{address}{query}", str(done.pk))
+
+
+def _waiting(who: TenantMembership, reference: str) -> Handoff | None:
+    try:
+        found = queries.get(who.tenant, str(uuid.UUID(reference)))
+    except (ValueError, Handoff.DoesNotExist):
+        return None
+    return found if found.state in REVIEWABLE else None
+
+
+def _person(who: TenantMembership, name: str) -> Person | None:
+    """A member of the tenant; whether that one may review is for the service to say."""
+    found = Membership.objects.filter(tenant=who.tenant, person__username=name).select_related("person").first()
+    return found.person if found else None
+
+
+def decision_of(request: HttpRequest) -> Decision | None:
+    given = request.POST.get("decision", "")
+    return Decision(given) if given in set(Decision) else None
+
+
+def is_version(text: str) -> bool:
+    # int() refuses thousands of digits.
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+urlpatterns = [
+    path("handoffs/<uuid:pk>/decide/", decide, name="decide"),
+    path("handoffs/<uuid:pk>/pass-on/", pass_on, name="pass_on"),
+    path("handoffs/<uuid:pk>/take-back/", take_back, name="take_back"),
+    path("handoffs/<uuid:pk>/reopen/", reopen, name="reopen"),
+    path("handoffs/<uuid:pk>/undo/", undo, name="undo"),
+    path("review/undo/", undo_last, name="undo_last"),
+]

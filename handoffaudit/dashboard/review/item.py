@@ -1,0 +1,207 @@
+"""One handoff in review: its findings, the decision box, and the notice about the last action."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.text import Truncator
+
+from handoffaudit.accounts.models import Person, Role
+from handoffaudit.dashboard.access import TenantMembership
+from handoffaudit.dashboard.handoffs import sections
+from handoffaudit.dashboard.handoffs.claims import claims_of
+from handoffaudit.dashboard.handoffs.findings import Finding
+from handoffaudit.dashboard.handoffs.sections import choose_document
+from handoffaudit.handoffs import compare, queries
+from handoffaudit.handoffs.models import ActorKind, Event, Handoff, PassedOn, Proposal, State
+from handoffaudit.handoffs.review import assignments, decide, proposals, queue, undo
+from handoffaudit.handoffs.review.decide import Decision
+from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
+from handoffaudit.handoffs.verdicts import RESEND
+
+# Read at a glance; the others are folded away.
+FIRST_ISSUES = 3
+
+MOST_ISSUES = 12
+
+MOST_EVENTS = 6
+
+# As many as there are keys for.
+MOST_SIMILAR = 3
+
+
+def open_by(who: TenantMembership, handoff: Handoff) -> assignments.Holder | None:
+    """Who has it open now. Opening lets go of what the person had open before; viewers hold nothing."""
+    if who.may(Role.REVIEWER):
+        assignments.release_other_holds(handoff, who.person)
+        return assignments.hold(handoff, who.person)
+    return seen_by(handoff, who)
+
+
+def seen_by(handoff: Handoff, who: TenantMembership) -> assignments.Holder | None:
+    """Who has it open now, without opening it."""
+    held = assignments.list_holders([handoff]).get(handoff.pk)
+    return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
+
+
+def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
+    verdict = queries.current_verdict(handoff)
+    body = sections.body_of(handoff)
+    document = choose_document(body, verdict)
+    found = document.found
+    events = queries.events(handoff)
+    address = reverse("dashboard:handoff", args=[who.tenant.slug, handoff.pk])
+    return {
+        "handoff": handoff,
+        "handoff_url": address,
+        "part_url": reverse("dashboard:handoff_part", args=[who.tenant.slug, handoff.pk]),
+        "verdict": verdict,
+        "found": found[:FIRST_ISSUES],
+        "found_folded": found[FIRST_ISSUES:MOST_ISSUES],
+        "found_hidden": max(0, len(found) - MOST_ISSUES),
+        "is_about_chain": _is_about_chain(found),
+        "chain": sections.chain_in_pane((verdict or {}).get("chain"), f"{address}?chain=full#chain"),
+        "tree": sections.document_tree(document.value, found) if document.value is not None else None,
+        "is_lifted": document.is_lifted,
+        "removed": queries.removal_of(handoff) if document.value is None else None,
+        "claims": claims_of(verdict, document.value, sections.evidence_of(handoff, body)),
+        "lineage": compare.compare_attempts(handoff),
+        "events": events[-MOST_EVENTS:][::-1],
+        "events_hidden": max(0, len(events) - MOST_EVENTS),
+        "similar": queue.list_precedents(handoff, limit=MOST_SIMILAR) if handoff.state in REVIEWABLE else [],
+    }
+
+
+def _is_about_chain(found: Sequence[Finding]) -> bool:
+    """Whether the chain is what it waits for: then its drawing stands before the document."""
+    return any(issue.decides and issue.code.startswith("chain.") for issue in found)
+
+
+PARAMETER = "done"
+
+MOST_OF_A_NOTE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """`tone` is that of a message; `may_undo`: for a few minutes, by who did it. Without a handoff nothing was done."""
+
+    handoff: Handoff | None
+    text: str
+    tone: str = "success"
+    may_undo: bool = False
+
+
+def requested_notice(request: HttpRequest, who: TenantMembership) -> Notice | None:
+    """What the address says was done."""
+    try:
+        done = queries.get(who.tenant, str(uuid.UUID(request.GET.get(PARAMETER, ""))))
+    except (ValueError, Handoff.DoesNotExist):
+        return None
+    return notice_of(who, done)
+
+
+def notice_of(who: TenantMembership, handoff: Handoff) -> Notice:
+    last = last_event(handoff)
+    what, is_own = _what(who, handoff, last)
+    return Notice(handoff, what, may_undo=is_own and _may_undo(who, last))
+
+
+def may_undo(who: TenantMembership, handoff: Handoff) -> bool:
+    """Whether the last thing that happened to it was done by this person, a few minutes ago at most."""
+    return _may_undo(who, last_event(handoff))
+
+
+def _may_undo(who: TenantMembership, last: Event | None) -> bool:
+    if last is None or last.actor_kind != ActorKind.PERSON or last.actor != who.person.get_username():
+        return False
+    return last.at > timezone.now() - timedelta(minutes=undo.UNDO_MINUTES)
+
+
+def last_event(handoff: Handoff) -> Event | None:
+    return Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id").first()
+
+
+def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
+    """In words, and whether it is something that can be undone."""
+    if handoff.state in DECIDED:
+        is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
+        return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
+    passed = assignments.reassignment_of(handoff)
+    if passed and assignments.is_handled(passed):
+        return "marked as handled. Nothing was judged.", passed.by == who.person.get_username()
+    if passed:
+        to = f" to {passed.to.get_username()}" if passed.to else ""
+        return f"passed on{to}. It waits, and nothing was judged.", passed.by == who.person.get_username()
+    proposal = proposals.find_proposal(handoff)
+    if proposal:
+        what = "approval" if proposal.decision == decide.Decision.APPROVE else "decline"
+        return f"{what} proposed. A second person decides.", proposals.is_by(proposal, Actor.person(who.person))
+    return _why_it_waits(handoff, last), False
+
+
+def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
+    as_before = f"It waits again, {handoff.state} as before."
+    if last and last.from_state in DECIDED and last.reason == undo.UNDONE:
+        return f"the decision is undone. {as_before}"
+    if last and last.from_state in DECIDED:
+        return f"reopened: “{Truncator(last.reason).chars(MOST_OF_A_NOTE)}” {as_before}"
+    if last and last.from_state == last.to_state and last.reason == assignments.PUT_BACK:
+        return f"back in the queue. {as_before}"
+    return f"it waits for a decision, {handoff.state} as before."
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """`proposal` is in force; `last` is what happened last; `people` can have it passed on to them. `proposes_*`: the
+    decision is only proposed, for somebody else to agree to. `needs_note`: it is not approved without one."""
+
+    waits: bool
+    is_decided: bool
+    last: Event | None = None
+    may_undo: bool = False
+    passed: PassedOn | None = None
+    proposal: Proposal | None = None
+    is_own_proposal: bool = False
+    needs_two: bool = False
+    proposes_approve: bool = False
+    proposes_decline: bool = False
+    needs_note: bool = False
+    people: list[Person] = field(default_factory=list)
+
+    @property
+    def is_shown(self) -> bool:
+        return self.waits or self.is_decided
+
+
+def box_of(who: TenantMembership, handoff: Handoff) -> Box:
+    waits = handoff.state in REVIEWABLE
+    if not waits:
+        is_decided = handoff.state in (State.APPROVED, State.DECLINED)
+        last = last_event(handoff) if is_decided else None
+        return Box(waits, is_decided, last, may_undo=is_decided and may_undo(who, handoff))
+    proposal, passed = proposals.find_proposal(handoff), assignments.reassignment_of(handoff)
+    people = assignments.list_reviewers(who.tenant) if who.may(Role.REVIEWER) else []
+    is_own = bool(proposal and proposals.is_by(proposal, Actor.person(who.person)))
+    needs_two = proposals.needs_four_eyes(handoff)
+    agreed_to = proposal if proposal and not is_own else None
+    agrees = agreed_to.decision if agreed_to else ""
+    is_explained = bool(agreed_to and agrees == Decision.APPROVE and agreed_to.note)
+    return Box(
+        waits,
+        is_decided=False,
+        may_undo=bool(passed or proposal) and may_undo(who, handoff),
+        passed=passed,
+        proposal=proposal,
+        is_own_proposal=is_own,
+        needs_two=needs_two,
+        proposes_approve=needs_two and agrees != Decision.APPROVE,
+        proposes_decline=needs_two and agrees != Decision.DECLINE,
+        needs_note=handoff.state == State.REJECTED and handoff.may_be_approved and not is_explained,
+        people=[person for person in people if person.pk != who.person.pk],
+    )

@@ -1,0 +1,261 @@
+"""The Review page: the queue beside one handoff, live updates, and the keyboard shortcuts."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import path, reverse
+from django.utils.functional import SimpleLazyObject
+from django.views.decorators.http import require_POST, require_safe
+
+from handoffaudit.accounts.models import Role
+from handoffaudit.dashboard import live
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.partials import is_htmx, render_page, target_of
+from handoffaudit.dashboard.review.item import item_context, open_by, requested_notice, seen_by
+from handoffaudit.dashboard.review.queue import (
+    AGE_NAMES,
+    MOST_WAITING,
+    Queue,
+    QueueFilters,
+    first_free,
+    progress_of,
+    read_queue,
+)
+from handoffaudit.dashboard.saved_views.tabs import Tabs, redirect_to_default, tabs_of
+from handoffaudit.handoffs import queries, stats
+from handoffaudit.handoffs.filters import FilterError
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.handoffs.review import queue
+from handoffaudit.handoffs.transitions import REVIEWABLE
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """The signs of the rows, and which of the page's own (`rows`) are gone, where that is not as it shows them
+    (`held`)."""
+    try:
+        queue = read_queue(request, who, shown=live.rows_shown(request))
+        if request.GET.get("held") == queue.held:
+            return live.answer(request, who)
+        signs = render_to_string("dashboard/review/signs.html", {"queue": queue})
+        return live.answer(request, who, [signs])
+    except FilterError as bad:
+        return live.invalid_filter(bad)
+
+
+live_urls = [path("review/live/", review_live, name="review_live")]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """`keys` as a browser names them (`KeyboardEvent.key`), two with a space between them one after the other.
+
+    `action` is the name of what the script does; `role`: who has it.
+    """
+
+    action: str
+    keys: tuple[str, ...]
+    does: str
+    role: Role = Role.REVIEWER
+
+    @property
+    def shown(self) -> list[list[str]]:
+        """As they are printed: the alternatives, each of one or more keys."""
+        return [[_PRINTED.get(part, part) for part in key.split(" ")] for key in self.keys]
+
+
+_PRINTED = {"ArrowDown": "↓", "ArrowUp": "↑", "Escape": "Esc", "X": "Shift x"}
+
+KEYS = (
+    Key("next", ("j", "ArrowDown"), "next (the arrow: while the queue has the focus)", Role.VIEWER),
+    Key("previous", ("k", "ArrowUp"), "previous", Role.VIEWER),
+    Key("approve", ("a",), "approve, and open the next one that nobody else has open; a rejected one asks for a note"),
+    Key("decline", ("d",), "decline, and open the next one"),
+    Key("resend", ("r",), "decline what could not be read, and ask its sender for a resend"),
+    Key("handled", ("h",), "mark what could not be read as handled"),
+    Key("pass", ("p",), "pass on, with a note"),
+    Key("undo", ("u",), "undo what you did last; again: what you did before that"),
+    Key("reopen", ("o",), "reopen one that is decided, with a note"),
+    Key("note", ("n",), "write a note"),
+    Key("similar", ("1", "2", "3"), "take over the note of a past decision like this one"),
+    Key("send", ("Ctrl Enter",), "in the note: send what the line under it says"),
+    Key("select", ("x",), "select; with some selected, a and d go to the buttons for all of them"),
+    Key("range", ("X",), "select from the last selected one to here"),
+    Key("all", ("* a",), "select all that are shown, with a way to all that match"),
+    Key("search", ("/",), "search the queue", Role.VIEWER),
+    Key("help", ("?",), "these keys", Role.VIEWER),
+    Key("leave", ("Escape",), "out of a field; then nothing selected; then back to the queue", Role.VIEWER),
+)
+
+
+def keys_for(*, may_review: bool) -> list[Key]:
+    return [key for key in KEYS if may_review or key.role is Role.VIEWER]
+
+
+TEMPLATE = "dashboard/review/page.html"
+
+# Among so many, one is mostly free.
+FIRST_ONES = 5
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    if opening := redirect_to_default(request, who, "review"):
+        return opening
+    try:
+        queue = read_queue(request, who)
+    except FilterError as bad:
+        return _not_understood(request, bad)
+    if not is_htmx(request) and any(
+        name in QueueFilters.__slots__ and not value for name, value in request.GET.items()
+    ):
+        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
+    context = {
+        **shell(request, who, queue),
+        "queue": queue,
+        "first": first_free(queue.rows),
+        "told": requested_notice(request, who),
+    }
+    return render_page(request, TEMPLATE, context, partials=("more",))
+
+
+def _tabs(request: HttpRequest, who: TenantMembership, place: QueueFilters, numbers: Mapping[str, str]) -> Tabs:
+    query, view = (one.query.removeprefix("?") for one in (place.but(cursor=""), QueueFilters(view=place.view)))
+    return tabs_of(request, who, "review", query, part=view, numbers=numbers)
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    """On to the first one that nobody else has open; what was done last is told there."""
+    address = reverse("dashboard:review", args=[who.tenant.slug])
+    try:
+        queue = read_queue(request, who, FIRST_ONES)
+        free = first_free(queue.rows)
+        if free is None and queue.next:
+            free = first_free(read_queue(request, who).rows)
+    except FilterError:
+        return HttpResponseRedirect(address)
+    if free:
+        address = reverse("dashboard:review_item", args=[who.tenant.slug, free.pk])
+    return HttpResponseRedirect(with_done(f"{address}{queue.query}", request.GET.get("done", "")))
+
+
+@require_safe
+@require_role(Role.VIEWER)
+def review_item(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    """With `ahead=1` it is fetched before it is opened: that holds nothing."""
+    return item_page(request, who, _get(who, pk), is_ahead=request.GET.get("ahead") == "1")
+
+
+@require_POST
+@require_role(Role.REVIEWER)
+def review_hold(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
+    """Opens one that was fetched ahead. 409: it is not as it was fetched any more."""
+    handoff = _get(who, pk)
+    if handoff.state not in REVIEWABLE or request.POST.get("version") != str(handoff.version):
+        return HttpResponse("It changed since it was fetched.\n", status=409, content_type="text/plain")
+    holder = open_by(who, handoff)
+    if holder is None or holder.mine:
+        return HttpResponse(status=204)
+    return render_page(request, "dashboard/review/holder.html", {"holder": holder})
+
+
+def item_page(
+    request: HttpRequest,
+    who: TenantMembership,
+    handoff: Handoff,
+    status: int = 200,
+    *,
+    is_ahead: bool = False,
+    **extra: Any,
+) -> HttpResponse:
+    """The queue with this handoff open in it; whoever may decide holds it softly by opening it."""
+    try:
+        # Alone, it is put beside a queue that is there already.
+        is_alone = target_of(request) == "item"
+        queue = Queue(QueueFilters.of(request), []) if is_alone else read_queue(request, who)
+    except FilterError as bad:
+        return _not_understood(request, bad)
+    holder = None
+    if handoff.state in REVIEWABLE:
+        holder = seen_by(handoff, who) if is_ahead else open_by(who, handoff)
+    context = {
+        **shell(request, who, queue),
+        "queue": queue,
+        "first": first_free(queue.rows),
+        "told": requested_notice(request, who),
+        "holder": holder,
+        "then": queue.after(handoff),
+        **item_context(who, handoff),
+        **extra,
+    }
+    return render_page(request, TEMPLATE, context, partials=("item",), status=status)
+
+
+def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str, Any]:
+    """What stands around the queue; what only a whole page shows is not asked for before."""
+    place = queue.place
+    known = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
+    concerning = cache(lambda: _concerning(who))
+    progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
+    return {
+        # A refused decision is answered under the address of another page.
+        "section": "review",
+        "place": place,
+        "saved": SimpleLazyObject(lambda: _tabs(request, who, place, concerning())),
+        "concerning": concerning,
+        "view": place.view or "all",
+        "ages": AGE_NAMES,
+        "known": known,
+        "codes": SimpleLazyObject(lambda: known.codes),
+        "progress": progress,
+        "waiting_told": SimpleLazyObject(lambda: progress.waiting.up_to(MOST_WAITING)),
+        "keys": keys_for(may_review=who.may(Role.REVIEWER)),
+    }
+
+
+def _concerning(who: TenantMembership) -> dict[str, str]:
+    """How much some views have of what is about the person, in figures; nothing is about who only looks on."""
+    if not who.may(Role.REVIEWER):
+        return {}
+    counted = queue.count_concerning(who.tenant, who.person, MOST_WAITING + 1)
+    most = f"{MOST_WAITING}+"
+    return {view: most if number > MOST_WAITING else str(number) for view, number in counted.items() if number}
+
+
+def with_done(address: str, done: str) -> str:
+    """The address, carrying along which handoff to tell of."""
+    if not done:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}{urlencode({'done': done})}"
+
+
+def _not_understood(request: HttpRequest, bad: FilterError) -> HttpResponse:
+    return render_page(request, TEMPLATE, {"bad": bad, "section": "review"}, status=400)
+
+
+def _get(who: TenantMembership, pk: uuid.UUID) -> Handoff:
+    try:
+        handoff = queries.get(who.tenant, str(pk))
+    except Handoff.DoesNotExist:
+        raise Http404("There is no such handoff.") from None
+    handoff.tenant = who.tenant
+    return handoff
+
+
+urlpatterns = [
+    path("review/", review, name="review"),
+    path("review/next/", review_next, name="review_next"),
+    path("review/<uuid:pk>/", review_item, name="review_item"),
+    path("review/<uuid:pk>/hold/", review_hold, name="review_hold"),
+]

@@ -1,0 +1,118 @@
+"""A sender's text made safe to display, and the lines around the spot where a document is not JSON."""
+
+import json
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol
+
+_KEPT = "\n\t\u200c\u200d"
+
+_SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def readable(text: str) -> str:
+    """Control, direction and surrogate characters as `⟨U+202E⟩`; line breaks and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(_readable_character(character) for character in text.replace("\r\n", "\n"))
+
+
+def _readable_character(character: str) -> str:
+    if character in _KEPT or unicodedata.category(character) not in _SHOWN_AS_CODE:
+        return character
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+def cut(text: str, length: int) -> str:
+    """`text` made readable, at most so many of its characters; `…` marks the cut."""
+    return readable(text) if len(text) <= length else f"{readable(text[:length])}…"
+
+
+def as_json(value: Any) -> str:
+    """A JSON value, texts in quotes so that `"0.8"` is not taken for 0.8; one of several lines keeps its lines."""
+    if isinstance(value, str) and "\n" in value:
+        return f'"{value}"'
+    return json.dumps(value, ensure_ascii=False)
+
+
+def weight(text: str) -> int:
+    """How many bytes it takes on a page: a sender can make each character twelve."""
+    return len(escape(text).encode("utf-8", "replace"))
+
+
+RAW_SHOWN = 40_000
+
+_RAW_WEIGHT = 60_000
+
+_LINES_AROUND = 6
+
+_COLUMNS_AROUND = 160
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Placed(Protocol):
+    """An issue that may say where reading stopped."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`at`: the character where reading stopped, on the line that has it; `before` and `after` stand around it."""
+
+    number: int
+    before: str
+    at: str = ""
+    after: str = ""
+    is_spot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    lines: Sequence[Line]
+    line: int
+    column: int
+
+
+def excerpt(original: bytes, found: Iterable[Placed]) -> Excerpt | None:
+    """None where no issue says where reading stopped."""
+    spot = next((issue.metadata for issue in found if "offset" in issue.metadata), None)
+    if spot is None:
+        return None
+    text = original.removeprefix(_BOM).decode(errors="replace")
+    offset = min(int(spot["offset"]), len(text))
+    lines = text.split("\n")
+    number = text.count("\n", 0, offset)
+    start = offset - (text.rfind("\n", 0, offset) + 1)
+    first = max(0, number - _LINES_AROUND)
+    shown = [
+        _spot_line(position + 1, line, start) if position == number else Line(position + 1, cut(line, _COLUMNS_AROUND))
+        for position, line in enumerate(lines[first : number + _LINES_AROUND + 1], start=first)
+    ]
+    return Excerpt(shown, number + 1, start + 1)
+
+
+def _spot_line(number: int, line: str, column: int) -> Line:
+    first = max(0, column - _COLUMNS_AROUND)
+    before = ("…" if first else "") + readable(line[first:column])
+    return Line(
+        number,
+        before=before,
+        at=readable(line[column : column + 1]) or "⏎",
+        after=cut(line[column + 1 :], _COLUMNS_AROUND),
+        is_spot=True,
+    )
+
+
+def raw_text(original: bytes) -> tuple[str, int]:
+    """The document as text up to what a page may show, and how many bytes are left out."""
+    length = RAW_SHOWN
+    text = readable(original[:length].decode(errors="replace"))
+    while weight(text) > _RAW_WEIGHT:
+        length //= 2
+        text = readable(original[:length].decode(errors="replace"))
+    return text, max(len(original) - length, 0)

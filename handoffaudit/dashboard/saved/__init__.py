@@ -1,1 +1,0 @@
-"""Filters of a list kept under a name, as tabs above it."""

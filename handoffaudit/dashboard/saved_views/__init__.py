@@ -1,0 +1,1 @@
+"""Saved views: filters of a list kept under a name, as tabs above the list."""

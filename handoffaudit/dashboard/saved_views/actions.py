@@ -1,0 +1,185 @@
+"""Views that create, change and delete saved views and choose a default view."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied, TooManyFieldsSent
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from handoffaudit.accounts import saved_views
+from handoffaudit.accounts.errors import Refused
+from handoffaudit.accounts.models import Role, SavedView
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.log_lines import FIELDS as LOG_FIELDS
+from handoffaudit.dashboard.diagnostics.log_lines import LogFilters
+from handoffaudit.dashboard.review.queue import QueueFilters
+from handoffaudit.dashboard.saved_views.tabs import ALL, TITLES, build_url, built_in, membership_of
+from handoffaudit.dashboard.traces import page
+from handoffaudit.diagnostics.groups.queries import NARROWING, GroupFilters
+from handoffaudit.handoffs.filters import PARAMETERS, FilterError, Filters
+
+# Of the page as it is shown, and not of what it shows.
+PASSING = {"saved", "cursor"}
+
+
+@dataclass(frozen=True, slots=True)
+class SavableList:
+    """`written` gives a query as the list writes it, and raises `BadFilter`."""
+
+    parameters: frozenset[str]
+    written: Callable[[QueryDict], str]
+
+
+def _review(asked: QueryDict) -> str:
+    place = QueueFilters.read({name: asked.get(name, "").strip() for name in QueueFilters.__slots__})
+    return place.but(cursor="").query.removeprefix("?")
+
+
+LISTS = {
+    "handoffs": SavableList(frozenset(PARAMETERS), lambda asked: Filters.from_query(asked).to_query()),
+    "review": SavableList(frozenset(QueueFilters.__slots__), _review),
+    "groups": SavableList(frozenset(NARROWING), lambda asked: GroupFilters.from_query(asked).to_query()),
+    "traces": SavableList(frozenset(page.NARROWING), page.query_of),
+    "logs": SavableList(
+        frozenset({*LOG_FIELDS, "since", "until"}), lambda asked: LogFilters.from_query(asked).to_query()
+    ),
+}
+
+
+def check_query(listed: SavableList, text: str) -> str:
+    """The query as the list writes it. Raises `BadFilter` for what the list would not read, or does not know."""
+    try:
+        asked = QueryDict(text, mutable=True)
+    except TooManyFieldsSent:
+        raise FilterError("query", text[:40], "use at most as many filters as the list has.") from None
+    for name in PASSING & asked.keys():
+        del asked[name]
+    if foreign := sorted(asked.keys() - listed.parameters):
+        known = ", ".join(sorted(listed.parameters))
+        raise FilterError(foreign[0][:40], str(asked[foreign[0]])[:40], f"the list has no such filter; it has {known}.")
+    return listed.written(asked)
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def make(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    page = request.POST.get("page", "")
+    if page not in LISTS:
+        raise Http404("There is no such list.")
+    address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
+    try:
+        query = check_query(LISTS[page], request.POST.get("query", ""))
+    except FilterError as bad:
+        messages.error(request, f"Not saved: {bad}")
+        return HttpResponseRedirect(address)
+    kept: dict[str, Any] = {"name": request.POST.get("name", ""), "shared": "shared" in request.POST}
+    try:
+        view = saved_views.save(member=membership_of(who), page=page, query=query, **kept)
+    except Refused as refused:
+        messages.error(request, f"Not saved: {refused.message}")
+        return HttpResponseRedirect(build_url(address, query))
+    for_whom = " for everybody" if view.person_id is None else ""
+    messages.success(request, f"The view {view.name} is saved{for_whom}.")
+    return _to(who, view)
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def change(request: HttpRequest, who: TenantMembership, pk: int) -> HttpResponse:
+    """By the button that was used: `rename`, `update` to the filters in force, or `delete`."""
+    member, action = membership_of(who), request.POST.get("action", "")
+    view = _get(who, pk)
+    try:
+        if action == "delete":
+            view = saved_views.delete(member=member, pk=pk)
+            messages.success(request, f"The view {view.name} is deleted.")
+            return HttpResponseRedirect(
+                build_url(reverse(f"dashboard:{view.page}", args=[who.tenant.slug]), view.query)
+            )
+        if action == "update":
+            query = check_query(LISTS[view.page], request.POST.get("query", ""))
+            view = saved_views.update(member=member, pk=pk, query=query)
+            messages.success(request, f"The view {view.name} has these filters now.")
+        else:
+            view = saved_views.rename(member=member, pk=pk, name=request.POST.get("name", ""))
+            messages.success(request, f"The view is named {view.name} now.")
+    except SavedView.DoesNotExist as gone:
+        raise Http404("There is no such view, or it is somebody else's.") from gone
+    except (Refused, FilterError) as refused:
+        messages.error(request, f"Not changed: {refused}")
+    return _to(who, view)
+
+
+def _get(who: TenantMembership, pk: int) -> SavedView:
+    view = SavedView.objects.filter(pk=pk, tenant=who.tenant, page__in=LISTS).first()
+    if view is None or view.person_id not in (None, who.person.pk):
+        raise Http404("There is no such view, or it is somebody else's.")
+    if not saved_views.may_change(view, membership_of(who)):
+        raise PermissionDenied(f"Only {view.created_by}, who made this view, or an administrator may change it.")
+    return view
+
+
+def _to(who: TenantMembership, view: SavedView) -> HttpResponse:
+    address = reverse(f"dashboard:{view.page}", args=[who.tenant.slug])
+    return HttpResponseRedirect(build_url(address, view.query, f"saved={view.pk}"))
+
+
+saved_view_urls = [
+    path("views/make/", make, name="view_make"),
+    path("views/<int:pk>/", change, name="view_change"),
+]
+
+# As a form has it: the choice is left to what stands for everybody.
+AS_EVERYBODY: Final = ""
+
+
+@require_role(Role.VIEWER)
+@require_POST
+def choose(request: HttpRequest, who: TenantMembership) -> HttpResponse:
+    page, everybody = request.POST.get("page", ""), "everybody" in request.POST
+    if page not in LISTS:
+        raise Http404("There is no such list.")
+    if everybody and not who.may(Role.ADMIN):
+        raise PermissionDenied("Only an administrator chooses what a page opens with for everybody.")
+    chosen = request.POST.get("view", "")
+    member = membership_of(who)
+    try:
+        if chosen == AS_EVERYBODY and not everybody:
+            saved_views.forget_default(member=member, page=page)
+        else:
+            view = built_in(page, chosen)
+            saved = None if view or chosen in (ALL, "") else _find_view(who, page, chosen)
+            saved_views.choose_default(
+                member=member, page=page, view=saved, built_in=view.pk if view else "", everybody=everybody
+            )
+    except Refused as refused:
+        messages.error(request, f"Not changed: {refused.message}")
+    else:
+        for_whom = "for everybody without a choice of their own" if everybody else "for you"
+        messages.success(request, f"What {TITLES[page]} opens with is changed {for_whom}.")
+    return HttpResponseRedirect(_back(request, who, page))
+
+
+def _find_view(who: TenantMembership, page: str, chosen: str) -> SavedView:
+    views = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
+    found = next((view for view in views if str(view.pk) == chosen), None)
+    if found is None:
+        raise Refused("There is no such view, or it is somebody else's.")
+    return found
+
+
+def _back(request: HttpRequest, who: TenantMembership, page: str) -> str:
+    """To the list as it was."""
+    address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
+    try:
+        query = check_query(LISTS[page], request.POST.get("query", ""))
+    except FilterError:
+        query = ""
+    return build_url(address, query or f"saved={ALL}")
+
+
+default_view_urls = [path("views/opening/", choose, name="view_opening")]

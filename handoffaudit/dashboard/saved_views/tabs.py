@@ -1,0 +1,271 @@
+"""Saved and built-in views of a list as tabs, and the default view that the list opens with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from django.http import HttpRequest, HttpResponseRedirect
+from django.urls import reverse
+
+from handoffaudit.accounts import saved_views
+from handoffaudit.accounts.models import DefaultView, Membership, Role, SavedView
+from handoffaudit.accounts.saved_views import Defaults
+from handoffaudit.dashboard.access import TenantMembership
+from handoffaudit.dashboard.partials import is_htmx
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltIn:
+    """`pk` stands in addresses, as the number of a saved view does; `why` says in a sentence what it is for."""
+
+    pk: str
+    name: str
+    query: str
+    why: str
+
+
+ALL: Final = "all"
+
+# As the menu says them.
+TITLES: Final = {
+    "handoffs": "Handoffs",
+    "review": "Review",
+    "groups": "Findings",
+    "traces": "Traces",
+    "logs": "Logs",
+}
+
+# What a list is called with nothing left out, where that isn't "All".
+EVERYTHING_NAMES: Final = {"groups": "Seen last"}
+
+BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
+    "handoffs": (
+        BuiltIn("waiting", "Waiting for a person", "state=held", "Held until somebody decides"),
+        BuiltIn("rejected-today", "Rejected today", "state=rejected&since=24h", "Rejected in the last 24 hours"),
+        BuiltIn("send-again", "To be sent again", "state=rejected", "Rejected, and no later attempt has come"),
+        BuiltIn("would-be-stopped", "Would be stopped", "flag=shadowed", "Let pass in shadow mode only"),
+        BuiltIn("unverified", "Unverified", "flag=unverified", "The model's check was due and could not be made"),
+        BuiltIn("overdue", "Overdue", "flag=overdue", "Held for longer than the limit of its type"),
+    ),
+    "groups": (
+        BuiltIn("to-review", "Waiting for review", "sort=waiting", "Those with most handoffs that wait for a person"),
+        BuiltIn("growing", "Growing", "sort=growing", "More this week than before"),
+        BuiltIn("most", "Most handoffs", "sort=most", "The most frequent ones first"),
+    ),
+    "review": (
+        BuiltIn("mine", "Passed to me", "view=mine", "Somebody passed it on to you"),
+        BuiltIn("second", "Waiting for a second person", "view=second", "Another proposed it, and you may agree"),
+        BuiltIn("proposed", "Proposed by me", "view=proposed", "It waits for somebody besides you"),
+        BuiltIn("passed-on", "Passed on", "view=passed_on", "Taken out of the queue with a note"),
+        BuiltIn("muted", "Muted", "view=muted", "All that decides is muted"),
+    ),
+    "traces": (
+        BuiltIn("today", "Last 24 hours", "since=24h", "With a handoff of the last 24 hours"),
+        BuiltIn("rejected", "With a rejected handoff", "state=rejected", "Where something was stopped"),
+        BuiltIn("waiting", "Waiting for a person", "state=held", "Where something waits to be decided"),
+    ),
+    "logs": (
+        BuiltIn("failures", "Health lines", "kind=health", "What agents said of their handoff files"),
+        BuiltIn("errors", "Errors", "level=error", "Lines of the level error"),
+        BuiltIn("gate", "Gate", "kind=gate", "What a gate decided"),
+        BuiltIn("bad", "Lines that can't be read", "kind=bad", "They say why"),
+    ),
+}
+
+
+def built_in(page: str, pk: str) -> BuiltIn | None:
+    return next((one for one in BUILT_IN[page] if one.pk == pk), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """`modified`: the filters in force are no longer those that were kept. `opens`: the page opens with it. `number`:
+    how many it has, where that is worth telling."""
+
+    view: SavedView | BuiltIn
+    href: str
+    in_force: bool
+    modified: bool
+    may_change: bool
+    opens: bool
+    number: str = ""
+
+    @property
+    def key(self) -> str:
+        """As it stands in an address and in a form."""
+        return str(self.view.pk)
+
+    @property
+    def is_built_in(self) -> bool:
+        return isinstance(self.view, BuiltIn)
+
+    @property
+    def is_shared(self) -> bool:
+        return isinstance(self.view, SavedView) and self.view.person_id is None
+
+    @property
+    def title(self) -> str:
+        if isinstance(self.view, BuiltIn):
+            return self.view.why
+        return f"Shared with everybody by {self.view.created_by}" if self.is_shared else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tabs:
+    """`address` is the list without filters, `query` what it is narrowed by now. `fresh`: the answer is a part of the
+    page, and the tabs stand outside of it. `own` and `everybodys`: what the page opens with by a choice, as a form has
+    it; None where nothing is chosen."""
+
+    page: str
+    title: str
+    address: str
+    query: str
+    tabs: list[Tab]
+    may_share: bool
+    fresh: bool
+    own: str | None
+    everybodys: str | None
+    asked: str
+
+    @property
+    def current(self) -> Tab | None:
+        return next((tab for tab in self.tabs if tab.in_force), None)
+
+    @property
+    def everything(self) -> str:
+        """The list with nothing left out, whatever it opens with."""
+        return f"{self.address}?saved={ALL}" if self.opens else self.address
+
+    @property
+    def everything_name(self) -> str:
+        return EVERYTHING_NAMES.get(self.page, "All")
+
+    @property
+    def opens(self) -> bool:
+        """Whether the bare address leads to a view."""
+        return any(tab.opens for tab in self.tabs)
+
+    @property
+    def everybodys_name(self) -> str:
+        return next((tab.view.name for tab in self.tabs if tab.key == self.everybodys), self.everything_name)
+
+    @property
+    def may_save(self) -> bool:
+        """Whether there is something to keep that is not kept already."""
+        return bool(self.query) and (self.current is None or self.current.modified)
+
+    @property
+    def kept(self) -> str:
+        """The view that the list's own links and forms stay in. One that is built in is left with its filters unless it
+        was opened as such: an address with those filters says the same without it."""
+        tab = self.current
+        return tab.key if tab and (tab.key == self.asked or not tab.is_built_in) else ""
+
+    @property
+    def carry(self) -> str:
+        """The same as part of a query."""
+        return f"saved={self.kept}" if self.kept else ""
+
+    def href(self, query: str) -> str:
+        """The list narrowed by a query, still in this view."""
+        return build_url(self.address, query, self.carry) if query or self.carry else self.everything
+
+
+def join_query(*parts: str) -> str:
+    return "&".join(part for part in parts if part)
+
+
+def build_url(address: str, *parts: str) -> str:
+    query = join_query(*parts)
+    return f"{address}{'&' if '?' in address else '?'}{query}" if query else address
+
+
+def membership_of(who: TenantMembership) -> Membership:
+    return Membership(tenant=who.tenant, person=who.person, role=who.role)
+
+
+def tabs_of(
+    request: HttpRequest,
+    who: TenantMembership,
+    page: str,
+    query: str,
+    *,
+    part: str = "",
+    numbers: Mapping[str, str] = MappingProxyType({}),
+) -> Tabs:
+    """For the list whose address is named `page`, narrowed by `query` as the list itself writes it. Those that are
+    built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides. `numbers`:
+    how many some of those built in have, by their keys."""
+    address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
+    asked = request.GET.get("saved", "")
+    saved = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
+    views: list[SavedView | BuiltIn] = [*BUILT_IN[page], *saved]
+    in_force = _in_force([*saved, *BUILT_IN[page]], asked, query, part)
+    defaults = defaults_of(request, who, page)
+    opens = view_of(defaults.in_force, page)
+    member = membership_of(who)
+    tabs = [
+        Tab(
+            view=view,
+            href=build_url(address, view.query, f"saved={view.pk}"),
+            in_force=view is in_force,
+            modified=view is in_force and view.query != query,
+            may_change=isinstance(view, SavedView) and saved_views.may_change(view, member),
+            opens=opens is not None and view.pk == opens.pk,
+            number=numbers.get(str(view.pk), ""),
+        )
+        for view in views
+    ]
+    return Tabs(
+        page=page,
+        title=TITLES[page],
+        address=address,
+        query=query,
+        tabs=tabs,
+        may_share=who.may(Role.REVIEWER),
+        fresh=is_htmx(request),
+        own=_chosen(defaults.own, page),
+        everybodys=_chosen(defaults.everybodys, page),
+        asked=asked,
+    )
+
+
+def defaults_of(request: HttpRequest, who: TenantMembership, page: str) -> Defaults:
+    """What a page opens with: asked for once, by the page itself and by its tabs."""
+    known: dict[str, Defaults] = vars(request).setdefault("_default_views", {})
+    if page not in known:
+        known[page] = saved_views.load_defaults(tenant=who.tenant, person=who.person, page=page)
+    return known[page]
+
+
+def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part: str) -> SavedView | BuiltIn | None:
+    """The one that was opened; else the one that has just these filters. One that is gone, or somebody else's, is
+    none: the filters are in the address anyway."""
+    opened = next((view for view in views if str(view.pk) == asked), None)
+    same = (view for wanted in (query, part) for view in views if wanted and view.query == wanted)
+    return opened or next(same, None)
+
+
+def _chosen(row: DefaultView | None, page: str) -> str | None:
+    if row is None:
+        return None
+    view = view_of(row, page)
+    return str(view.pk) if view else ALL
+
+
+def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
+    """What a page opens with; None: it opens as it is. So it does, too, where the built-in view is not there any
+    more."""
+    return (row.view or built_in(page, row.built_in)) if row else None
+
+
+def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) -> HttpResponseRedirect | None:
+    """Where the bare address of a list leads; None where it shows the list as it is."""
+    if request.GET or is_htmx(request):
+        return None
+    view = view_of(defaults_of(request, who, page).in_force, page)
+    if view is None:
+        return None
+    address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
+    return HttpResponseRedirect(build_url(address, view.query, f"saved={view.pk}"))

@@ -1,0 +1,334 @@
+"""The page of one trace: its handoffs, the origins of wrong values, and its log lines."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+from uuid import UUID
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import path, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from handoffaudit.accounts.models import Role, Tenant
+from handoffaudit.dashboard import live
+from handoffaudit.dashboard.access import TenantMembership, require_role
+from handoffaudit.dashboard.diagnostics.log_lines import row_of
+from handoffaudit.dashboard.navigation import build_trace_url
+from handoffaudit.dashboard.partials import render_page, target_of
+from handoffaudit.dashboard.safe_text import cut, readable
+from handoffaudit.dashboard.saved_views.tabs import build_url
+from handoffaudit.dashboard.templatetags.ui import code_title
+from handoffaudit.diagnostics.logs import search
+from handoffaudit.diagnostics.logs.filters import LogQuery
+from handoffaudit.diagnostics.traces import Trace, Traced, draw_trace, load_trace
+from handoffaudit.drawing.lanes import folds
+from handoffaudit.drawing.svg import Drawing
+from handoffaudit.handoffs import queries
+from handoffaudit.handoffs.filters import FilterError, Filters, parse_cursor
+from handoffaudit.handoffs.models import Handoff
+from handoffaudit.validation.provenance import Origin, Sign, Suspect
+from handoffaudit.validation.text import pluralize
+
+ALL: Final = "all"
+
+SHOWN: Final = 12
+
+MOST_ORIGINS: Final = 200
+
+_MOST_REPEATED: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A code that values were found by; `query` narrows the list to it."""
+
+    title: str
+    number: int
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOrigin:
+    """A wrong value with its handoffs; `more` others carry it beside those of `repeated`. `query` marks its way."""
+
+    value: str
+    codes: tuple[str, ...]
+    first: Traced
+    from_outside: bool
+    flagged_first: bool
+    repeated: tuple[Traced, ...]
+    more: int
+    query: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a trace's values is asked for: those of one `code`, and the `number` of the one that is marked; None:
+    the first wrong one, -1: all."""
+
+    code: str = ""
+    number: int | None = None
+    is_full: bool = False
+
+    @classmethod
+    def of(cls, params: Mapping[str, str]) -> "Asked":
+        value = params.get("value", "")
+        is_number = value.isascii() and value.isdigit() and len(value) < 6
+        number = -1 if value == ALL else int(value) if is_number else None
+        return cls(params.get("kind", "")[:100], number, params.get("lanes", "") == "full")
+
+    def query(self, **changes: str) -> str:
+        now = {
+            "kind": self.code,
+            "value": "" if self.number is None else ALL if self.number < 0 else str(self.number),
+            "lanes": "full" if self.is_full else "",
+        }
+        return urlencode({name: value for name, value in (now | changes).items() if value})
+
+
+def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
+    """The value whose way is marked; None: all are."""
+    if asked.number is not None:
+        return shown.origins[asked.number] if 0 <= asked.number < len(shown.origins) else None
+    first = shown.first
+    if first is None or not first.flaw.value:
+        return None
+    return next((one for one in shown.origins if first.step in one.flagged and first.flaw.value == one.value), None)
+
+
+def kinds(shown: Trace, asked: Asked) -> list[Kind]:
+    """The codes by which values were found, with how many; the most first. None where all are of one."""
+    counts = Counter(one.codes[0] for one in shown.origins)
+    if len(counts) < 2:
+        return []
+    found = [
+        Kind(code_title(code), number, asked.query(kind=code), code == asked.code)
+        for code, number in counts.most_common()
+    ]
+    return [Kind("All", len(shown.origins), asked.query(kind=""), not asked.code), *found]
+
+
+def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
+    """What was made up here before what came from outside; of these, in the order of the trace."""
+    numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
+    in_turn = sorted(numbered, key=lambda each: (each[1].from_outside, each[1].step))
+    return [_shown(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]
+
+
+def _shown(shown: Trace, asked: Asked, at: int, one: Origin, *, is_chosen: bool) -> ShownOrigin:
+    return ShownOrigin(
+        value=readable(one.value),
+        codes=one.codes,
+        first=shown.handoffs[one.step],
+        from_outside=one.from_outside,
+        flagged_first=one.step in one.flagged,
+        repeated=tuple(shown.handoffs[place] for place in one.carriers[:_MOST_REPEATED]),
+        more=max(len(one.carriers) - _MOST_REPEATED, 0),
+        query=asked.query(value=str(at)),
+        is_chosen=is_chosen,
+    )
+
+
+MOST_LINES: Final = 50
+
+
+def search_of(tenant: Tenant, trace_id: str) -> str:
+    """The address of all its lines; empty where the tenant has sent no logs."""
+    if not search.list_imports(tenant, limit=1)[0]:
+        return ""
+    return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"
+
+
+def log_lines(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
+    """The newest of them, as a part of the trace's page."""
+    page = search.search_lines(who.tenant, LogQuery(trace=trace_id), limit=MOST_LINES)
+    context: dict[str, Any] = {
+        "rows": [row_of(who.tenant, found) for found in page.items],
+        "more": bool(page.next),
+        "logs_url": reverse("dashboard:logs", args=[who.tenant.slug]),
+        "search": search_of(who.tenant, trace_id),
+    }
+    return render_page(request, "dashboard/traces/log_lines.html", context)
+
+
+TEMPLATE: Final = "dashboard/traces/trace.html"
+
+LIVE_FOR: Final = timedelta(minutes=10)
+
+MOST_NEW: Final = 100
+
+MOST_SUSPECTS: Final = 3
+
+_SHOWN_VALUES: Final = 3
+
+_SIGNS: Final = {
+    Sign.NUMBER: "a number or a date among them",
+    Sign.CARRIED: "carried on",
+    Sign.SPREAD: "several of them by several later handoffs",
+    Sign.ASSUMED: "says that it assumes or simulates something",
+}
+
+_WIDE: Final = 1040
+
+_NARROW: Final = 330
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A handoff in the list, with the wrong values of earlier ones that it carries."""
+
+    traced: Traced
+    is_origin: bool
+    carried: tuple[str, ...]
+    findings: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSuspect:
+    """A handoff to look at, and in words what speaks against it."""
+
+    traced: Traced
+    why: str
+
+
+@require_role(Role.VIEWER)
+@require_safe
+def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
+    if live.is_asked(request):
+        return _new(request, who, trace_id)
+    if target_of(request) == "trace-logs":
+        return log_lines(request, who, trace_id)
+    shown = load_trace(who.tenant, trace_id)
+    if shown is None:
+        raise Http404("There is no handoff with this trace.")
+    asked = Asked.of(request.GET)
+    chosen = marked_origin(shown, asked)
+    found = list_origins(shown, asked, chosen)
+    newest = max(one.handoff.pk for one in shown.handoffs)
+    context: dict[str, Any] = {
+        "trace": shown,
+        "address": build_trace_url(who.tenant.slug, trace_id),
+        "title": readable(trace_id),
+        "told": summarize(shown),
+        "figures": _stats(shown),
+        "drawings": _drawings(shown, who.tenant.slug, asked, chosen),
+        "is_full": asked.is_full,
+        "fold_query": asked.query(lanes="" if asked.is_full else "full"),
+        "chosen": readable(chosen.value) if chosen else "",
+        "all_query": asked.query(value=ALL),
+        "kinds": kinds(shown, asked),
+        "folds": folds(len(shown.handoffs)),
+        "rows": _rows(shown),
+        "suspects": _suspects(shown),
+        "more_suspects": max(len(shown.suspects) - MOST_SUSPECTS, 0),
+        "origins": found[:SHOWN],
+        "later_origins": found[SHOWN:MOST_ORIGINS],
+        "hidden_origins": max(len(found) - MOST_ORIGINS, 0),
+        "shares": sorted((one for one in shown.shares if one.total), key=lambda one: -one.total),
+        "handoffs_url": reverse("dashboard:handoffs", args=[who.tenant.slug]),
+        "log_search": search_of(who.tenant, trace_id),
+        "live": build_url(build_trace_url(who.tenant.slug, trace_id), f"after={newest}") if _is_live(shown) else "",
+    }
+    return render_page(request, TEMPLATE, context)
+
+
+def summarize(shown: Trace) -> str:
+    """What is first to be known of a trace."""
+    first = shown.first
+    if first is None:
+        return "Nothing was found wrong in this trace."
+    at = shown.handoffs[first.origin]
+    by = readable(at.handoff.source_agent_id) or "an agent without a name"
+    if not first.flaw.value:
+        return f"No ungrounded value was found. The first finding is at handoff {at.number}, by {by}."
+    if first.from_outside:
+        return (
+            f"No value was made up here: what could not be grounded came from outside, first at handoff {at.number}, "
+            f"by {by}."
+        )
+    value = readable(first.flaw.value)
+    # Not "the first": mere words may have come in before it.
+    start = f"Look first at handoff {at.number}, by {by}: “{value}” is in no source"
+    return f"{start}; carried by {pluralize(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
+
+
+def _drawings(shown: Trace, slug: str, asked: Asked, chosen: Origin | None) -> dict[str, Drawing]:
+    """Wide, and narrow for small screens; one opened in whole is wider than any."""
+
+    def drawn(name: str, width: int) -> Drawing:
+        href = f"?{asked.query(lanes='full')}#lanes"
+        return draw_trace(
+            shown, slug=slug, origin=chosen, href=href, width=width, is_folded=not asked.is_full, prefix=f"lanes-{name}"
+        )
+
+    wide = {"wide": drawn("wide", _WIDE)}
+    return wide if asked.is_full else wide | {"narrow": drawn("narrow", _NARROW)}
+
+
+def _stats(shown: Trace) -> dict[str, Any]:
+    times = [one.handoff.received_at for one in shown.handoffs]
+    return {
+        "agents": len(shown.agents),
+        "findings": len(shown.attributed),
+        "values": sum(not one.from_outside for one in shown.origins),
+        "tainted": len(shown.tainted),
+        "seconds": (max(times) - min(times)).total_seconds(),
+        "started_at": min(times),
+    }
+
+
+def _rows(shown: Trace) -> list[Row]:
+    counts = [0] * len(shown.handoffs)
+    for one in shown.attributed:
+        counts[one.step] += 1
+    return [
+        Row(one, at in shown.origin_steps, shown.tainted.get(at, ()), counts[at])
+        for at, one in enumerate(shown.handoffs)
+    ]
+
+
+def _suspects(shown: Trace) -> list[ShownSuspect]:
+    return [ShownSuspect(shown.handoffs[one.step], _why(one)) for one in shown.suspects[:MOST_SUSPECTS]]
+
+
+def _why(one: Suspect) -> str:
+    values = ", ".join(f"“{cut(value, 60)}”" for value in one.values[:_SHOWN_VALUES])
+    more = f" and {len(one.values) - _SHOWN_VALUES} more" if len(one.values) > _SHOWN_VALUES else ""
+    said = [f"{values}{more} came in here"] if one.values else []
+    return "; ".join([*said, *(_SIGNS[sign] for sign in one.signs if sign in _SIGNS)])
+
+
+def _is_live(shown: Trace) -> bool:
+    return _is_young(max((one.handoff for one in shown.handoffs), key=lambda handoff: handoff.pk))
+
+
+def _is_young(newest: Handoff | None) -> bool:
+    return newest is not None and timezone.now() - newest.received_at < LIVE_FOR
+
+
+def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
+    """How many handoffs of the trace came after the newest one shown; once nothing has come for long, that is not
+    asked any more."""
+    filters = Filters(trace=trace_id)
+    number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
+    newest = queries.list_handoffs(who.tenant, filters, limit=1).items
+    if not _is_young(newest[0] if newest else None):
+        return live.over()
+    href = build_trace_url(who.tenant.slug, trace_id)
+    return live.answer(request, who, live.number(request, number, MOST_NEW, href))
+
+
+def _after(request: HttpRequest) -> UUID:
+    try:
+        return parse_cursor(request.GET.get("after", ""))
+    except FilterError as bad:
+        raise Http404("There is no such handoff.") from bad
+
+
+urlpatterns = [path("traces/<path:trace_id>/", trace, name="trace")]

@@ -25,7 +25,7 @@ def ask(place: Place, command: str, **arguments: Any) -> Any:
 
 def migrate(place: Place) -> None:
     subprocess.run(
-        [sys.executable, "-m", "handoffaudit.cli.running.preparing", "--json"],
+        [sys.executable, "-m", "handoffaudit.cli.serve.setup", "--json"],
         env=place.environment,
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
@@ -105,12 +105,12 @@ def import_log(path: str) -> dict[str, Any]:
 
     from django.db.models import Sum
 
-    from handoffaudit.cli.importing.files import Source
-    from handoffaudit.cli.importing.logs import Local
+    from handoffaudit.cli.import_log import DatabaseLogReceiver
+    from handoffaudit.cli.imports.files import Source
     from handoffaudit.diagnostics.models import LogCount
 
     began = time.perf_counter()
-    Local(_tenant()).send(Path(path).name, Source(path).chunks(), lambda _: None)
+    DatabaseLogReceiver(_tenant()).send(Path(path).name, Source(path).chunks(), lambda _: None)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"seconds": seconds, "counted": LogCount.objects.aggregate(n=Sum("number"))["n"], "peak_mb": peak}

@@ -1,5 +1,5 @@
 """`python -m handoffaudit` is the command line too."""
 
-from handoffaudit.cli import main
+from handoffaudit.cli.main import main
 
 main()

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from handoffaudit.cli import command
+from handoffaudit.cli.main import command
 from handoffaudit.validation import formats, pipeline
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.config import TypePolicy

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from handoffaudit.cli.bootstrap import refuse_no_data
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, example
-from handoffaudit.cli.progress import Progress
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 # So many pages (of 4 KiB) between two looks at Ctrl-C and the progress.
@@ -65,7 +65,7 @@ def _damaged(database: Path, said: str) -> Stop:
 
 
 def _copy(database: Path, target: Path) -> None:
-    progress = Progress()
+    progress = ProgressLine()
 
     def tell(_: int, left: int, pages: int) -> None:
         progress.tell(lambda: f"{100 * (pages - left) / max(pages, 1):.0f} % copied")

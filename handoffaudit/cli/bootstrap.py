@@ -3,8 +3,8 @@
 import os
 from typing import TYPE_CHECKING
 
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import DATABASE_FILE, data_folder
-from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Tenant
@@ -26,10 +26,10 @@ def start_django() -> None:
         raise Stop(str(error)) from error
     except OSError as error:
         # Without HANDOFFAUDIT_SECRET_KEY the settings keep one in the data folder.
-        raise Stop(unwritable(error)) from error
+        raise Stop(describe_unwritable(error)) from error
 
 
-def unwritable(error: OSError) -> str:
+def describe_unwritable(error: OSError) -> str:
     return (
         f"The data folder can't be written ({error.strerror}: {error.filename}):"
         " give another one with --data, or change its permissions."
@@ -52,15 +52,15 @@ def start_with_database() -> None:
     be."""
     refuse_no_data()
     start_django()
-    from handoffaudit.cli import migrating
+    from handoffaudit.cli import database
 
-    with migrating.database_errors():
-        migrating.refuse_unknown()
-        if not migrating.is_behind():
+    with database.stop_on_database_errors():
+        database.refuse_unknown()
+        if not database.is_behind():
             return
         if os.environ.get("DATABASE_URL"):
             raise Stop("The database is of an older version: run handoffaudit manage migrate first.")
-        migrating.migrate()
+        database.migrate()
 
 
 def find_tenant(slug: str) -> "Tenant":

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from handoffaudit.cli.evaluating.files import beside, lines, share_of, tell_left_out
-from handoffaudit.cli.local.documents import Documents
-from handoffaudit.cli.local.options import policy_option
-from handoffaudit.cli.options import example, json_option
-from handoffaudit.cli.progress import Progress
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.local.documents import (
+    Documents,
+    describe_progress,
+    labelled_lines,
+    reader_beside,
+    report_left_out,
+)
+from handoffaudit.cli.options import example, json_option, policy_option
+from handoffaudit.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
     from handoffaudit.evaluation.judging import Judge
@@ -89,24 +93,24 @@ def command(
     names = (layers or ("all" if origin else "grounding")).split(",")
     config = _config(policy)
     if with_model:
-        from handoffaudit.cli.evaluating.run import Wishes, measure_model
+        from handoffaudit.cli.evaluation.report import RunOptions, measure_model
 
-        asked = Wishes(**wishes, show=show, as_json=as_json)
+        asked = RunOptions(**wishes, show=show, as_json=as_json)
         measure_model(files, names, lambda: _judge(names, config), config, asked)
         return
     measured = _measured(files, names, config, show, origin=origin)
     if as_json:
         click.echo(json.dumps({"layers": names, "files": [_as_json(*one) for one in measured.items()]}))
         return
-    from handoffaudit.cli.local import figures
+    from handoffaudit.cli.evaluation import figures
 
     for line in figures.table({path: one.figures() for path, one in measured.items()}):
         click.echo(line)
     for path, one in measured.items():
         if one.locating:
-            for line in figures.located(path, one.locating.figures()):
+            for line in figures.origin_lines(path, one.locating.figures()):
                 click.echo(line)
-        for line in figures.wrong(path, one.wrong):
+        for line in figures.wrong_lines(path, one.wrong):
             click.echo(line)
 
 
@@ -117,17 +121,17 @@ def _measured(
 
     measured: dict[str, Measured] = {}
     for source in [Documents(path) for path in files]:
-        progress = Progress()
+        progress = ProgressLine()
 
-        def tell(items: int, source: Documents = source, progress: Progress = progress) -> None:
-            progress.tell(lambda: share_of(source, items))
+        def tell(items: int, source: Documents = source, progress: ProgressLine = progress) -> None:
+            progress.tell(lambda: describe_progress(source, items))
 
         judge = _judge(names, config)
         measured[source.path] = measure(
-            lines(source), judge, beside=beside(source.path), show=show, each=tell, origin=origin
+            labelled_lines(source), judge, beside=reader_beside(source.path), show=show, each=tell, origin=origin
         )
         progress.finish()
-        tell_left_out(source.name, measured[source.path])
+        report_left_out(source.name, measured[source.path])
     return measured
 
 
@@ -160,7 +164,7 @@ def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
 
 
 def _as_json(path: str, measured: "Measured") -> dict[str, Any]:
-    from handoffaudit.cli.local import figures
+    from handoffaudit.cli.evaluation import figures
 
     shown = {"file": path, **measured.figures()}
-    return shown | {"wrong": [figures.wrong_one(judged) for judged in measured.wrong]} if measured.wrong else shown
+    return shown | {"wrong": [figures.wrong_as_json(judged) for judged in measured.wrong]} if measured.wrong else shown

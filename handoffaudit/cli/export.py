@@ -5,8 +5,8 @@ import sys
 import click
 
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example, tenant_option
-from handoffaudit.cli.stop import Stop
 
 FILTERS = ("state", "type", "source", "target", "code", "trace", "since", "until")
 

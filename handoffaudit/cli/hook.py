@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handoffaudit.cli.hooking.event import BadEvent, Event, read
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.hooks.event import BadEvent, Event, read_event
 from handoffaudit.cli.options import data_folder, example
-from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.hooking.gate import Decision
-    from handoffaudit.cli.hooking.server import Server
+    from handoffaudit.cli.hooks.gate import Decision
+    from handoffaudit.cli.hooks.server import Server
     from handoffaudit.validation.phase_rules import PhaseRule
 
 MIB = 1024 * 1024
@@ -117,7 +117,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise Stop("--any-key goes with --flush.", wrong)
     folder = spool or data_folder() / "hooks"
     if flush:
-        from handoffaudit.cli.hooking.flushing import flush_spool
+        from handoffaudit.cli.hooks.spool import flush_spool
 
         sys.exit(flush_spool(_server(url, key, wrong), folder, any_key=any_key))
     event = _event(wrong)
@@ -148,8 +148,8 @@ def _decide(
     most: int,
     hybrid: bool,
 ) -> "Decision":
-    from handoffaudit.cli.hooking.gate import Gate
-    from handoffaudit.cli.hooking.spool import Spool
+    from handoffaudit.cli.hooks.gate import Gate
+    from handoffaudit.cli.hooks.spool import Spool
 
     # ended by its host, the hook still ends what its rules have started
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -172,7 +172,7 @@ def _event(wrong: int) -> Event | None:
     if stream.isatty():
         raise Stop("The event is read from standard input: handoffaudit hook < event.json", wrong)
     try:
-        return read(stream)
+        return read_event(stream)
     except (BadEvent, OSError) as error:
         _warn(f"The event can't be read, and was not judged: {error}.")
     return None
@@ -181,30 +181,30 @@ def _event(wrong: int) -> Event | None:
 def _rules(path: Path | None, wrong: int) -> "tuple[PhaseRule, ...]":
     if path is None:
         return ()
-    from handoffaudit.cli.hooking.rules_file import load
+    from handoffaudit.cli.hooks.rules import load_rules
 
-    return load(path.expanduser(), wrong)
+    return load_rules(path.expanduser(), wrong)
 
 
 def _server(url: str | None, key: str | None, wrong: int) -> "Server":
-    from handoffaudit.cli.hooking.server import checked
+    from handoffaudit.cli.hooks.server import check_server
 
-    return checked(url, key, wrong)
+    return check_server(url, key, wrong)
 
 
 def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) -> int:
-    from handoffaudit.cli.hooking import telling
+    from handoffaudit.cli.hooks import gate
 
     # sent back once already: a second time would never end
     blocked = decision.blocked and not event.sent_back_before
     if emit:
-        said = {} if event.sent_back_before else telling.output(event, decision)
+        said = {} if event.sent_back_before else gate.host_output(event, decision)
         if said:
             click.echo(json.dumps(said))
         return 0
     if not blocked:
         return 0
-    click.echo(telling.reason(decision), err=True)
+    click.echo(gate.blocking_reason(decision), err=True)
     return block_exit
 
 

@@ -9,15 +9,16 @@ from typing import Protocol
 
 import click
 
-from handoffaudit.cli.importing.answers import Answer, Report
-from handoffaudit.cli.importing.files import Piece, Source
-from handoffaudit.cli.importing.items import Item, Occurrences, make_item
-from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports.files import Piece, Source
+from handoffaudit.cli.imports.items import Answer, ImportReport, Item, Occurrences, make_item
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.progress import ProgressBar
 
 BATCH_ITEMS = 500
+
 BATCH_BYTES = 8 * 1024 * 1024
+
 TOO_LONG = Answer(413, why="413 Document too large", remedy="No line of more than 64 MiB is read.")
 
 
@@ -46,8 +47,8 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
     """
     sources = [Source(path) for path in files]
     receiver = _receiver(tenant, url, key)
-    report = Report()
-    progress = Progress(sum(source.size for source in sources) if all(source.size for source in sources) else 0)
+    report = ImportReport()
+    progress = ProgressBar(sum(source.size for source in sources) if all(source.size for source in sources) else 0)
     began = time.monotonic()
     stopped: Stop | None = None
     try:
@@ -67,19 +68,19 @@ def command(files: tuple[str, ...], tenant: str, url: str | None, key: str | Non
 
 def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
-        from handoffaudit.cli.importing.remote import Remote
+        from handoffaudit.cli.imports.receivers import ServerReceiver
 
         if not key:
             raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
-        return Remote(url, key)
+        return ServerReceiver(url, key)
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
-    from handoffaudit.cli.importing.local import Local
+    from handoffaudit.cli.imports.receivers import DatabaseReceiver
 
     start_with_database()
-    return Local(find_tenant(tenant))
+    return DatabaseReceiver(find_tenant(tenant))
 
 
-def _import(sources: list[Source], receiver: Receiver, report: Report, progress: Progress) -> None:
+def _import(sources: list[Source], receiver: Receiver, report: ImportReport, progress: ProgressBar) -> None:
     before = 0
     for source in sources:
         mark = f"{Path(source.name).name}:" if len(sources) > 1 else ""
@@ -91,7 +92,7 @@ def _import(sources: list[Source], receiver: Receiver, report: Report, progress:
         before += source.read_bytes
 
 
-def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: Report, mark: str) -> Iterator[Item]:
+def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportReport, mark: str) -> Iterator[Item]:
     for piece in pieces:
         if piece.text is None:
             report.add(f"{mark}{piece.number}", TOO_LONG)

@@ -1,23 +1,138 @@
-"""`handoffaudit import-log`: lines of logs into the product."""
+"""`handoffaudit import-log`: lines of logs into the product, into the local database or to a server in parts."""
 
+import gzip
 import json
 import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import quote, urlencode
 
 import click
 
-from handoffaudit.cli.importing.files import STANDARD_INPUT, Source
-from handoffaudit.cli.importing.logs import Imported, Local, Told, ToServer
-from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports.files import STANDARD_INPUT, Source
+from handoffaudit.cli.imports.receivers import Server, describe_refusal
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.progress import ProgressBar
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Tenant
+    from handoffaudit.diagnostics.logs.blocks import Block
+
+
+# Compressed while it is made: fast matters more than small.
+_LEVEL = 1
+
+# Small enough that the server stores each before it answers. With one block more it is below what the server unpacks
+# whatever its ratio: lines that are all alike shrink to less than a hundredth.
+PART_BYTES = 7 * 1024 * 1024
+
+PART_LINES = 200_000
+
+BAD_SHOWN = 5
+
+SENDER = "handoffaudit import-log"
+
+LineCallback = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class ImportedLog:
+    """What became of a log. `kinds`, `bad` and `bad_lines` are None where a server reads it later."""
+
+    source: str
+    imports: list[str] = field(default_factory=list)
+    lines: int = 0
+    known: int = 0
+    kinds: dict[str, int] | None = None
+    bad: int | None = None
+    bad_lines: list[dict[str, Any]] | None = None
+
+    @property
+    def new(self) -> int:
+        return self.lines - self.known
+
+
+class DatabaseLogReceiver:
+    """Straight into the local database, and read here."""
+
+    def __init__(self, tenant: "Tenant") -> None:
+        self._tenant = tenant
+
+    @property
+    def most_ratio(self) -> int:
+        """How many times its size a packed log may unpack to."""
+        from django.conf import settings
+
+        return int(settings.MAX_LOG_RATIO)
+
+    def send(self, source: str, stream: Iterable[bytes], told: LineCallback) -> ImportedLog:
+        from handoffaudit.diagnostics.logs import search, store
+
+        made = store.store_log(self._tenant, source, SENDER, stream, read_here=True, told=lambda row: told(row.lines))
+        bad = search.list_bad_lines(made, limit=BAD_SHOWN).items if made.bad else []
+        shown = [{"number": line.number, "why": line.why} for line in bad]
+        return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class ServerLogReceiver(Server):
+    """By its API, in parts that end where blocks do: sent again, the same lines make the same blocks."""
+
+    @property
+    def most_ratio(self) -> int:
+        """As for the local database: the server sees only parts, which are packed anew and never too large."""
+        from django.core.exceptions import ImproperlyConfigured
+        from environs import EnvError
+
+        from handoffaudit.env import most_log_ratio
+
+        try:
+            return most_log_ratio()
+        except (ImproperlyConfigured, EnvError) as error:
+            raise Stop(str(error)) from error
+
+    def send(self, source: str, stream: Iterable[bytes], told: LineCallback) -> ImportedLog:
+        from handoffaudit.diagnostics.logs.blocks import cut_blocks
+
+        done = ImportedLog(source)
+        for first_line, part in _join_blocks(cut_blocks(stream)):
+            query = urlencode({"source": source, "first_line": first_line}, quote_via=quote)
+            body = gzip.compress(part, _LEVEL)
+            status, said = self.post(f"/logs?{query}", body, "text/plain", Content_Encoding="gzip")
+            if status != 202:
+                raise Stop(f"{self._url} does not take the log ({describe_refusal(status, said)}).", 1)
+            done.imports.append(said["id"])
+            done.lines += said["lines"]
+            done.known += said["known"]
+            told(done.lines)
+        return done
+
+
+def _join_blocks(found: Iterable["Block"]) -> Iterator[tuple[int, bytes]]:
+    """Blocks put together, with the number of the first line."""
+    part: list[bytes] = []
+    first_line, size, lines = 1, 0, 0
+    for block in found:
+        first_line = first_line if part else block.first_line
+        part.append(block.text)
+        size += len(block.text)
+        lines += block.lines
+        if size >= PART_BYTES or lines >= PART_LINES:
+            yield first_line, b"".join(part)
+            part, size, lines = [], 0, 0
+    if part:
+        yield first_line, b"".join(part)
 
 
 class Receiver(Protocol):
     @property
     def most_ratio(self) -> int: ...
-    def send(self, source: str, stream: Any, told: Told) -> Imported: ...
+    def send(self, source: str, stream: Any, told: LineCallback) -> ImportedLog: ...
     def close(self) -> None: ...
 
 
@@ -45,9 +160,9 @@ def command(
         raise Stop("Standard input has no name: give the log one with --source.")
     opened = [Source(path) for path in files]
     receiver = _receiver(tenant, url, key)
-    progress = Progress(sum(one.size for one in opened) if all(one.size for one in opened) else 0, noun="lines")
+    progress = ProgressBar(sum(one.size for one in opened) if all(one.size for one in opened) else 0, noun="lines")
     began = time.monotonic()
-    done: list[Imported] = []
+    done: list[ImportedLog] = []
     stopped: Stop | None = None
     try:
         _import(opened, source, receiver, progress, done)
@@ -66,15 +181,15 @@ def _receiver(tenant: str, url: str | None, key: str | None) -> Receiver:
     if url:
         if not key:
             raise Stop("--url needs an API key with the scope ingest: give it with --key or HANDOFFAUDIT_KEY.")
-        return ToServer(url, key)
+        return ServerLogReceiver(url, key)
     from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 
     start_with_database()
-    return Local(find_tenant(tenant))
+    return DatabaseLogReceiver(find_tenant(tenant))
 
 
 def _import(
-    opened: list[Source], source: str | None, receiver: Receiver, progress: Progress, done: list[Imported]
+    opened: list[Source], source: str | None, receiver: Receiver, progress: ProgressBar, done: list[ImportedLog]
 ) -> None:
     lines = size = 0
     for one in opened:
@@ -88,7 +203,7 @@ def _import(
         size += one.read_bytes
 
 
-def _as_json(done: list[Imported], seconds: float) -> dict[str, Any]:
+def _as_json(done: list[ImportedLog], seconds: float) -> dict[str, Any]:
     lines = sum(one.lines for one in done)
     return {
         "lines": lines,
@@ -110,7 +225,7 @@ def _as_json(done: list[Imported], seconds: float) -> dict[str, Any]:
     }
 
 
-def _as_text(done: list[Imported], seconds: float) -> list[str]:
+def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
     lines = sum(one.lines for one in done)
     noun = "line" if lines == 1 else "lines"
     said = [f"{lines:,} {noun} in {seconds:,.1f} s ({lines / max(seconds, 0.001):,.0f} a second)"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from handoffaudit.cli.bootstrap import actor_name, find_tenant, start_with_database
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example, json_option, tenant_option
-from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.accounts.models import Key, Tenant

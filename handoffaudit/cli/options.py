@@ -1,7 +1,9 @@
 """Options that several commands share."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +23,9 @@ data_option = click.option(
     callback=_use_folder,
     help="The data folder of the embedded way. Default: HANDOFFAUDIT_DATA, else a folder of your user account.",
 )
+
 tenant_option = click.option("--tenant", default="default", show_default=True, metavar="SLUG", help="Whose data.")
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document on standard output.")
 
 
@@ -38,3 +42,56 @@ def data_folder() -> Path:
 
 def usual_data_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser().absolute() / "handoffaudit"
+
+
+_RECEIVER_OPTIONS = (
+    click.option("--url", metavar="URL", envvar="HANDOFFAUDIT_URL", help="The server, e.g. https://audit.example.com."),
+    click.option("--key", metavar="KEY", envvar="HANDOFFAUDIT_KEY", help="Its API key. Better in HANDOFFAUDIT_KEY."),
+    click.option("--local", is_flag=True, help="Judge here, and keep and send nothing."),
+    click.option("--strict", is_flag=True, help="With --local: only the file counts."),
+    click.option(
+        "--spool",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Where reports wait for a server that is away. Default: reports in the data folder.",
+    ),
+)
+
+
+def receiver_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(_RECEIVER_OPTIONS):
+        command = option(command)
+    return command
+
+
+# Written out, since to ask the core for them would load it for --help; a test holds them against it.
+FORMATS = ("universal", "output", "payload", "claude-code", "delegation", "handoff-file")
+
+format_option = click.option(
+    "--format", "form", type=click.Choice(FORMATS), help="The documents are bare, and in this format."
+)
+
+strictness_option = click.option(
+    "--type-policy", type=click.Choice(["strict", "lenient"]), help="Judge every type as strict, or as lenient."
+)
+
+policy_option = click.option(
+    "--policy",
+    metavar="FILE",
+    multiple=True,
+    help="Judge by this policy, as GET /api/v1/strictness, /rules, /schemas or /prompts answers it; once for each.",
+)
+
+root_option = click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Where the files that documents refer to lie. Default: the folder of each FILE.",
+)
+
+skills_option = click.option(
+    "--skills",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="DIR",
+    help="Warn of targets that none of the skills (SKILL.md) in this folder is called.",
+)

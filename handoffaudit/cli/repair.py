@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import orjson
 
-from handoffaudit.cli.local.options import format_option, policy_option, root_option, strictness_option
-from handoffaudit.cli.options import example, json_option
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.options import example, format_option, json_option, policy_option, root_option, strictness_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.local.judging import Judge
-    from handoffaudit.cli.local.reading import Given
-    from handoffaudit.cli.local.session_files import SessionFiles
+    from handoffaudit.cli.local.repairs import SessionFiles
+    from handoffaudit.cli.local.verdicts import Given, Judge
     from handoffaudit.validation.repair import Repair
     from handoffaudit.validation.verdict import Verdict
 
@@ -58,10 +56,9 @@ def command(
 
     Exits with 0 where the candidate (or the document as it is) is valid, with 1 where no rule could mend it.
     """
-    from handoffaudit.cli.local.judging import judge_for
     from handoffaudit.cli.local.policy import read_policy
-    from handoffaudit.cli.local.reading import take_apart
-    from handoffaudit.cli.local.session_files import SessionFiles
+    from handoffaudit.cli.local.repairs import SessionFiles
+    from handoffaudit.cli.local.verdicts import judge_for, take_apart
     from handoffaudit.validation.repair import repair_to_dict, session_context
 
     sent = _only_document(file)
@@ -143,7 +140,7 @@ def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None
 
 def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:
     """For a person, on standard error: the candidate alone is on standard output."""
-    from handoffaudit.cli.local import mending
+    from handoffaudit.cli.local import repairs
 
-    for line in mending.lines(file, result, verdict):
+    for line in repairs.repair_lines(file, result, verdict):
         click.echo(line, err=True)

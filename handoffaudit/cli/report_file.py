@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
-from handoffaudit.cli.reporting.options import receiver_options
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.reporting.documents import About
-    from handoffaudit.cli.reporting.receivers import Receiver
+    from handoffaudit.cli.file_reports.receivers import Receiver, ReportSubject
 
 LONGEST_RESPONSE = 64 * 1024 * 1024
 
@@ -84,12 +82,14 @@ def command(  # noqa: PLR0913 (click hands over each option)
         raise click.UsageError("--any-key goes with --flush.")
     if missing := [name for name, given in (("--path", path), ("--agent", agent), ("--phase", phase)) if not given]:
         raise click.UsageError(f"Missing option: {', '.join(missing)}.")
-    from handoffaudit.cli.reporting import documents
-    from handoffaudit.cli.reporting.receivers import receiver
+    from handoffaudit.cli.file_reports import receivers
+    from handoffaudit.cli.file_reports.receivers import choose_receiver
 
     text = _response(response, root)
-    to = receiver("handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder)
-    about = documents.About(
+    to = choose_receiver(
+        "handoffaudit report-file", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=folder
+    )
+    about = receivers.ReportSubject(
         run_id=run or f"report-{uuid.uuid4().hex[:12]}",
         agent=str(agent),
         phase=str(phase),
@@ -105,18 +105,18 @@ def command(  # noqa: PLR0913 (click hands over each option)
         sys.exit(1)
 
 
-def _made(about: "About", response: str | None, root: Path) -> dict[str, Any]:
+def _made(about: "ReportSubject", response: str | None, root: Path) -> dict[str, Any]:
     """The report on what is found now."""
-    from handoffaudit.cli.reporting import documents, looking
+    from handoffaudit.cli.file_reports import files, receivers
 
     wanted = Path(about.path)
-    looked = looking.look(wanted, root)
-    found = None if looked.file["exists"] else looking.elsewhere(wanted.name, root, wanted)
-    return documents.document(about, looked, datetime.now(UTC), response=response, elsewhere=found)
+    looked = files.look(wanted, root)
+    found = None if looked.file["exists"] else files.find_elsewhere(wanted.name, root, wanted)
+    return receivers.make_report(about, looked, datetime.now(UTC), response=response, elsewhere=found)
 
 
 def _sent(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
-    from handoffaudit.cli.reporting.receivers import Kept, Refused
+    from handoffaudit.cli.file_reports.receivers import Kept, Refused
 
     try:
         answer = to.report(made)
@@ -127,24 +127,24 @@ def _sent(to: "Receiver", made: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flush(url: str | None, key: str | None, folder: Path, *, any_key: bool) -> NoReturn:
-    from handoffaudit.cli.hooking.flushing import flush_spool
-    from handoffaudit.cli.reporting.receivers import server_at
+    from handoffaudit.cli.file_reports.receivers import report_server
+    from handoffaudit.cli.hooks.spool import flush_spool
 
-    sys.exit(flush_spool(server_at(url, key), folder, any_key=any_key))
+    sys.exit(flush_spool(report_server(url, key), folder, any_key=any_key))
 
 
 def _tell(answer: dict[str, object], *, as_json: bool) -> None:
-    from handoffaudit.cli.reporting.telling import told
+    from handoffaudit.cli.file_reports.receivers import explain_answer
 
     click.echo(json.dumps(answer) if as_json else answer["line"])
     if as_json or not answer["reasons"]:
         return
-    for line in told(answer):
+    for line in explain_answer(answer):
         click.echo(line, err=True)
 
 
 def _response_bytes(path: str, root: Path) -> bytes:
-    from handoffaudit.cli.reporting import looking
+    from handoffaudit.cli.file_reports import files
 
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
@@ -152,7 +152,7 @@ def _response_bytes(path: str, root: Path) -> bytes:
         # A shell gives the output of another command so, and no agent can put a link there.
         with Path(path).open("rb") as file:
             return file.read(LONGEST_RESPONSE + 1)
-    return looking.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
+    return files.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)
 
 
 def _response(path: str | None, root: Path) -> str | None:

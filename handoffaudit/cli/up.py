@@ -1,24 +1,133 @@
-"""`handoffaudit up`: everything from one command."""
+"""`handoffaudit up`: everything from one command. Folder and address are checked first; nothing here loads Django."""
 
+import errno
+import fcntl
 import http.client
+import ipaddress
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 
 import click
 
+from handoffaudit.cli.bootstrap import describe_unwritable
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example
-from handoffaudit.cli.running import place
-from handoffaudit.cli.running.supervisor import LOOK_SECONDS, Child, Supervisor
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.serve.supervisor import LOOK_SECONDS, Child, Supervisor
+
+# The children of a start that was killed let go of the port within this time.
+PORT_PATIENCE_SECONDS = 1.5
+
+
+def check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        error.filename = str(folder)
+        raise Stop(describe_unwritable(error)) from error
+
+
+@contextmanager
+def hold_folder(folder: Path, address: str) -> Iterator[None]:
+    """Refuses a second start on the same folder. The lock is freed when the process ends, however that happens."""
+    with (folder / "up.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Stop(
+                f"handoffaudit already runs on the data folder {folder} ({file.read().strip() or 'starting'}):"
+                " stop it first, or give another folder with --data."
+            ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()}, {address}\n")
+        file.flush()
+        yield
+
+
+def check_port(host: str, port: int) -> None:
+    """Refuses an address that can't be listened on."""
+    until = time.monotonic() + PORT_PATIENCE_SECONDS
+    while (error := _bind_error(host, port)) is not None:
+        if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+            raise Stop(_port_message(host, port, error))
+        time.sleep(0.1)
+
+
+def _bind_error(host: str, port: int) -> OSError | None:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        return error
+    return None
+
+
+def _port_message(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is taken by another program: choose another with --port, or stop that program."
+    if error.errno == errno.EACCES:
+        return f"Port {port} on {host} needs more rights than you have: choose one of 1024 or more with --port."
+    return f"Can't listen on {host} port {port} ({error.strerror}): give an address of this machine with --host."
+
+
+def browser_host(host: str) -> str:
+    """The host as it stands in an address that a browser on this machine can open."""
+    address = _parse_address(host)
+    if address is None:
+        return host
+    if address.is_unspecified:
+        return "127.0.0.1" if address.version == 4 else "[::1]"
+    return f"[{host}]" if address.version == 6 else host
+
+
+def allowed_hosts(host: str) -> list[str]:
+    """The names under which a server listening on `host` may be called."""
+    names = ["localhost", "127.0.0.1", "[::1]"]
+    address = _parse_address(host)
+    if address is None:
+        names.append(host)
+    elif address.is_unspecified:
+        names += [socket.gethostname(), socket.getfqdn(), *_own_addresses()]
+    elif not address.is_loopback:
+        names.append(f"[{host}]" if address.version == 6 else host)
+    return list(dict.fromkeys(names))
+
+
+def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _own_addresses() -> list[str]:
+    """The address that other machines see. Connecting a datagram socket picks it and sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return []
+        return [probe.getsockname()[0]]
+
 
 READY_PATIENCE_SECONDS = 60.0
+
 DEATHS_BEFORE_READY = 3
 
 
@@ -41,20 +150,20 @@ def command(host: str, port: int, *, sample: bool) -> None:
     # What is handed over, sessions and passwords' hashes are for nobody else on this machine.
     os.umask(0o077)
     folder = data_folder()
-    address = f"http://{place.shown_host(host)}:{port}"
-    place.check_folder(folder)
-    with place.only_one(folder, address):
-        place.check_port(host, port)
-        environment(host)
+    address = f"http://{browser_host(host)}:{port}"
+    check_folder(folder)
+    with hold_folder(folder, address):
+        check_port(host, port)
+        set_environment(host)
         children = [Child("web", [host, str(port)]), Child("worker", [])]
-        children += [Child("asker", [])] if asks_a_model() else []
+        children += [Child("asker", [])] if has_llm_key() else []
         supervisor = Supervisor(children, tell=warn)
         obey_signals(supervisor)
         prepared = prepare()
         announce(address, folder, prepared["link"])
         try:
             supervisor.start()
-            if wait_until_ready(supervisor, place.shown_host(host), port):
+            if wait_until_ready(supervisor, browser_host(host), port):
                 ready = click.style("Ready", fg="green", bold=True)
                 say(f"  {ready} in {time.monotonic() - began:.1f} s. Ctrl-C stops it.\n")
                 if sample:
@@ -71,14 +180,14 @@ def data_folder() -> Path:
     return from_environment()
 
 
-def environment(host: str) -> None:
+def set_environment(host: str) -> None:
     """What the child processes start with, where the person who starts them has not said otherwise."""
-    os.environ.setdefault("HANDOFFAUDIT_ALLOWED_HOSTS", ",".join(place.allowed_hosts(host)))
+    os.environ.setdefault("HANDOFFAUDIT_ALLOWED_HOSTS", ",".join(allowed_hosts(host)))
     os.environ.setdefault("HANDOFFAUDIT_LOG_FORMAT", "text" if sys.stderr.isatty() else "json")
     os.environ.setdefault("HANDOFFAUDIT_LOG_LEVEL", "WARNING")
 
 
-def asks_a_model() -> bool:
+def has_llm_key() -> bool:
     """Whether there is a key, or a provider that brings its own: without one that process would have nothing to do."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
@@ -96,7 +205,7 @@ def obey_signals(supervisor: Supervisor) -> None:
 
 def prepare() -> dict[str, str | None]:
     done = subprocess.run(
-        [sys.executable, "-m", "handoffaudit.cli.running.preparing", "--json"], stdout=subprocess.PIPE, check=False
+        [sys.executable, "-m", "handoffaudit.cli.serve.setup", "--json"], stdout=subprocess.PIPE, check=False
     )
     try:
         prepared = json.loads(done.stdout)
@@ -164,7 +273,7 @@ def load_sample(supervisor: Supervisor) -> None:
     """In processes of their own, beside the ones that serve: handoffs, then handoff files and logs."""
     say("  The sample goes into the tenant default, where it stays: begin your own in another folder, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
-    for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.running.sampling"]):
+    for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.samples"]):
         loading = subprocess.Popen([sys.executable, "-m", *what])  # noqa: S603
         while loading.poll() is None and not supervisor.stopping:
             supervisor.look()

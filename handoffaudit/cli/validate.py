@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handoffaudit.cli.importing.files import LONGEST
-from handoffaudit.cli.local.options import (
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports.files import LONGEST
+from handoffaudit.cli.options import (
+    example,
     format_option,
+    json_option,
     policy_option,
     root_option,
     skills_option,
     strictness_option,
 )
-from handoffaudit.cli.options import example, json_option
-from handoffaudit.cli.stop import Stop
 
 if TYPE_CHECKING:
     from handoffaudit.validation.record import Reading
@@ -111,7 +112,7 @@ def _results(files: tuple[str, ...], unread: list[Stop], **how: object) -> Itera
 
 def _results_of(path: str, **how: object) -> Iterator[Result]:
     from handoffaudit.cli.local.documents import Documents
-    from handoffaudit.cli.local.judging import judge_for
+    from handoffaudit.cli.local.verdicts import judge_for
 
     source = Documents(path)
     judge = judge_for(path, **how)  # type: ignore[arg-type]
@@ -143,7 +144,7 @@ def _print_json(results: Iterable[Result], unread: Sequence[Stop]) -> Counter[st
 
 
 def _print_text(results: Iterable[Result]) -> Counter[str]:
-    from handoffaudit.cli.local import showing
+    from handoffaudit.cli.local import verdicts
 
     seen: Counter[str] = Counter()
     several = False
@@ -152,11 +153,11 @@ def _print_text(results: Iterable[Result]) -> Counter[str]:
         several = several or not result.alone or seen.total() > 1
         if not result.alone and not result.verdict.issues:
             continue
-        click.echo(showing.head(result.name, result.reading, result.verdict))
-        for line in showing.issues(result.verdict):
+        click.echo(verdicts.verdict_line(result.name, result.reading, result.verdict))
+        for line in verdicts.issue_lines(result.verdict):
             click.echo(line)
-        if result.alone and (line := showing.not_run(result.verdict)):
+        if result.alone and (line := verdicts.not_run_line(result.verdict)):
             click.echo(line)
     if several:
-        click.echo(showing.counts(seen))
+        click.echo(verdicts.count_line(seen))
     return seen

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from handoffaudit.cli.options import data_folder, data_option, example, json_option, tenant_option
-from handoffaudit.cli.reporting.options import receiver_options
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.options import data_folder, data_option, example, json_option, receiver_options, tenant_option
 
 if TYPE_CHECKING:
-    from handoffaudit.cli.watching.watching import Watching
+    from handoffaudit.cli.file_reports.follower import Watcher
 
 
 @click.command(
@@ -83,10 +82,9 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
     Ctrl-C ends it. With --once it exits with 1 where a phase failed, and with 2 where reports wait for the server.
     """
-    from handoffaudit.cli.reporting.receivers import receiver
-    from handoffaudit.cli.watching.following import Follower
-    from handoffaudit.cli.watching.patterns import BadPattern, Pattern
-    from handoffaudit.cli.watching.watching import Watching as Loop
+    from handoffaudit.cli.file_reports.follower import BadPattern, Follower, Pattern
+    from handoffaudit.cli.file_reports.follower import Watcher as Loop
+    from handoffaudit.cli.file_reports.receivers import choose_receiver
 
     try:
         pattern = Pattern.of(expect)
@@ -97,7 +95,9 @@ def command(  # noqa: PLR0913 (click hands over each option)
     if "/" in response:
         raise Stop("--response is the name of a file beside the handoff file, without folders.")
     reports = spool or data_folder() / "reports"
-    to = receiver("handoffaudit watch", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=reports)
+    to = choose_receiver(
+        "handoffaudit watch", url=url, key=key, local=local, strict=strict, tenant=tenant, spool=reports
+    )
     follower = Follower(folder, pattern, expected, settle=every, timeout=phase_timeout)
     watching = Loop(follower, to, run, runtime, response, as_json)
     if once:
@@ -114,7 +114,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
         sys.exit(1)
 
 
-def _until_interrupted(watching: "Watching", every: float) -> None:
+def _until_interrupted(watching: "Watcher", every: float) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         watching.follow(time.monotonic, time.sleep, every)

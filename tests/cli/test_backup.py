@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from handoffaudit.cli import backup
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import DATABASE_FILE
-from handoffaudit.cli.stop import Stop
 
 ROWS = 2000
 
@@ -42,7 +42,7 @@ def _write_on_each_look(folder, monkeypatch, most):
         def finish(self):
             pass
 
-    monkeypatch.setattr(backup, "Progress", Writer)
+    monkeypatch.setattr(backup, "ProgressLine", Writer)
     return looks
 
 

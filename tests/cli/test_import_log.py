@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.cli import bootstrap
+from handoffaudit.cli import bootstrap, import_log
+from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.import_log import command
-from handoffaudit.cli.importing import files, logs
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.imports import files
 from handoffaudit.diagnostics.logs import gzip_stream, index, search
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK
 from handoffaudit.diagnostics.models import LogImport
@@ -100,7 +100,7 @@ def test_a_file_that_is_not_there_stops_it(acme: Tenant, tmp_path: Path) -> None
 def test_a_server_gets_a_log_in_parts(
     tenant: Tenant, live_server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "PART_BYTES", 200_000)
+    monkeypatch.setattr(import_log, "PART_BYTES", 200_000)
     key = make_key(tenant, "ingest")
     path = tmp_path / "a.log"
     for last, known in ((20_000, 0), (20_000, 20_000), (30_000, 20_000)):
@@ -128,11 +128,13 @@ def test_a_packed_file_that_grows_beyond_the_ratio_is_refused(acme: Tenant, tmp_
 def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[bytes] = []
 
-    def post(_: logs.ToServer, path: str, body: bytes, *kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
+    def post(
+        _: import_log.ServerLogReceiver, path: str, body: bytes, *kind: str, **headers: str
+    ) -> tuple[int, dict[str, Any]]:
         sent.append(body)
         return 202, {"id": "1", "lines": 1, "known": 0}
 
-    monkeypatch.setattr(logs.ToServer, "post", post)
+    monkeypatch.setattr(import_log.ServerLogReceiver, "post", post)
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress((b"x" * 99 + b"\n") * (files.FREE_BYTES // 50)))
     arguments = ("--url", "http://127.0.0.1:9", "--key", "k", str(path))
@@ -147,4 +149,4 @@ def test_nor_is_it_sent_to_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_part_for_a_server_is_not_refused_however_alike_its_lines_are() -> None:
-    assert logs.PART_BYTES + LONGEST_BLOCK <= gzip_stream.FREE_BYTES
+    assert import_log.PART_BYTES + LONGEST_BLOCK <= gzip_stream.FREE_BYTES

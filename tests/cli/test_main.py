@@ -6,7 +6,7 @@ import sys
 import click
 import pytest
 
-from handoffaudit.cli import COMMANDS, command
+from handoffaudit.cli.main import COMMANDS, command
 from tests.running.conftest import prepared
 from tests.test_docs import leaves
 
@@ -29,7 +29,7 @@ def test_help_has_an_example_that_names_the_command(path):
 def test_help_loads_no_django():
     """How soon it is there is measured in `benchmarks/`."""
     assert run("--help").returncode == 0
-    look = "import sys; from handoffaudit import cli; [cli.command.get_command(None, n) for n in cli.COMMANDS]; "
+    look = "import sys; from handoffaudit.cli import main; [main.command.get_command(None, n) for n in main.COMMANDS]; "
     told = subprocess.run(
         [sys.executable, "-c", look + "print('django' in sys.modules)"], capture_output=True, text=True, check=True
     )

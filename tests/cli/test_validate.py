@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from handoffaudit.cli.local.options import FORMATS
+from handoffaudit.cli.options import FORMATS
 from handoffaudit.validation.formats import BY_NAME
 from tests.cli.test_main import run
 from tests.validation.support import payload, universal
@@ -189,7 +189,7 @@ def test_nothing_is_loaded_that_judging_needs_not(tmp_path):
     )
     look = (
         "import sys; sys.argv = ['handoffaudit', 'validate', sys.argv[1]]\n"
-        "from handoffaudit.cli import main\n"
+        "from handoffaudit.cli.main import main\n"
         "try: main()\n"
         f"except SystemExit as end: print(end.code, [name for name in {heavy} if name in sys.modules])"
     )

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from handoffaudit.accounts.models import Person, Role, Tenant
-from handoffaudit.cli import command
+from handoffaudit.cli.main import command
 from handoffaudit.dashboard.access import TenantMembership
 from handoffaudit.dashboard.help import guides, reference
 from handoffaudit.dashboard.review.page import KEYS

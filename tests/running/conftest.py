@@ -44,7 +44,7 @@ def _prepared() -> Path:
     """As a first start leaves it."""
     # Below the folder that goes when the tests end.
     folder = Path(tempfile.mkdtemp(dir=os.environ["HANDOFFAUDIT_DATA"])) / "data"
-    prepare = [sys.executable, "-m", "handoffaudit.cli.running.preparing"]
+    prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
     subprocess.run(prepare, env=clean_environment(HANDOFFAUDIT_DATA=str(folder)), capture_output=True, check=True)
     return folder
 
@@ -157,7 +157,7 @@ def role(pid: int) -> str:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    return words[3].decode() if b"handoffaudit.cli.running.child" in words else ""
+    return words[3].decode() if b"handoffaudit.cli.serve.child" in words else ""
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from handoffaudit.cli import command
+from handoffaudit.cli.main import command
 from tests.surface.snapshots import check
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 import handoffaudit
-from handoffaudit.cli import command
+from handoffaudit.cli.main import command
 from tests.running.conftest import clean_environment
 from tests.surface.snapshots import check
 

@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.cli import main
+from handoffaudit.cli.main import main
 from tests.handoffs.support import circular, payload
 from tests.surface.snapshots import FOLDER, check
 

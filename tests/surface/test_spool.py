@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.cli import main
+from handoffaudit.cli.main import main
 from tests.surface.snapshots import check, shape
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples" / "hooks"

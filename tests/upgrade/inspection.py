@@ -7,8 +7,8 @@ import json
 import sys
 from typing import Any
 
-from handoffaudit.cli import command
-from handoffaudit.cli.running.preparing import prepare
+from handoffaudit.cli.main import command
+from handoffaudit.cli.serve.setup import prepare
 
 if prepared := prepare().error:
     sys.exit(prepared)

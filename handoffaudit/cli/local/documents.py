@@ -1,16 +1,22 @@
-"""The documents of a file that is judged: JSON, JSONL or a JSON array, packed or not."""
+"""The documents or labelled lines of a file that is judged: JSON, JSONL or a JSON array, packed or not."""
 
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+import click
 import orjson
 
-from handoffaudit.cli.importing import arrays
-from handoffaudit.cli.importing.files import LONGEST, Piece, Source, is_json
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports import files
+from handoffaudit.cli.imports.files import LONGEST, STANDARD_INPUT, Piece, Source, is_json
+
+if TYPE_CHECKING:
+    from handoffaudit.evaluation.measuring import Measured
+
 
 _LINES = (".jsonl", ".ndjson")
 
@@ -35,7 +41,7 @@ class Documents(Source):
             yield Piece(1, None)
         elif whole.lstrip().startswith(b"[") and is_json(whole):
             stream: io.BufferedReader[Any] = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(whole)))
-            for number, text in arrays.items(stream, self.name, LONGEST):
+            for number, text in files.array_items(stream, self.name, LONGEST):
                 yield Piece(number, text)
         else:
             yield Piece(1, whole)
@@ -58,3 +64,44 @@ def _is_object(line: bytes) -> bool:
         return isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
         return False
+
+
+def labelled_lines(source: Source) -> Iterator[tuple[int, bytes]]:
+    for piece in source.pieces():
+        if piece.text is not None:
+            yield piece.number, piece.text
+
+
+def reader_beside(path: str) -> Callable[[str], str | None]:
+    """Reads a file that lies under the folder of `path`, and no other."""
+    folder = (Path() if path == STANDARD_INPUT else Path(path).parent).resolve()
+
+    def read(name: str) -> str | None:
+        wanted = (folder / name).resolve()
+        try:
+            return wanted.read_text() if wanted.is_relative_to(folder) else None
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    return read
+
+
+def no_labelled_data(name: str, why: str) -> Stop:
+    return Stop(f"{name} holds no labelled data that is known here{': ' if why else ''}{why}.")
+
+
+def report_left_out(name: str, measured: "Measured") -> None:
+    """What could not be used, on standard error. Raises `Stop` where nothing could be."""
+    if not measured.kind:
+        raise no_labelled_data(name, measured.unread[0] if measured.unread else "")
+    if measured.unread_lines:
+        from handoffaudit.validation.text import pluralize
+
+        said = "; ".join(measured.unread)
+        click.echo(f"{name}: {pluralize(measured.unread_lines, 'line')} left out: {said}.", err=True)
+
+
+def describe_progress(source: Source, items: int) -> str:
+    """How far a file is read."""
+    share = f" · {100 * source.read_bytes / source.size:.0f} %" if source.size else ""
+    return f"{source.name}: {items:,} items{share}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
 from handoffaudit.policy.errors import InvalidPolicy
 from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows
 from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy, ValidationConfig
@@ -23,7 +23,7 @@ def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfi
     types' own."""
     config = _with_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
-        given = _loaded(path)
+        given = _load(path)
         try:
             config = _kind_of(path, given)(config, given)
         except (InvalidPolicy, TypeError, AttributeError, ValueError) as error:
@@ -89,7 +89,7 @@ def _all_of(config: ValidationConfig, strictness: Strictness) -> ValidationConfi
     return replace(config, other=replace(config.other, strictness=strictness), types=types)
 
 
-def _loaded(path: str) -> dict[str, Any]:
+def _load(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as file:
             read = file.read(LARGEST + 1)

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from handoffaudit.cli.hooking import evaluating
-from handoffaudit.cli.hooking.commands import KEPT_BYTES, run
-from handoffaudit.cli.hooking.evaluating import evaluate
+from handoffaudit.cli.hooks import rules
+from handoffaudit.cli.hooks.rules import KEPT_BYTES, evaluate, run_command
 from handoffaudit.validation.phase_rules import LONGEST_TEXT, parse_results, parse_rules
 from tests.running.conftest import alive, wait_for
 
@@ -46,14 +45,14 @@ def test_a_file_that_is_missing_a_folder_or_a_pipe_fails_at_once(tmp_path):
 
 
 def test_of_a_long_file_the_beginning_is_read_and_said(tmp_path):
-    (tmp_path / "long").write_text("begin" + "x" * 2 * evaluating.READ_BYTES + "end")
+    (tmp_path / "long").write_text("begin" + "x" * 2 * rules.READ_BYTES + "end")
     assert found(tmp_path, "content_match", file_path="long", patterns=["begin"]).status == "passed"
     missed = found(tmp_path, "content_match", file_path="long", patterns=["end"])
     assert missed.message == "long has nothing that matches end. Only its first 1 MiB were read."
 
 
 def test_a_pattern_that_would_never_end_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(evaluating, "MATCHING_SECONDS", 0.3)
+    monkeypatch.setattr(rules, "MATCHING_SECONDS", 0.3)
     (tmp_path / "a").write_text("a" * 60 + "b")
     began = time.monotonic()
     assert found(tmp_path, "content_match", file_path="a", patterns=["(a+)+$"]).status == "failed"
@@ -95,7 +94,7 @@ def test_time_up_ends_the_command_and_all_that_it_started(tmp_path):
 @pytest.mark.parametrize("redirected", ["", "> /dev/null 2>&1"])
 def test_what_a_command_leaves_running_keeps_nobody(tmp_path, redirected):
     began = time.monotonic()
-    ran = run(["/bin/sh", "-c", f"sleep 300 {redirected} & echo $! > child; echo done"], tmp_path, 200)
+    ran = run_command(["/bin/sh", "-c", f"sleep 300 {redirected} & echo $! > child; echo done"], tmp_path, 200)
     assert time.monotonic() - began < 60
     assert (ran.code, ran.output) == (0, "done\n")
     child = int((tmp_path / "child").read_text())
@@ -103,7 +102,7 @@ def test_what_a_command_leaves_running_keeps_nobody(tmp_path, redirected):
 
 
 def test_of_the_output_the_end_is_kept(tmp_path):
-    ran = run(["/bin/sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x; echo the end"], tmp_path, 200)
+    ran = run_command(["/bin/sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x; echo the end"], tmp_path, 200)
     assert len(ran.output) == KEPT_BYTES
     assert ran.output.endswith("xthe end\n")
     result = found(tmp_path, "test_pass", test_command="head -c 5000000 /dev/zero; exit 1")
@@ -111,7 +110,7 @@ def test_of_the_output_the_end_is_kept(tmp_path):
 
 
 def test_a_command_that_closes_its_output_is_waited_for(tmp_path):
-    assert run(["/bin/sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 4"], tmp_path, 200).code == 4
+    assert run_command(["/bin/sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 4"], tmp_path, 200).code == 4
 
 
 def test_a_command_that_ends_by_a_signal_fails(tmp_path):

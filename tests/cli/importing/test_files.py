@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from handoffaudit.cli.importing import arrays, files
-from handoffaudit.cli.importing.files import Source
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports import files
+from handoffaudit.cli.imports.files import Source
 
 
 def pieces(path):
@@ -29,7 +29,7 @@ def test_one_document_over_several_lines_is_one(tmp_path, name):
 
 @pytest.mark.parametrize("chunk", [1, 7, 1024])
 def test_the_items_of_an_array_keep_their_bytes(tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(arrays, "CHUNK", chunk)
+    monkeypatch.setattr(files, "ARRAY_CHUNK", chunk)
     items = [b'{"a": 1.50, "b" : "\xc3\xa9\\u00e9, ]["}', b"12345", b"[1,  2]", b'"text"', b"null"]
     path = tmp_path / "a.json"
     path.write_bytes(b" [\n" + b" ,\n".join(items) + b"\n] \n")

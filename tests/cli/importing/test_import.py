@@ -4,18 +4,19 @@ import json
 
 import pytest
 
-from handoffaudit.cli.import_files import Report, _import
-from handoffaudit.cli.importing.files import Source
-from handoffaudit.cli.importing.local import Local
-from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.cli.import_files import _import
+from handoffaudit.cli.imports.files import Source
+from handoffaudit.cli.imports.items import ImportReport
+from handoffaudit.cli.imports.receivers import DatabaseReceiver
+from handoffaudit.cli.progress import ProgressBar
 from handoffaudit.handoffs.models import Handoff, HandoffBody, State
 
 PAYLOAD = {"source_agent_id": "a", "target_agent_id": "b", "call_chain": ["a"], "handoff_type": "m", "data": {"x": 1}}
 
 
-def bring(tenant, path) -> Report:
-    report = Report()
-    _import([Source(str(path))], Local(tenant), report, Progress(0, show=False))
+def bring(tenant, path) -> ImportReport:
+    report = ImportReport()
+    _import([Source(str(path))], DatabaseReceiver(tenant), report, ProgressBar(0, show=False))
     return report
 
 

@@ -1,7 +1,7 @@
 import io
 
-from handoffaudit.cli.importing import progress
-from handoffaudit.cli.importing.progress import Progress
+from handoffaudit.cli import progress
+from handoffaudit.cli.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -11,7 +11,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_gets_a_bar_that_ends_full():
     out = Terminal()
-    shown = Progress(100, out=out)
+    shown = ProgressBar(100, out=out)
     shown.update(5, 50)
     shown.finish(10)
     half, full = out.getvalue().split("\r\x1b[K")[1:]
@@ -22,15 +22,15 @@ def test_a_terminal_gets_a_bar_that_ends_full():
 
 
 def test_a_file_gets_plain_lines_now_and_then(monkeypatch):
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "BAR_LINE_SECONDS", 0.0)
     out = io.StringIO()
-    Progress(100, out=out).update(5, 50)
+    ProgressBar(100, out=out).update(5, 50)
     assert out.getvalue().startswith(" 50 % · 5 documents")
     assert "\x1b" not in out.getvalue()
 
 
 def test_without_a_size_only_the_count_is_shown():
     out = Terminal()
-    Progress(0, out=out).update(5, 50)
+    ProgressBar(0, out=out).update(5, 50)
     assert "%" not in out.getvalue()
     assert "5 documents" in out.getvalue()

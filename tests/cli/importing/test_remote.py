@@ -7,10 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from handoffaudit.cli.importing import remote
-from handoffaudit.cli.importing.items import Occurrences, make_item
-from handoffaudit.cli.importing.remote import Remote
-from handoffaudit.cli.stop import Stop
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports import receivers
+from handoffaudit.cli.imports.items import Occurrences, make_item
+from handoffaudit.cli.imports.receivers import ServerReceiver
 
 ITEMS = [
     make_item(at, line, Occurrences()) for at, line in enumerate([b'{"handoff_id": "a"}', b"not json", b'{"b": 2}'])
@@ -71,12 +71,12 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     seconds: list[float] = []
-    monkeypatch.setattr(remote.time, "sleep", seconds.append)
+    monkeypatch.setattr(receivers.time, "sleep", seconds.append)
     return seconds
 
 
 def send(server: Server) -> list[tuple[int, tuple[str, ...], str]]:
-    client = Remote(server.url, "secret")
+    client = ServerReceiver(server.url, "secret")
     try:
         return [(answer.status, answer.codes, answer.why) for answer in client.send(ITEMS)]
     finally:
@@ -110,7 +110,7 @@ def test_a_lost_connection_is_tried_again(server, slept):
 
 def test_a_server_that_is_away_is_given_up_in_the_end(slept):
     with pytest.raises(Stop, match=r"can't be reached .*: check it, then import again"):
-        Remote("http://127.0.0.1:1", "secret").send(ITEMS)
+        ServerReceiver("http://127.0.0.1:1", "secret").send(ITEMS)
     assert slept == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
 
 

@@ -76,7 +76,7 @@ def test_wrong_calls(arguments: tuple[str, ...], said: str, tmp_path: Path) -> N
 
 def test_judging_here_loads_no_framework(tmp_path: Path) -> None:
     script = (
-        "import sys; from handoffaudit.cli import command\n"
+        "import sys; from handoffaudit.cli.main import command\n"
         f"sys.argv[1:] = {[*REPORT, '--path', 'x', '--local']!r}\n"
         "try: command.main(standalone_mode=False)\n"
         "except SystemExit: pass\n"

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from handoffaudit.cli.watching import scanning
-from handoffaudit.cli.watching.following import Due, Follower
-from handoffaudit.cli.watching.patterns import Pattern
+from handoffaudit.cli.file_reports import files
+from handoffaudit.cli.file_reports.follower import Due, Follower, Pattern
 
 PATTERN = "{phase}/{agent}/handoff.json"
 
@@ -161,11 +160,11 @@ def test_links_lead_nowhere_else(run: Run, tmp_path_factory: pytest.TempPathFact
 
 
 def test_a_folder_of_too_much_is_looked_at_in_part(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(files, "MOST_SCANNED_ENTRIES", 3)
     run.write("plan/planner/handoff.json")
     for number in range(5):
         run.write(f"plan/{number}")
-    assert not scanning.scan(run.root).complete
+    assert not files.scan_folder(run.root).complete
     assert run.look() == []
 
 

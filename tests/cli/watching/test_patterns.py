@@ -2,7 +2,7 @@
 
 import pytest
 
-from handoffaudit.cli.watching.patterns import BadPattern, Pattern, whose
+from handoffaudit.cli.file_reports.follower import BadPattern, Pattern, owner_of
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_what_is_no_pattern_is_told(pattern: str) -> None:
     ],
 )
 def test_whose_a_file_is(path: str, names: dict[str, str], said: tuple[str, ...]) -> None:
-    found = whose(path, names, "run-1")
+    found = owner_of(path, names, "run-1")
     assert (found["run"], found["phase"], found["agent"]) == said

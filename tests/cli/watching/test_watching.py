@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from handoffaudit.cli.reporting.receivers import Here, Kept, Refused
-from handoffaudit.cli.watching.following import Follower
-from handoffaudit.cli.watching.patterns import Pattern
-from handoffaudit.cli.watching.watching import RETRY_SECONDS, Watching
+from handoffaudit.cli.file_reports.follower import RETRY_SECONDS, Follower, Pattern, Watcher
+from handoffaudit.cli.file_reports.receivers import Kept, LocalReceiver, Refused
 
 GOOD = '{"status": "complete", "artifacts": [], "next": null, "summary": "x"}'
 
@@ -25,7 +23,7 @@ class Server:
             self.kept.append(document)
             raise Kept("The server is away.")
         self.taken.append(document)
-        return Here().report(document) | {"iteration": "7"}
+        return LocalReceiver().report(document) | {"iteration": "7"}
 
     def retry(self) -> int:
         if self.is_there:
@@ -36,8 +34,8 @@ class Server:
     def close(self) -> None: ...
 
 
-def watching(root: Path, server: Any) -> Watching:
-    return Watching(Follower(root, Pattern.of("**/handoff.json"), settle=0), server)
+def watching(root: Path, server: Any) -> Watcher:
+    return Watcher(Follower(root, Pattern.of("**/handoff.json"), settle=0), server)
 
 
 def write(root: Path, agent: str, content: str = GOOD) -> None:

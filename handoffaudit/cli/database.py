@@ -1,0 +1,112 @@
+"""The database of a command: can it be reached, is it damaged, and which version has it."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+from django.conf import settings
+from django.core.management import call_command
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from psycopg_pool import PoolTimeout
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
+
+
+@contextmanager
+def hold_lock(path: Path) -> Iterator[None]:
+    """Waits for the lock. It is freed when the process ends, however that happens."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with path.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+CONNECT_SECONDS = 5
+
+# A start looks so long for damage: some gigabytes, where they are in memory.
+DAMAGE_SECONDS = 5.0
+
+
+@contextmanager
+def stop_on_database_errors() -> Iterator[None]:
+    """A database that can't be reached or read ends the command in one line."""
+    try:
+        _try_connection()
+        yield
+    except (DatabaseError, PoolTimeout, psycopg.Error) as error:
+        reason = " ".join(str(error.__cause__ or error).split())
+        if is_damage(error):
+            raise damage_error(reason) from error
+        raise Stop(f"The database {name_database()} can't be used ({reason}): {suggest_remedy()}") from error
+
+
+def damage_error(reason: str) -> Stop:
+    return Stop(f"The database {name_database()} is damaged ({reason}): {REMEDY}")
+
+
+def refuse_damaged() -> None:
+    """Raise `Stop` for an SQLite file that is damaged where it was looked at in a few seconds."""
+    if connection.vendor == "sqlite" and (
+        said := find_damage(Path(connection.settings_dict["NAME"]), seconds=DAMAGE_SECONDS)
+    ):
+        raise damage_error(said)
+
+
+def _try_connection() -> None:
+    """A connection pool would go on trying for half a minute where the server is away."""
+    if connection.vendor == "postgresql":
+        parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
+        psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}).close()
+
+
+def name_database() -> str:
+    """Which database, without its password."""
+    name = connection.settings_dict["NAME"]
+    host = connection.settings_dict.get("HOST")
+    return f"{name} at {host}:{connection.settings_dict.get('PORT') or 5432}" if host else str(name)
+
+
+def suggest_remedy() -> str:
+    if connection.vendor == "sqlite":
+        return "check the file and its permissions, or give another folder with --data."
+    return "check that the server runs and that DATABASE_URL is right."
+
+
+def refuse_unknown() -> None:
+    """Raise `Stop` for a database that a newer version migrated, or that a version before 0.1.0 left half-way."""
+    ours = {app.split(".")[-1] for app in settings.INSTALLED_APPS if app.startswith("handoffaudit.")}
+    applied = {key for key in MigrationRecorder(connection).applied_migrations() if key[0] in ours}
+    there = MigrationLoader(None).disk_migrations
+    replaced = {key for migration in there.values() for key in migration.replaces}
+    if unknown := sorted(applied - set(there) - replaced):
+        app, name = unknown[0]
+        raise Stop(
+            f"The database {name_database()} was made by a newer version of handoffaudit (migration {app}.{name} is not"
+            f" known to {settings.VERSION}): upgrade handoffaudit, or give another folder with --data."
+        )
+    for migration in there.values():
+        lacking = sorted(set(migration.replaces) - applied)
+        if lacking and len(lacking) < len(migration.replaces):
+            app, name = lacking[0]
+            raise Stop(
+                f"The database {name_database()} was made before version 0.1.0 (migration {app}.{name} was never applied):"
+                " export its handoffs with the version that made it, and import them into a new folder (--data)."
+            )
+
+
+def is_behind() -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
+def migrate() -> None:
+    """One process at a time: two that migrate an SQLite file at once would get in each other's way."""
+    with hold_lock(settings.DATA_FOLDER / "migrate.lock"):
+        if is_behind():
+            call_command("migrate", interactive=False, verbosity=0)

@@ -1,0 +1,157 @@
+"""`handoffaudit eval --with-model`: what it would cost, whether that is wanted, and the figures of the run."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.evaluation import figures
+from handoffaudit.cli.evaluation.answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
+from handoffaudit.cli.evaluation.run import FileRun, Plan, Run, make_plan
+from handoffaudit.cli.local.documents import report_left_out
+from handoffaudit.evaluation.asking import LLMJudge, percentile
+from handoffaudit.evaluation.judging import Judge
+from handoffaudit.llm.calls import Caller
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.prompts.question import Role
+from handoffaudit.validation.text import pluralize
+
+SHARES = (0.5, 0.9, 0.95, 0.99)
+
+
+def run_as_json(run: Run, layers: list[str], show: int) -> dict[str, Any]:
+    return {
+        "model": run.caller.model_of(Role.FAST),
+        "layers": layers,
+        "results": str(run.results.path),
+        "complete": not run.stopped,
+        "stopped": run.stopped or None,
+        "calls": run.calls,
+        "tries": run.tries,
+        "spent_usd": run.spent_usd,
+        "files": [_file_as_json(file, show) for file in run.files],
+    }
+
+
+def _file_as_json(file: FileRun, show: int) -> dict[str, Any]:
+    shown = {
+        "file": file.path,
+        "unanswered": file.unanswered,
+        "answered_before": file.known,
+        "failures": dict(file.failures),
+        "answers_usd": file.answers_usd,
+        "latency_ms": {f"p{share * 100:g}": percentile(file.latencies_ms, share) for share in SHARES},
+        "local": file.local.figures(),
+        "model": file.by_model.figures(),
+    }
+    return shown | ({"wrong": [figures.wrong_as_json(one) for one in file.by_model.wrong]} if show else {})
+
+
+def run_lines(run: Run, layers: list[str]) -> Iterator[str]:
+    """A table for each file, the local layers above the model, on the same items."""
+    model = run.caller.model_of(Role.FAST)
+    for number, file in enumerate(run.files):
+        if number:
+            yield ""
+        yield file.path
+        yield from figures.table({",".join(layers): file.local.figures(), model: file.by_model.figures()})
+        yield _answer_line(file)
+    for file in run.files:
+        yield from figures.wrong_lines(file.path, file.by_model.wrong)
+    yield ""
+    yield f"{pluralize(run.calls, 'call')} in this run, {run.spent_usd:.4f} USD. Answers are in {run.results.path}."
+
+
+def _answer_line(file: FileRun) -> str:
+    answered = file.by_model.tally.items
+    parts = [f"{pluralize(answered, 'answer')}, {file.known:,} of them from before, {file.answers_usd:.4f} USD"]
+    if file.latencies_ms:
+        times = (f"p{share * 100:g} {percentile(file.latencies_ms, share) or 0:,.0f}" for share in SHARES)
+        parts.append(f"latency in ms: {', '.join(times)}")
+    if file.unanswered:
+        failed = ", ".join(f"{number:,} {reason}" for reason, number in sorted(file.failures.items()))
+        parts.append(
+            f"{file.unanswered:,} without an answer, not counted" + (f" (failed calls: {failed})" if failed else "")
+        )
+    return "  " + "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The options of the command. `limit` None: all."""
+
+    model: str | None
+    results: str | None
+    limit: int | None
+    concurrency: int
+    max_usd: float | None
+    is_agreed: bool
+    show: int
+    as_json: bool
+
+
+def measure_model(
+    paths: Sequence[str],
+    layers: list[str],
+    judge_of_file: Callable[[], Judge],
+    config: ValidationConfig,
+    wishes: RunOptions,
+) -> None:
+    """Exits with 1 where it was stopped before all was asked."""
+    caller = caller_from_environment(wishes.model)
+    model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
+    with AnswerFile(Path(wishes.results or DEFAULT_NAME)) as results:
+        planned = make_plan(list(dict.fromkeys(paths)), model_judge, caller, results, wishes.limit)
+        _agree(planned, caller, results, wishes)
+        crew = Crew(caller, results, wishes.concurrency)
+        run = Run(caller, crew, results, judge_of_file, model_judge, planned, wishes.max_usd, wishes.show)
+        run.measure()
+        _tell(run, layers, wishes)
+    if run.stopped:
+        sys.exit(1)
+
+
+def _agree(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
+    """Tells what would be asked and what it costs; raises `Stop` where that is not wanted."""
+    model = caller.model_of(Role.FAST)
+    to_ask = len(planned.to_ask)
+    click.echo(
+        f"{pluralize(planned.items, 'item')} for {model}: {planned.known:,} have their answer in {results.path}, "
+        f"{pluralize(to_ask, 'question')} to ask{_cost(planned, results.mean_cost(model))}.",
+        err=True,
+    )
+    if not to_ask or wishes.is_agreed:
+        return
+    if not sys.stdin.isatty():
+        raise Stop("Nothing was asked: there is no terminal to ask you at whether that is wanted. Say so with --yes.")
+    if not click.confirm("Ask them?", err=True):
+        raise Stop("Nothing was asked.", 1)
+
+
+def _cost(planned: Plan, mean: float | None) -> str:
+    if not planned.to_ask:
+        return ""
+    about = f"about {mean * len(planned.to_ask):.4f} USD by the answers so far, " if mean is not None else ""
+    return f", {about}at most about {planned.most_usd:.4f} USD"
+
+
+def _tell(run: Run, layers: list[str], wishes: RunOptions) -> None:
+    for file in run.files:
+        report_left_out(file.path, file.local)
+    if wishes.as_json:
+        click.echo(json.dumps(run_as_json(run, layers, wishes.show)))
+    else:
+        for line in run_lines(run, layers):
+            click.echo(line)
+    if run.stopped:
+        click.echo(
+            f"Stopped: {run.stopped}. The figures are of what was answered. The same command goes on from here; "
+            f"nothing in {run.results.path} is asked or paid again.",
+            err=True,
+        )

@@ -1,0 +1,311 @@
+"""A run with an LLM: what it would ask and cost, and every answered item judged by it and by the local layers."""
+
+import hashlib
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import FrameType
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.evaluation.answers import AnswerFile, AnswerLine, Crew
+from handoffaudit.cli.imports.files import STANDARD_INPUT
+from handoffaudit.cli.local.documents import (
+    Documents,
+    describe_progress,
+    labelled_lines,
+    no_labelled_data,
+    reader_beside,
+)
+from handoffaudit.cli.progress import ProgressLine
+from handoffaudit.evaluation.asking import Key, LLMJudge
+from handoffaudit.evaluation.items import Item, UnreadableError
+from handoffaudit.evaluation.judging import Judge, Judged
+from handoffaudit.evaluation.measuring import Measured, read_line
+from handoffaudit.llm.breaker import Breaker, is_outage
+from handoffaudit.llm.calls import Call, Caller
+from handoffaudit.validation.prompts.question import MalformedAnswer, Question, Role
+from handoffaudit.validation.text import pluralize
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedItem:
+    """An item, which one of its file it is, and what the model is asked about it: None where it is not."""
+
+    place: int
+    kind: str
+    item: Item
+    question: Question | None
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedLine:
+    """A line that can't be used."""
+
+    number: int
+    error: UnreadableError
+
+
+@dataclass(slots=True)
+class Plan:
+    """`chosen` by file: the places of the items that are measured. `to_ask`: what each question that has no answer yet
+    costs at most. `known`: how many items have their answer."""
+
+    chosen: dict[str, frozenset[int]] = field(default_factory=dict)
+    to_ask: dict[Key, float] = field(default_factory=dict)
+    known: int = 0
+
+    @property
+    def items(self) -> int:
+        return sum(len(chosen) for chosen in self.chosen.values())
+
+    @property
+    def most_usd(self) -> float:
+        return sum(self.to_ask.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _PlannedQuestion:
+    spread: str
+    place: int
+    key: Key
+    usd: float
+
+
+def planned_items(
+    path: str, judge: LLMJudge, progress: ProgressLine | None = None
+) -> Iterator[PlannedItem | SkippedLine]:
+    """The items of a file from its beginning, each time it is called."""
+    source, read_beside, place = Documents(path), reader_beside(path), 0
+    for number, text in labelled_lines(source):
+        try:
+            kind, items = read_line(text, read_beside)
+            questions = [judge.question(item) for item in items]
+        except UnreadableError as error:
+            yield SkippedLine(number, error)
+            continue
+        for item, question in zip(items, questions, strict=True):
+            yield PlannedItem(place, kind, item, question)
+            place += 1
+        if progress:
+            progress.tell(lambda: describe_progress(source, place))  # noqa: B023 -- told at once
+
+
+def make_plan(paths: Sequence[str], judge: LLMJudge, caller: Caller, results: AnswerFile, limit: int | None) -> Plan:
+    """`limit` items of each file, None for all: spread over the file by the hash of what is asked, so that they are the
+    same in every run and for every model, and all among those of a larger limit."""
+    if STANDARD_INPUT in paths:
+        raise Stop("--with-model reads a file twice, to tell the cost before it asks: give a file and not -.")
+    planned = Plan()
+    for path in paths:
+        asked = sorted(_questions_of(path, judge, caller), key=lambda one: (one.spread, one.place))[:limit]
+        planned.chosen[path] = frozenset(one.place for one in asked)
+        for one in asked:
+            if results.known(one.key):
+                planned.known += 1
+            else:
+                planned.to_ask[one.key] = one.usd
+    return planned
+
+
+def key_of(caller: Caller, question: Question) -> Key:
+    return Key.of(caller.model_of(Role(question.role)), question)
+
+
+def _questions_of(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_PlannedQuestion]:
+    """Raises `Stop` where nothing in the file can be used, so that no other file costs something before that is
+    told."""
+    kind, left_out = "", ""
+    progress = ProgressLine()
+    for found in planned_items(path, judge, progress):
+        if isinstance(found, SkippedLine):
+            left_out = left_out or f"line {found.number} {found.error}"
+            continue
+        kind = found.kind
+        if found.question is not None:
+            question = found.question
+            spread = hashlib.sha256(question.content.encode("utf-8", "replace")).hexdigest()
+            yield _PlannedQuestion(spread, found.place, key_of(caller, question), caller.estimate(question))
+    progress.finish()
+    if not kind:
+        raise no_labelled_data(path, left_out)
+
+
+WAIT_SECONDS = 0.2
+
+# An answer that can't be read is asked for once more, and both are paid.
+ANSWERS_PAID = 2
+
+# whatever the reason: an account without credit refuses each question as if it were the question's fault
+MOST_FAILURES_IN_A_ROW = 20
+
+# failures that another try of anything cannot mend: the key, the account, the address
+_AT_ONCE = frozenset({401, 402, 403, 404})
+
+
+@dataclass(slots=True)
+class FileRun:
+    """One file: `local` and `by_model` hold the same items, those that the model answered. `known`: items whose answer
+    was there before; `unanswered`: those chosen that have none. Costs and latencies of the answers, old ones too."""
+
+    path: str
+    local: Measured = field(default_factory=Measured)
+    by_model: Measured = field(default_factory=Measured)
+    known: int = 0
+    unanswered: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    answers_usd: float = 0.0
+    latencies_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An item whose question is under way."""
+
+    file: FileRun
+    item: Item
+    local: Judged
+
+
+@dataclass(slots=True)
+class Run:
+    """`stopped`: why nothing more is asked, empty where all was. `spent_usd`, `calls` and `tries` of this run alone."""
+
+    caller: Caller
+    crew: Crew
+    results: AnswerFile
+    judge_of_file: Callable[[], Judge]
+    model_judge: LLMJudge
+    plan: Plan
+    max_usd: float | None = None
+    show: int = 0
+    files: list[FileRun] = field(default_factory=list)
+    stopped: str = ""
+    abandoned: bool = False
+    spent_usd: float = 0.0
+    calls: int = 0
+    tries: int = 0
+    _reserved: dict[Key, float] = field(default_factory=dict)
+    _waiting: dict[Key, list[_Waiting]] = field(default_factory=dict)
+    _failures_in_a_row: int = 0
+    _began: float = field(default_factory=time.monotonic)
+    _breaker: Breaker = field(default_factory=Breaker)
+    _progress: ProgressLine = field(default_factory=ProgressLine)
+
+    def measure(self) -> None:
+        """Ends early where `stopped` says so; answers that are there count in any case."""
+        with self._stopping_on_interrupt():
+            for path, chosen in self.plan.chosen.items():
+                self._measure_file(FileRun(path), chosen)
+            while self.crew.under_way and not self.abandoned:
+                self._hear()
+        if self.crew.under_way:
+            left = pluralize(self.crew.under_way, "call")
+            self.stopped += f"; {left} under way, which may cost something, had no answer yet"
+        for file in self.files:
+            file.unanswered += sum(one.file is file for waiting in self._waiting.values() for one in waiting)
+        self._progress.finish()
+
+    def _measure_file(self, file: FileRun, chosen: frozenset[int]) -> None:
+        self.files.append(file)
+        judge = self.judge_of_file()
+        for found in planned_items(file.path, self.model_judge):
+            if isinstance(found, SkippedLine):
+                file.local.left_out(found.number, found.error)
+                continue
+            file.local.kind = file.by_model.kind = file.local.kind or found.kind
+            # in the order of the file, since what was handed over before counts
+            local = judge.judge(found.item)
+            if found.place in chosen and found.question is not None:
+                self._take(file, found, found.question, local)
+
+    def _take(self, file: FileRun, found: PlannedItem, question: Question, local: Judged) -> None:
+        key = key_of(self.caller, question)
+        waiting = _Waiting(file, found.item, local)
+        line = self.results.known(key)
+        if line and self._score(waiting, line):
+            file.known += key not in self._reserved
+        elif key in self._waiting:
+            self._waiting[key].append(waiting)
+        elif self._may_ask(key, question):
+            self._waiting[key] = [waiting]
+            self.crew.ask(key, question)
+        else:
+            file.unanswered += 1
+
+    def _may_ask(self, key: Key, question: Question) -> bool:
+        while self.crew.is_full and not self.stopped:
+            self._hear()
+        usd = ANSWERS_PAID * self.caller.estimate(question)
+        under_way = sum(self._reserved[one] for one in self._waiting)
+        if not self.stopped and self.max_usd is not None and self.spent_usd + under_way + usd > self.max_usd:
+            self.stopped = f"the next question may take more than --max-usd {self.max_usd:g}"
+        self._reserved[key] = usd
+        return not self.stopped
+
+    def _hear(self) -> None:
+        for key, call in self.crew.ended(WAIT_SECONDS):
+            self.calls += 1
+            self.tries += call.tries
+            self.spent_usd += call.cost_usd
+            waiting = self._waiting.pop(key)
+            self._watch(call)
+            for one in waiting:
+                if call.answer is None or not self._score(one, AnswerLine.of(key, call)):
+                    one.file.unanswered += 1
+            if call.error:
+                waiting[0].file.failures[call.error.reason.value] += 1
+        self._progress.tell(self._said)
+
+    def _watch(self, call: Call) -> None:
+        """An outage stops the asking: each of its calls would be tried again and again."""
+        error = call.error
+        self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
+        if error is None or not is_outage(error):
+            self._breaker = self._breaker.succeeded()
+        else:
+            self._breaker = self._breaker.failed(datetime.now(UTC), error.reason.value)
+        is_down = self._breaker.open_until or self._failures_in_a_row >= MOST_FAILURES_IN_A_ROW
+        if error and not self.stopped and (is_down or error.status in _AT_ONCE):
+            self.stopped = f"the model can't be asked: {error.detail.rstrip('.')}"
+
+    def _score(self, waiting: _Waiting, line: AnswerLine) -> bool:
+        """False where the answer can't be read, as one of another version may not."""
+        try:
+            judged = self.model_judge.judged(waiting.item, line.answer)
+        except MalformedAnswer:
+            return False
+        file = waiting.file
+        file.by_model.add(judged, self.show)
+        file.local.add(waiting.local)
+        file.answers_usd += line.cost_usd
+        file.latencies_ms.append(line.latency_ms)
+        return True
+
+    def _said(self) -> str:
+        failed = sum(sum(file.failures.values()) for file in self.files)
+        to_ask = len(self.plan.to_ask)
+        said = f"asked {self.calls:,} of {to_ask:,} · {self.spent_usd:.4f} USD"
+        if failed:
+            said += f" · {failed:,} failed"
+        if self.calls and not self.stopped:
+            seconds = (time.monotonic() - self._began) / self.calls * (to_ask - self.calls)
+            said += f" · about {seconds / 60:.1f} min left"
+        return said
+
+    @contextmanager
+    def _stopping_on_interrupt(self) -> Iterator[None]:
+        """Ctrl-C asks nothing more and waits for what is under way, since it is paid; a second one does not wait."""
+
+        def stop(_: int, __: FrameType | None) -> None:
+            self.abandoned = bool(self.stopped)
+            self.stopped = self.stopped or "interrupted"
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,1 @@
+"""What `handoffaudit report-file` and `handoffaudit watch` share: files, receivers, and a folder followed."""

@@ -1,0 +1,320 @@
+"""A run's folder followed: where handoff files are expected, which are due, and the loop that reports them."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import click
+
+from handoffaudit.cli.file_reports import files
+from handoffaudit.cli.file_reports.files import Scan, Stamp, look, read_bytes
+from handoffaudit.cli.file_reports.receivers import (
+    Kept,
+    LocalReceiver,
+    Receiver,
+    Refused,
+    ReportSubject,
+    explain_answer,
+    make_report,
+)
+
+PLACEHOLDERS: Final = ("run", "phase", "agent", "runtime")
+
+DEFAULT: Final = "**/handoff.json"
+
+_TOKEN = re.compile(r"\*\*/|\*\*|\*|\{([^{}]*)\}|[{}]|[^*{}]+")
+
+
+class BadPattern(ValueError):
+    """The message says what is wrong, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`text` is relative to the folder, with `/`: `*` is a part of a name, `**` any folders, and `{agent}` a name."""
+
+    text: str
+    _whole: re.Pattern[str]
+
+    @classmethod
+    def of(cls, text: str) -> "Pattern":
+        """Raises BadPattern."""
+        if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or text.endswith("/"):
+            raise BadPattern(
+                f"{text!r} is not a path below the folder: write it like {{phase}}/{{agent}}/handoff.json."
+            )
+        return cls(text, _compile(text))
+
+    def names(self, path: str) -> Mapping[str, str] | None:
+        """What the placeholders stand for in a path below the folder; None where it is not expected there."""
+        found = self._whole.fullmatch(path)
+        return found.groupdict() if found else None
+
+    @property
+    def file_name(self) -> str:
+        """The name of the file, empty where it is not always the same."""
+        name = PurePosixPath(self.text).name
+        return "" if re.search(r"[*{}]", name) else name
+
+    def folder(self) -> "Pattern | None":
+        """The pattern of the folders that a file is expected in; None where they are not told apart by placeholders."""
+        above = str(PurePosixPath(self.text).parent)
+        return Pattern(above, _compile(above)) if self.file_name and "{" in above else None
+
+
+def _compile(text: str) -> re.Pattern[str]:
+    written, named = "", set[str]()
+    for token in _TOKEN.finditer(text):
+        name = token[1]
+        if name is not None or token[0] in "{}":
+            if name not in PLACEHOLDERS:
+                known = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
+                raise BadPattern(f"{text!r} has {token[0]!r}, which is no placeholder: use {known}.")
+            written += f"(?P={name})" if name in named else f"(?P<{name}>[^/]+)"
+            named.add(name)
+        else:
+            written += {"**/": "(?:[^/]+/)*", "**": ".*", "*": "[^/]*"}.get(token[0]) or re.escape(token[0])
+    return re.compile(written)
+
+
+def owner_of(path: str, names: Mapping[str, str], folder: str) -> dict[str, str]:
+    """Run, phase, agent and runtime of a file; what no placeholder says is taken from the folders above it: the nearest
+    is the agent's, the next the phase's."""
+    above = PurePosixPath(path).parts[:-1]
+    agent = above[-1] if above else folder
+    phase = above[-2] if len(above) > 1 else agent
+    return {"run": folder, "phase": phase, "agent": agent, "runtime": ""} | {
+        name: value for name, value in names.items() if value
+    }
+
+
+MOST_NAMESAKES: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A file to report: one that is there and was not changed for a while, or one that did not come in its time."""
+
+    path: str
+    iteration: int
+    names: Mapping[str, str]
+    missing: bool = False
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a path. `since`: when it was first seen with that stamp."""
+
+    stamp: Stamp | None = None
+    since: float = 0.0
+    reported: Stamp | None = None
+    iteration: int = 0
+
+
+@dataclass(slots=True)
+class _ExpectedFile:
+    """A path at which a file is expected, since its folder was last changed."""
+
+    changed: int
+    since: float
+    told: bool = False
+
+
+@dataclass(slots=True)
+class Follower:
+    """`settle`: how many seconds a file has to stay as it is; `timeout`: after how many a file that is expected counts
+    as missing, None for never. `expected`: paths below the folder."""
+
+    root: Path
+    pattern: Pattern
+    expected: tuple[str, ...] = ()
+    settle: float = 0.5
+    timeout: float | None = None
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _places: dict[str, _ExpectedFile] = field(default_factory=dict)
+    _reported: dict[Stamp, str] = field(default_factory=dict)
+
+    def due(self, now: float, *, all_now: bool = False) -> Iterator[Due]:
+        """What is to be reported at that moment of a clock that only goes forward. `all_now`: without waiting for
+        anything. Raises OSError where the folder can't be read."""
+        found = files.scan_folder(self.root)
+        there = {path: names for path in found.files if (names := self._names(path)) is not None}
+        for gone in self._known.keys() - there.keys():
+            self._known[gone].stamp = None
+        for path in sorted(there):
+            if self._is_due(path, found, now, all_now=all_now):
+                yield Due(path, self._next(path), there[path])
+        yield from self._missing(found, there.keys(), now, all_now=all_now)
+
+    def took(self, due: Due, iteration: int | None = None) -> None:
+        """It was reported. `iteration`: as which one it is known where it was reported before."""
+        if due.missing:
+            self._places[due.path].told = True
+            return
+        known = self._known[due.path]
+        known.reported, known.iteration = known.stamp, iteration or due.iteration
+        if known.stamp:
+            self._reported[known.stamp] = due.path
+
+    def _names(self, path: str) -> Mapping[str, str] | None:
+        names = self.pattern.names(path)
+        return {} if names is None and path in self.expected else names
+
+    def _is_due(self, path: str, found: Scan, now: float, *, all_now: bool) -> bool:
+        stamp = files.read_stamp(self.root / path)
+        known = self._known.setdefault(path, _Known())
+        if stamp is None or stamp != known.stamp:
+            known.stamp, known.since = stamp, now
+        if stamp is None or stamp == known.reported or self._was_moved(stamp, path, found):
+            return False
+        return all_now or now - known.since >= self.settle
+
+    def _was_moved(self, stamp: Stamp, path: str, found: Scan) -> bool:
+        """Whether the very same file was reported where it is no more."""
+        before = self._reported.get(stamp)
+        return before is not None and before != path and before not in found.files
+
+    def _next(self, path: str) -> int:
+        return self._known[path].iteration + 1
+
+    def _missing(self, found: Scan, there: Iterable[str], now: float, *, all_now: bool) -> Iterator[Due]:
+        wanted = {path: self._names(path) or {} for path in self.expected} | self._by_folders(found)
+        for path, names in sorted(wanted.items()):
+            if path in there or path in found.files:
+                self._places.pop(path, None)
+                continue
+            changed = found.folders.get(str(PurePosixPath(path).parent), 0)
+            place = self._places.setdefault(path, _ExpectedFile(changed, now))
+            if place.changed != changed:
+                place.changed, place.since = changed, now
+            over = all_now or (self.timeout is not None and now - place.since >= self.timeout)
+            if over and not place.told:
+                yield Due(path, self._iteration_of(path), names, missing=True, candidates=self._namesakes(path, found))
+
+    def _iteration_of(self, path: str) -> int:
+        known = self._known.get(path)
+        return known.iteration + 1 if known else 1
+
+    def _by_folders(self, found: Scan) -> dict[str, Mapping[str, str]]:
+        """Files that should come, since the folder is there that each is expected in."""
+        folder = self.pattern.folder()
+        if folder is None or self.timeout is None:
+            return {}
+        named = {path: names for path in found.folders if (names := folder.names(path)) is not None}
+        return {f"{path}/{self.pattern.file_name}": names for path, names in named.items()}
+
+    def _namesakes(self, path: str, found: Scan) -> tuple[str, ...]:
+        """Files of that name which no other agent has where they are."""
+        name = PurePosixPath(path).name
+        others = (one for one in found.files if PurePosixPath(one).name == name and one not in self.expected)
+        return tuple(sorted(one for one in others if not self.pattern.names(one)))[:MOST_NAMESAKES]
+
+
+RETRY_SECONDS = 10.0
+
+MOST_RESPONSE = 64 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Watcher:
+    """`run` and `runtime` stand for what the paths do not say; `response` names files beside handoff files."""
+
+    follower: Follower
+    to: Receiver
+    run: str = ""
+    runtime: str = ""
+    response: str = ""
+    as_json: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    _retry_at: float = 0.0
+    _said: str = ""
+
+    def look(self, now: float, *, all_now: bool = False) -> None:
+        """Once around. A folder that can't be read now is told once, and looked at again later."""
+        try:
+            for due in self.follower.due(now, all_now=all_now):
+                self._report(due)
+        except OSError as error:
+            self._warn(f"{self.follower.root} can't be read ({error.strerror}).")
+        if self.counts["kept"] and now >= self._retry_at:
+            self._retry_at = now + RETRY_SECONDS
+            self.counts["kept"] = self.to.retry()
+
+    def follow(self, clock: Callable[[], float], sleep: Callable[[float], None], every: float) -> None:
+        """Until it is interrupted."""
+        while True:
+            self.look(clock())
+            sleep(every)
+
+    def summary(self) -> str:
+        kept = f"; {self.counts['kept']} wait for the server" if self.counts["kept"] else ""
+        parts = ", ".join(f"{self.counts[name]} {name}" for name in ("used", "fallback", "failed"))
+        return f"{sum(self.counts[name] for name in ('used', 'fallback', 'failed'))} reported: {parts}{kept}."
+
+    def _report(self, due: Due) -> None:
+        made = self._document(due)
+        if made is None:
+            return
+        try:
+            answer = self._answer(made)
+        except Refused as refused:
+            self._warn(f"{made['expected_path']} was not reported: {refused}")
+            self.follower.took(due)
+            return
+        iteration = answer.get("iteration")
+        self.follower.took(due, int(iteration) if iteration else None)
+        self.counts["failed" if answer["failed"] else "fallback" if answer["reason"] else "used"] += 1
+        self._tell(answer)
+
+    def _answer(self, made: dict[str, Any]) -> dict[str, Any]:
+        """Where the server is away, what is judged here stands in for its answer. Raises Refused."""
+        try:
+            return self.to.report(made)
+        except Kept as kept:
+            self._warn(str(kept))
+            self.counts["kept"] += 1
+            return LocalReceiver().report(made)
+
+    def _document(self, due: Due) -> dict[str, Any] | None:
+        """None where the file went away, or was changed again, meanwhile."""
+        path = self.follower.root / due.path
+        looked = look(path, self.follower.root)
+        if not due.missing and looked.changed_ns is None:
+            return None
+        names = owner_of(due.path, due.names, self.follower.root.absolute().name)
+        about = ReportSubject(
+            run_id=self.run or names["run"],
+            agent=names["agent"],
+            phase=names["phase"],
+            path=due.path,
+            runtime=self.runtime or names["runtime"],
+            iteration=due.iteration,
+        )
+        changed = looked.changed_ns or files.last_change_above(path)
+        at = datetime.fromtimestamp(changed / 1e9, UTC)
+        return make_report(about, looked, at, response=self._response(path), elsewhere=list(due.candidates))
+
+    def _response(self, path: Path) -> str | None:
+        if not self.response:
+            return None
+        try:
+            return read_bytes(path.parent / self.response, self.follower.root, MOST_RESPONSE).decode(errors="replace")
+        except OSError:
+            return None
+
+    def _tell(self, answer: dict[str, Any]) -> None:
+        click.echo(json.dumps(answer) if self.as_json else answer["line"])
+        if answer["reasons"] and not self.as_json:
+            for line in explain_answer(answer):
+                click.echo(line, err=True)
+
+    def _warn(self, message: str) -> None:
+        if message != self._said:
+            click.echo(f"Warning: {' '.join(message.split())}", err=True)
+        self._said = message

@@ -1,0 +1,282 @@
+"""The report on a handoff file, and where it goes: to a server, into the database, or nowhere."""
+
+import json
+import os
+import shlex
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.file_reports.files import LookedUpFile
+from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
+from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, count_other_keys, send_waiting
+from handoffaudit.cli.options import usual_data_folder
+from handoffaudit.validation.formats.block import MARK
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Tenant
+
+
+LONGEST_BODY = 900_000
+
+# The last block counts, and of it no more is read.
+LONGEST_RESPONSE = 40_000
+
+_BEFORE_MARK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSubject:
+    """Whose file it is, and where it is expected."""
+
+    run_id: str
+    agent: str
+    phase: str
+    path: str
+    runtime: str = ""
+    iteration: int | None = None
+
+
+def make_report(
+    about: ReportSubject,
+    looked: LookedUpFile,
+    at: datetime,
+    *,
+    response: str | None = None,
+    elsewhere: list[str] | None = None,
+) -> dict[str, Any]:
+    """What `POST /handoff-files` takes, never longer than that. `at`: when the file was looked at."""
+    file = looked.file
+    made: dict[str, Any] = {"run_id": _text(about.run_id), "agent": _text(about.agent), "phase": _text(about.phase)}
+    made |= {"runtime": _text(about.runtime)} if about.runtime else {}
+    made |= {} if about.iteration is None else {"iteration": about.iteration}
+    made |= {"expected_path": _text(about.path), "file": file, "timestamp": _format_time(at)}
+    made |= {"elsewhere": [_text(path) for path in elsewhere]} if elsewhere else {}
+    made |= {} if response is None else {"response_text": cut_response(response)}
+    if "content" in file and len(dump_report(made)) > LONGEST_BODY:
+        made["file"] = {"exists": True, "error": f"written out it is longer than {LONGEST_BODY:,} bytes"}
+    return made
+
+
+def _text(name: str) -> str:
+    """Names of files may hold bytes that are no text, which no JSON takes."""
+    return name.encode("utf-8", "replace").decode()
+
+
+def _format_time(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def dump_report(made: dict[str, Any]) -> str:
+    return json.dumps(made)
+
+
+def cut_response(response: str) -> str:
+    """The part of a response that its last block is in; of one without a block the end."""
+    if len(response) <= LONGEST_RESPONSE:
+        return response
+    mark = response.rfind(MARK)
+    start = max(0, mark - _BEFORE_MARK) if mark >= 0 else len(response) - LONGEST_RESPONSE
+    return response[start : start + LONGEST_RESPONSE]
+
+
+def explain_answer(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Lines to read, after the log line; nothing in them is taken for commands by a terminal."""
+    yield _plain(str(answer["why"]))
+    for issue in answer["issues"]:
+        yield _plain(f"  {issue['code']}: {issue['message']}")
+        if issue["hint"]:
+            yield _plain(f"    {issue['hint']}")
+
+
+def _plain(text: str) -> str:
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+ANSWER_SECONDS = 10.0
+
+CATCH_UP_SECONDS = 5.0
+
+SPOOL_BYTES = 64 * 1024 * 1024
+
+
+class Kept(Exception):
+    """The server is away. The report is kept, and goes out with the next one; the message says where."""
+
+
+class Refused(Exception):
+    """It will never be taken; the message says why."""
+
+
+class Receiver(Protocol):
+    def report(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The answer, as the API gives it. Raises Kept, Refused."""
+        ...
+
+    def retry(self) -> int:
+        """Sends what was kept; how many still wait."""
+        ...
+
+    def left(self) -> str:
+        """A line on reports that this one does not send, since they were made with another key; empty without any."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReceiver:
+    """Judges without a server."""
+
+    strict: bool = False
+
+    def report(self, document: dict[str, Any]) -> dict[str, Any]:
+        from handoffaudit.validation.formats.file_report import judge_report
+        from handoffaudit.validation.formats.handoff_file import report_flaws
+        from handoffaudit.validation.logs.writer import describe_report, health_line, write_health
+        from handoffaudit.validation.times import moment
+
+        flaws = " ".join(issue.message for issue in report_flaws(document))
+        at = moment(document["timestamp"])
+        if flaws or at is None:
+            raise Refused(flaws)
+        finding = judge_report(document)
+        line = write_health(health_line(document, finding, at.at))
+        return {**describe_report(finding, strict=self.strict), "iteration": document.get("iteration"), "line": line}
+
+    def retry(self) -> int:
+        return 0
+
+    def left(self) -> str:
+        return ""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReportServer(Server):
+    path: ClassVar[str] = "/api/v1/handoff-files"
+    what: ClassVar[str] = "address for handoff files"
+    taken: ClassVar[tuple[int, ...]] = (200, 201)
+
+    def _query(self, seconds: float) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerReceiver:
+    """Sends to a server. A report is on the disk before it is sent, and removed once it is answered."""
+
+    server: ReportServer
+    spool: Spool
+
+    def report(self, document: dict[str, Any]) -> dict[str, Any]:
+        entry = Entry(uuid.uuid4().hex, dump_report(document))
+        try:
+            held = self.spool.add(entry)
+        except (OSError, SpoolFull) as error:
+            return self._unkept(entry, str(error))
+        return self._held(held, entry)
+
+    def _held(self, held: Held, entry: Entry) -> dict[str, Any]:
+        try:
+            send_waiting(self.spool, self.server, before=held.path, seconds=CATCH_UP_SECONDS)
+            answer = self.server.post(entry.body, entry.id, ANSWER_SECONDS)
+        except Undelivered as error:
+            held.release()
+            where = f"The report is kept in {held.path.parent}, and goes out with the next one made with this key"
+            raise Kept(f"{error}. {where}; after another key was set, {self._flushing()} sends it.") from error
+        except Rejected as error:
+            held.remove()
+            raise Refused(str(error)) from error
+        except BaseException:
+            held.release()
+            raise
+        held.remove()
+        return answer
+
+    def _unkept(self, entry: Entry, why: str) -> dict[str, Any]:
+        try:
+            return self.server.post(entry.body, entry.id, ANSWER_SECONDS)
+        except Undelivered as error:
+            raise Refused(f"{error}, and the report can't be kept ({why}): send it again.") from error
+        except Rejected as error:
+            raise Refused(str(error)) from error
+
+    def retry(self) -> int:
+        send_waiting(self.spool, self.server, seconds=CATCH_UP_SECONDS)
+        return len(self.spool.waiting())
+
+    def left(self) -> str:
+        number = count_other_keys(self.server, self.spool.folder.parent)
+        return f"{number} made with another key wait: {self._flushing()} sends them." if number else ""
+
+    def _flushing(self) -> str:
+        """The command that sends what waits, with what it would not find by itself. The key is told nowhere."""
+        url, folder = self.server.url, self.spool.folder.parent
+        named = [] if os.environ.get("HANDOFFAUDIT_URL", "").rstrip("/") == url else ["--url", url]
+        if folder.absolute() != usual_data_folder() / "reports":
+            named += ["--spool", str(folder.absolute())]
+        return shlex.join(["handoffaudit", "report-file", "--flush", "--any-key", *named])
+
+    def close(self) -> None: ...
+
+
+class DatabaseReceiver:
+    """Straight into the local database."""
+
+    def __init__(self, tenant: "Tenant", name: str) -> None:
+        from handoffaudit.handoffs.models import ActorKind
+        from handoffaudit.handoffs.transitions import Actor
+
+        self._tenant = tenant
+        self._sender = Actor(ActorKind.SYSTEM, name)
+
+    def report(self, document: dict[str, Any]) -> dict[str, Any]:
+        from handoffaudit.diagnostics import file_reports
+
+        received = file_reports.receive_report(self._tenant, self._sender, json.dumps(document).encode())
+        if received.report is None:
+            receipt = received.receipt
+            raise Refused(" ".join(issue.message for issue in receipt.issues) or receipt.detail)
+        return file_reports.answer_of(received.report)
+
+    def retry(self) -> int:
+        return 0
+
+    def left(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        """Wakes the workers, in case the process ends before a wake-up went out."""
+        from handoffaudit.handoffs import notify
+
+        notify.send()
+
+
+def choose_receiver(
+    name: str, *, url: str | None, key: str | None, local: bool, strict: bool, tenant: str, spool: Path
+) -> Receiver:
+    """The one that the options ask for. Raises Stop."""
+    if local:
+        return LocalReceiver(strict)
+    if strict:
+        raise Stop("--strict goes with --local: a server and its database have a policy of their own.")
+    if url:
+        server = report_server(url, key)
+        return ServerReceiver(server, Spool(spool / server.name, SPOOL_BYTES))
+    from handoffaudit.cli.bootstrap import find_tenant, start_with_database
+
+    start_with_database()
+    return DatabaseReceiver(find_tenant(tenant), name)
+
+
+def report_server(url: str | None, key: str | None) -> ReportServer:
+    from handoffaudit.cli.hooks.server import check_server
+
+    found = check_server(url, key, 2)
+    return ReportServer(found.url, found.key)

@@ -1,0 +1,68 @@
+"""The event of an agent host, as it comes on standard input."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+DELEGATION_TOOLS = frozenset({"Task", "SubagentTask", "AgentTask", "Agent"})
+
+LONGEST_BYTES = 8 * 1024 * 1024
+
+_OF_SUBAGENTS = ("SubagentStart", "SubagentStop")
+
+
+class BadEvent(Exception):
+    """What came is no event; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`text` is the event as it came. `tool` and `name` are empty where there are none."""
+
+    text: str
+    name: str
+    tool: str
+    sent_back_before: bool = False
+
+    @property
+    def of_a_delegation(self) -> bool:
+        """Whether the server is asked about it in any case."""
+        return self.name in _OF_SUBAGENTS or (
+            self.name in ("PreToolUse", "PostToolUse") and self.tool in DELEGATION_TOOLS
+        )
+
+    @property
+    def takes_rules(self) -> bool:
+        """Whether phase rules are for such an event: something was done, or is to be handed out."""
+        return self.name in ("PostToolUse", "SubagentStop") or (self.name == "PreToolUse" and self.of_a_delegation)
+
+
+def read_event(stream: BinaryIO) -> Event:
+    """The one event in the stream. Raises BadEvent."""
+    raw = stream.read(LONGEST_BYTES + 1)
+    if len(raw) > LONGEST_BYTES:
+        raise BadEvent(f"it is longer than {LONGEST_BYTES // 1024**2} MiB")
+    try:
+        text = raw.decode("utf-8-sig")
+        plain = json.loads(text) if text.strip() else None
+    except (ValueError, RecursionError) as error:
+        raise BadEvent(f"it is no JSON ({error})") from error
+    if plain is None:
+        raise BadEvent("there is nothing on standard input")
+    if not isinstance(plain, dict):
+        raise BadEvent("it is no JSON object")
+    return _event(text, plain)
+
+
+def _event(text: str, plain: dict[str, Any]) -> Event:
+    name, tool = _text(plain, "hook_event_name"), _text(plain, "tool_name")
+    call = plain.get("tool")
+    if "hook_event_name" not in plain and isinstance(call, dict):
+        # a delegation in the spelling of other hosts: it is told once the result is there
+        name, tool = "PostToolUse", _text(call, "name")
+    return Event(text, name, tool, bool(plain.get("stop_hook_active")))
+
+
+def _text(plain: dict[str, Any], field: str) -> str:
+    value = plain.get(field)
+    return value if isinstance(value, str) else ""

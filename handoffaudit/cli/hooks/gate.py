@@ -1,0 +1,224 @@
+"""The decision on one event, by the server and the user's phase rules, and how the agent host is told."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from handoffaudit.cli.hooks.event import Event
+from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
+from handoffaudit.cli.hooks.spool import Entry, Held, Spool, SpoolFull, send_waiting
+
+if TYPE_CHECKING:
+    from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
+
+
+# for what waits from before, while the agent waits for us
+CATCH_UP_SECONDS = 5.0
+
+_NOT_APPLICABLE = "NOT_APPLICABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`answer` is the server's, empty where there is none."""
+
+    blocked: bool
+    reason: str
+    answer: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RulesVerdict:
+    """What the phase rules came to: the errors that failed, by name and message, and what the server is told."""
+
+    failed: bool
+    errors: tuple[tuple[str, str], ...]
+    sent: str
+
+
+class Gate:
+    """`rules` are none where the user has no rules file or the event takes none. `warn` gets one line at a time."""
+
+    def __init__(
+        self,
+        server: Server,
+        spool: Spool,
+        rules: "tuple[PhaseRule, ...]",
+        *,
+        root: Path,
+        hybrid: bool,
+        seconds: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._server = server
+        self._spool = spool
+        self._rules = rules
+        self._root = root
+        self._hybrid = hybrid
+        self._seconds = seconds
+        self._warn = warn
+
+    def decide(self, event: Event) -> Decision:
+        """Whether the event is let through. Raises nothing: where the server is away, the phase rules alone decide."""
+        entry = Entry(f"hook-{os.urandom(16).hex()}", event.text)
+        held = self._keep(entry)
+        judged = None
+        # about other tools the server has no opinion, so there is nothing to ask before
+        if self._rules and (self._hybrid or not event.of_a_delegation):
+            judged = self._judge("hybrid" if self._hybrid else "fallback")
+            entry = Entry(entry.id, _with_results(event, judged))
+            held = self._replace(held, entry)
+        answer = self._ask(entry, held)
+        if self._rules and judged is None and (answer is None or answer.get("status") == _NOT_APPLICABLE):
+            judged = self._judge("fallback")
+            entry = Entry(f"{entry.id}-rules", _with_results(event, judged))
+            held = self._keep(entry)
+            if answer is not None:
+                answer = self._ask(entry, held) or answer
+            elif held:
+                held.release()
+        return _decision(answer or {}, judged)
+
+    def _keep(self, entry: Entry) -> Held | None:
+        try:
+            return self._spool.add(entry)
+        except (OSError, SpoolFull) as error:
+            self._warn(f"The event is not kept in case the server is away: {error}. Make room, or see docs/hooks.md.")
+            return None
+
+    def _replace(self, held: Held | None, entry: Entry) -> Held | None:
+        if held:
+            try:
+                held.rewrite(entry)
+            except OSError as error:
+                self._warn(f"The results of the rules are not kept in case the server is away: {error}.")
+        return held
+
+    def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
+        """The server's answer; None where there is none, which is told. The entry is then kept, or set aside."""
+        try:
+            self._catch_up(held)
+            answer = self._server.post(entry.body, entry.id, self._seconds)
+        except Undelivered as error:
+            kept = f"it is kept in {self._spool.folder} and sent later" if held else "it is lost"
+            self._warn(f"{error}. The event was not judged; {kept}.")
+            if held:
+                held.release()
+        except Rejected as error:
+            self._warn(f"The server does not take the event: {error}.")
+            self._set_aside(held, str(error))
+        else:
+            if held:
+                held.remove()
+            return answer
+        return None
+
+    def _catch_up(self, held: Held | None) -> None:
+        try:
+            report = send_waiting(
+                self._spool, self._server, before=held.path if held else None, seconds=CATCH_UP_SECONDS
+            )
+        except OSError as error:
+            self._warn(f"What waits in {self._spool.folder} was not sent: {error}.")
+            return
+        for path in report.aside:
+            self._warn(f"An event from before was set aside: {path} says why.")
+        if report.stopped:
+            raise Undelivered(report.stopped)
+
+    def _set_aside(self, held: Held | None, reason: str) -> None:
+        if held:
+            try:
+                self._warn(f"It was set aside: {held.set_aside(reason)} says why.")
+            except OSError as error:
+                self._warn(f"It could not be set aside: {error}.")
+
+    def _judge(self, mode: str) -> RulesVerdict:
+        from handoffaudit.cli.hooks.rules import evaluate
+        from handoffaudit.validation.phase_rules import Overall, failed_errors, overall
+
+        results = evaluate(self._rules, self._root)
+        failed = failed_errors(self._rules, {one.rule_id: one.status for one in results})
+        return RulesVerdict(
+            failed=overall(self._rules, results) is Overall.FAILED,
+            errors=_failed_messages(failed, results),
+            sent=json.dumps(
+                {
+                    "rules": [one.as_plain() for one in self._rules],
+                    "results": [one.as_plain() for one in results],
+                    "mode": mode,
+                }
+            ),
+        )
+
+
+def _failed_messages(failed: "list[PhaseRule]", results: "tuple[RuleResult, ...]") -> tuple[tuple[str, str], ...]:
+    messages = {one.rule_id: one.message for one in results}
+    return tuple((rule.rule_name or rule.rule_id, messages[rule.rule_id]) for rule in failed)
+
+
+def _with_results(event: Event, judged: RulesVerdict) -> str:
+    # the event goes out as it came, not as we would write it
+    return f'{{"event": {event.text}, "phase_results": {judged.sent}}}'
+
+
+def _decision(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:
+    """Either may block: the server, or the rules where they were evaluated."""
+    by_server = answer.get("blocked") is True or answer.get("exit_code") == 1
+    by_rules = judged is not None and judged.failed
+    said = answer.get("reason")
+    reasons = [said] if by_server and isinstance(said, str) and said else []
+    # a server that counted the rules has told what they found
+    known = "\n".join(reasons)
+    if judged and by_rules:
+        reasons += [f"{name}: {message}" for name, message in judged.errors if message not in known]
+    return Decision(by_server or by_rules, "\n".join(reasons), answer)
+
+
+LONGEST_REASON = 10_000
+
+# what Claude Code reads of a hook's output
+_OF_THE_HOST = ("systemMessage", "suppressOutput", "continue", "stopReason")
+
+# `allow` would skip what the user wants to be asked, and another input would change what is handed out: a gate may only
+# stand in the way
+_PERMISSIONS = ("deny", "ask")
+
+NO_REASON = "The handoff was stopped, without a reason."
+
+
+def blocking_reason(decision: Decision) -> str:
+    """Why it was blocked, in text that a terminal and a model can be shown."""
+    text = decision.reason or NO_REASON
+    return "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)[:LONGEST_REASON]
+
+
+def host_output(event: Event, decision: Decision) -> dict[str, Any]:
+    """The JSON that Claude Code reads of a hook: the server's words, or where the user's rules block and the server
+    does not, our own. Empty where there is nothing to say."""
+    said = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
+    said |= _permission(event, decision.answer.get("hookSpecificOutput"))
+    if "decision" in decision.answer:
+        said |= {"decision": decision.answer["decision"], "reason": decision.answer.get("reason", "")}
+    if not decision.blocked or _blocks(said):
+        return said
+    if event.name == "PreToolUse":
+        own = {"permissionDecision": "deny", "permissionDecisionReason": blocking_reason(decision)}
+        return said | _permission(event, own)
+    return said | {"decision": "block", "reason": blocking_reason(decision)}
+
+
+def _permission(event: Event, given: object) -> dict[str, Any]:
+    """What a server says of a task before it is handed out; empty where it has no opinion, or none that it may have."""
+    if event.name != "PreToolUse" or not isinstance(given, dict) or given.get("permissionDecision") not in _PERMISSIONS:
+        return {}
+    words = {name: given[name] for name in ("permissionDecision", "permissionDecisionReason") if name in given}
+    return {"hookSpecificOutput": {"hookEventName": event.name, **words}}
+
+
+def _blocks(said: dict[str, Any]) -> bool:
+    own = said.get("hookSpecificOutput")
+    return said.get("decision") == "block" or (isinstance(own, dict) and own.get("permissionDecision") == "deny")

@@ -1,0 +1,238 @@
+"""Phase rules of the user's own: the file they are read from, and their evaluation on the user's own files."""
+
+import json
+import os
+import re
+import selectors
+import signal
+import stat
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.hooks.server import OutOfTime, time_limit
+from handoffaudit.validation.errors import InvalidConfigError
+from handoffaudit.validation.phase_rules import LONGEST_TEXT, PhaseRule, RuleResult, RuleStatus, RuleType, parse_rules
+from handoffaudit.validation.prompts.masking import mask_secrets
+from handoffaudit.validation.text import clean
+
+LONGEST_RULES_FILE = 1024 * 1024
+
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+_MOST_TOLD = 3
+
+
+def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
+    """The rules of a file that holds a list of them, or an object with the list as `rules`. Raises Stop with `code`
+    where it can't be read, is wrong, or others can have written it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError as error:
+        raise Stop(f"The rules file {path} can't be read ({error.strerror}).", code) from error
+    # looked at through the open file, which nobody can swap for another
+    with os.fdopen(descriptor, "rb") as file:
+        if refused := _distrust(os.fstat(descriptor), path):
+            raise Stop(refused, code)
+        raw = file.read(LONGEST_RULES_FILE + 1)
+    if len(raw) > LONGEST_RULES_FILE:
+        raise Stop(f"The rules file {path} is longer than {LONGEST_RULES_FILE // 1024**2} MiB.", code)
+    try:
+        plain = json.loads(raw)
+        return parse_rules(plain["rules"] if isinstance(plain, dict) and "rules" in plain else plain)
+    except InvalidConfigError as error:
+        told = "; ".join(str(one) for one in error.flaws[:_MOST_TOLD])
+        more = f"; and {len(error.flaws) - _MOST_TOLD} more" if len(error.flaws) > _MOST_TOLD else ""
+        raise Stop(f"The rules file {path} is wrong: {told}{more}", code) from error
+    except (ValueError, RecursionError) as error:
+        raise Stop(f"The rules file {path} is no JSON ({error}).", code) from error
+
+
+def _distrust(found: os.stat_result, path: Path) -> str:
+    """Why the file is not used; empty where it may be."""
+    if not stat.S_ISREG(found.st_mode):
+        return f"The rules file {path} is no file."
+    if found.st_uid != os.getuid():
+        return f"The rules file {path} belongs to another user, and its commands would run as you: use your own copy."
+    if found.st_mode & _OTHERS_MAY_WRITE:
+        return f"Others can write to the rules file {path}, and its commands would run as you: chmod go-w {path}"
+    return ""
+
+
+KEPT_BYTES = 4096
+
+_CHUNK = 65536
+
+_LOOK_SECONDS = 0.05
+
+# what our own calls need is not for commands that an agent may have had a hand in
+_NOT_PASSED_ON = ("HANDOFFAUDIT_KEY",)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """`code` is None where it did not end in time or could not be started; `problem` then says so. `output` is the end
+    of what it wrote."""
+
+    code: int | None
+    output: str
+    problem: str = ""
+
+
+def run_command(command: Sequence[str], folder: Path, seconds: float) -> CommandResult:
+    """Runs a command in `folder`. When it ends, or its time does, all that it has started in its process group ends."""
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    try:
+        process = subprocess.Popen(  # noqa: S603 (the user's own rules file names it)
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return CommandResult(None, "", f"it can't be started ({error})")
+    try:
+        kept, in_time = _follow(process, time.monotonic() + seconds)
+    finally:
+        _end(process)
+    output = kept.decode("utf-8", "replace")
+    if not in_time:
+        return CommandResult(None, output, f"it did not end within {seconds:g} s")
+    return CommandResult(process.returncode, output)
+
+
+def _follow(process: "subprocess.Popen[bytes]", until: float) -> tuple[bytes, bool]:
+    """The last of the output, and whether the process ended in time. It is not reaped yet."""
+    assert process.stdout is not None  # noqa: S101
+    kept, reading = b"", True
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            ended = _has_ended(process)
+            left = until - time.monotonic()
+            if left <= 0 and not ended:
+                return kept, False
+            if reading and selector.select(0 if ended else min(left, _LOOK_SECONDS)):
+                chunk = os.read(process.stdout.fileno(), _CHUNK)
+                kept, reading = (kept + chunk)[-KEPT_BYTES:], bool(chunk)
+            elif ended:
+                return kept, True
+            elif not reading:
+                time.sleep(min(left, _LOOK_SECONDS))
+
+
+def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    # before it is reaped: until then its number belongs to nobody else
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+READ_BYTES = 1024 * 1024
+
+MATCHING_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    status: RuleStatus
+    message: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+def evaluate(rules: Iterable[PhaseRule], root: Path) -> tuple[RuleResult, ...]:
+    """A result for each rule, in order. Paths start from `root`, and commands run there."""
+    return tuple(_result(rule, _OF_TYPE[rule.rule_type](rule.rule_config, root)) for rule in rules)
+
+
+def _result(rule: PhaseRule, found: RuleOutcome) -> RuleResult:
+    return RuleResult(
+        result_id=uuid.uuid4().hex,
+        rule_id=rule.rule_id,
+        validated_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        status=found.status,
+        message=clean(mask_secrets(found.message), LONGEST_TEXT),
+        details=found.details,
+    )
+
+
+def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
+    path = _path(root, config["file_path"])
+    if path.is_file():
+        return RuleOutcome(RuleStatus.PASSED, f"{config['file_path']} is there.")
+    what = "is no file" if path.exists() else "is not there"
+    return RuleOutcome(RuleStatus.FAILED, f"{config['file_path']} {what}.")
+
+
+def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
+    name = config["file_path"]
+    try:
+        # a pipe or a device must not keep us
+        descriptor = os.open(_path(root, name), os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read(READ_BYTES + 1)
+    except OSError as error:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be read ({error.strerror}).")
+    if raw is None:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} can't be read (nothing is there to read yet).")
+    part = f" Only its first {READ_BYTES // 1024**2} MiB were read." if len(raw) > READ_BYTES else ""
+    text = raw[:READ_BYTES].decode("utf-8", "replace")
+    try:
+        with time_limit(MATCHING_SECONDS):
+            missing = [one for one in config["patterns"] if not re.search(one, text, re.MULTILINE)]
+    except OutOfTime:
+        return RuleOutcome(RuleStatus.FAILED, f"The patterns were not matched within {MATCHING_SECONDS:g} s.{part}")
+    except (re.error, RecursionError, OverflowError) as error:
+        return RuleOutcome(RuleStatus.FAILED, f"A pattern is no regular expression ({error}).")
+    if missing:
+        return RuleOutcome(RuleStatus.FAILED, f"{name} has nothing that matches {', '.join(missing)}.{part}")
+    return RuleOutcome(RuleStatus.PASSED, f"{name} has what was asked for.{part}")
+
+
+def _test_pass(config: Mapping[str, Any], root: Path) -> RuleOutcome:
+    ran = run_command(["/bin/sh", "-c", config["test_command"]], root, config["timeout_seconds"])
+    return _of_run(config["test_command"], ran, config["expected_exit_code"])
+
+
+def _custom(config: Mapping[str, Any], root: Path) -> RuleOutcome:
+    script = str(_path(root, config["script_path"]))
+    return _of_run(config["script_path"], run_command([script, *config["args"]], root, config["timeout_seconds"]), 0)
+
+
+def _of_run(name: str, ran: CommandResult, expected: int) -> RuleOutcome:
+    output = mask_secrets(ran.output).strip()
+    details: dict[str, Any] = {"exit_code": ran.code, "expected_exit_code": expected}
+    if output:
+        details["output"] = clean(output[-LONGEST_TEXT:], LONGEST_TEXT)
+    if ran.code == expected:
+        return RuleOutcome(RuleStatus.PASSED, f"{name} ended with {expected}.", details)
+    what = ran.problem or f"it ended with {ran.code}, not with {expected}"
+    return RuleOutcome(
+        RuleStatus.FAILED, f"{name}: {what}." + (f" Its output ends: {output[-500:]}" if output else ""), details
+    )
+
+
+def _path(root: Path, given: str) -> Path:
+    return root / Path(given).expanduser()
+
+
+_OF_TYPE = {
+    RuleType.FILE_EXISTS: _file_exists,
+    RuleType.CONTENT_MATCH: _content_match,
+    RuleType.TEST_PASS: _test_pass,
+    RuleType.CUSTOM: _custom,
+}

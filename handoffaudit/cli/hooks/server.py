@@ -1,0 +1,176 @@
+"""The gate of a server: one event posted within a limit of time, its answer read."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
+
+from handoffaudit.cli.errors import Stop
+
+
+class OutOfTime(Exception):
+    """It took longer than it may."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises OutOfTime in its body once `seconds` have passed, also in the middle of a regular expression. One at a
+    time, and in the main thread."""
+    before = signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _ring(_: int, __: FrameType | None) -> None:
+    raise OutOfTime
+
+
+PATH = "/api/v1/hooks/post-tool-use"
+
+CONNECT_SECONDS = 5.0
+
+# what the way there and back may take beyond the time that the server has
+ON_THE_WAY_SECONDS = 5.0
+
+LONGEST_ANSWER = 1024 * 1024
+
+_LATER = {408, 425, 429}
+
+_OF_THE_KEY = {401, 403}
+
+_OF_THE_ADDRESS = {404, 405, 410}
+
+
+class Undelivered(Exception):
+    """The event can be sent again later: the server is away or busy, or the address or the key is wrong."""
+
+
+class Rejected(Exception):
+    """The server will never take this event; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """`url` is an address that `checked` has let through. `what` is at `path`, and answers with a status of `taken`."""
+
+    path: ClassVar[str] = PATH
+    what: ClassVar[str] = "gate for hooks"
+    taken: ClassVar[tuple[int, ...]] = (200,)
+    url: str
+    key: str
+
+    @property
+    def name(self) -> str:
+        """Stands for this address and key where neither may be read: what waits for one server never goes to
+        another."""
+        return f"{self.name_of_address}-{_digest(self.key)}"
+
+    @property
+    def name_of_address(self) -> str:
+        return _digest(self.url)
+
+    def post(self, body: str, idempotency_key: str, seconds: float) -> dict[str, Any]:
+        """The answer to one event, within `seconds` and a little for the way. Raises Undelivered or Rejected."""
+        try:
+            with time_limit(seconds + ON_THE_WAY_SECONDS):
+                status, said = self._exchange(body, idempotency_key, seconds)
+        except OutOfTime:
+            raise Undelivered(f"{self.url} gave no answer within {seconds + ON_THE_WAY_SECONDS:g} s") from None
+        except (OSError, UnicodeError, http.client.HTTPException) as error:
+            raise Undelivered(f"{self.url} can't be reached ({_brief(error)})") from error
+        return self._read(status, said)
+
+    def _exchange(self, body: str, idempotency_key: str, seconds: float) -> tuple[int, bytes]:
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        connection = kind(parts.hostname or "", parts.port, timeout=CONNECT_SECONDS)
+        headers = {
+            "Authorization": f"Bearer {self.key}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Idempotency-Key": idempotency_key,
+        }
+        with contextlib.closing(connection):
+            connection.connect()
+            connection.sock.settimeout(seconds + ON_THE_WAY_SECONDS)
+            path = f"{parts.path.rstrip('/')}{self.path}"
+            connection.request("POST", path + self._query(seconds), body.encode("utf-8", "surrogatepass"), headers)
+            response = connection.getresponse()
+            return response.status, response.read(LONGEST_ANSWER)
+
+    def _query(self, seconds: float) -> str:
+        return f"?timeout={seconds:g}"
+
+    def _read(self, status: int, said: bytes) -> dict[str, Any]:
+        answer = _parsed(said)
+        why = _why(status, answer or {})
+        if status in _OF_THE_KEY:
+            raise Undelivered(f"{self.url} refuses the key ({why}): give one with the scope ingest")
+        if 400 <= status < 500 and status not in _LATER | _OF_THE_ADDRESS:
+            raise Rejected(why)
+        if status >= 500 or status in _LATER:
+            raise Undelivered(f"{self.url} is busy or broken ({why})")
+        if status not in self.taken or answer is None:
+            raise Undelivered(f"{self.url} has no {self.what} ({why}): check the address")
+        return answer
+
+
+def check_server(url: str | None, key: str | None, code: int) -> Server:
+    """The server at `url`. Raises Stop with `code` where the address or the key can't be one; the key is never
+    shown."""
+    if not url:
+        raise Stop("No server is named: give its address with --url or HANDOFFAUDIT_URL.", code)
+    if "@" in url:
+        raise Stop("The address has a user name or a password in it, and none is used: leave it out.", code)
+    if not _is_address(url):
+        raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.", code)
+    if not key:
+        raise Stop("There is no key: give one with the scope ingest in HANDOFFAUDIT_KEY.", code)
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise Stop("The key has characters in it that no key has: check HANDOFFAUDIT_KEY.", code)
+    return Server(url.rstrip("/"), key)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return fits and not (parts.query or parts.fragment) and url.isascii() and url.isprintable()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _parsed(said: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(ValueError, RecursionError):
+        parsed = json.loads(said)
+        if isinstance(parsed, dict):
+            return parsed
+    return None
+
+
+def _why(status: int, said: dict[str, Any]) -> str:
+    parts = [str(status), *(one for one in (said.get("title"), said.get("detail")) if isinstance(one, str))]
+    return _plain(": ".join(parts))[:500].rstrip(".")
+
+
+def _brief(error: Exception) -> str:
+    return _plain(" ".join(str(error).split()))[:200] or type(error).__name__
+
+
+def _plain(text: str) -> str:
+    """What a server says ends up on a terminal, which must not take it for commands."""
+    return "".join(one if one.isprintable() else " " for one in text)

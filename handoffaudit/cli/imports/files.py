@@ -1,0 +1,233 @@
+"""The documents of a file, one after the other, in bounded memory."""
+
+import codecs
+import gzip
+import io
+import json
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+from weakref import finalize
+
+import orjson
+
+from handoffaudit.cli.errors import Stop
+
+ARRAY_CHUNK = 1024 * 1024
+
+_decode_one = json.JSONDecoder().raw_decode
+
+_WHITE = " \t\r\n"
+
+
+def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
+    """Numbered from 1. Where the array is broken off or wrong there is no way to find the next item: it stops."""
+    text = _ArrayText(stream)
+    text.skip("[")
+    number = 0
+    while True:
+        number += 1
+        if text.skip("]"):
+            return
+        found = text.next_value(longest)
+        if found is None:
+            raise Stop(
+                f"Item {number} of the array in {name} is not valid JSON: what came before is stored; mend it and"
+                " import the file again, or write one document a line."
+            )
+        yield number, found.encode()
+        text.skip(",")
+
+
+class _ArrayText:
+    def __init__(self, stream: BufferedReader) -> None:
+        self._stream = stream
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._text = ""
+        self._at = 0
+        self._ended = False
+
+    def skip(self, mark: str) -> bool:
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _WHITE:
+                self._at += 1
+            if self._at < len(self._text):
+                break
+            if not self._more():
+                return False
+        if self._text[self._at] != mark:
+            return False
+        self._at += 1
+        return True
+
+    def next_value(self, longest: int) -> str | None:
+        while True:
+            try:
+                _, end = _decode_one(self._text, self._at)
+            except (ValueError, RecursionError):
+                end = None
+            # A number at the very end may go on in the next chunk.
+            if end is not None and (end < len(self._text) or self._ended):
+                value, self._at = self._text[self._at : end], end
+                return value
+            if len(self._text) - self._at > longest or not self._more():
+                return None
+
+    def _more(self) -> bool:
+        """Doubles what is at hand, so that a long value is not scanned again and again."""
+        if self._ended:
+            return False
+        rest = self._text[self._at :]
+        read = self._stream.read(max(ARRAY_CHUNK, len(rest)))
+        self._ended = not read
+        self._text, self._at = rest + self._decoder.decode(read, final=self._ended), 0
+        return True
+
+
+# A longer line is refused without being read as a whole: no server takes a document of this size.
+LONGEST = 64 * 1024 * 1024
+
+STANDARD_INPUT = "-"
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+CHUNK = 1024 * 1024
+
+# Below this it does not matter how much smaller a file is.
+FREE_BYTES = 8 * 1024 * 1024
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One document: its line (in a JSON array: its place), and its bytes; None where it is too long to be read."""
+
+    number: int
+    text: bytes | None
+
+
+class Source:
+    """A file, or standard input, whose content is gzip or not, whatever it is called."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = "standard input" if path == STANDARD_INPUT else path
+        self.size = 0
+        try:
+            if path == STANDARD_INPUT:
+                bottom = cast("BinaryIO", sys.stdin.buffer)
+            else:
+                bottom = Path(path).open("rb")  # noqa: SIM115 -- closed with this object
+                finalize(self, bottom.close)
+                self.size = Path(path).stat().st_size
+            self._counted = _Counted(bottom)
+            plain = io.BufferedReader(self._counted)
+            self._packed = packed = plain.peek(2)[:2] == GZIP_MAGIC
+        except OSError as error:
+            raise Stop(f"{self.name} can't be read ({error.strerror}).") from error
+        unpacked = cast("io.RawIOBase", gzip.GzipFile(fileobj=plain)) if packed else self._counted
+        self._stream: io.BufferedReader[Any] = io.BufferedReader(unpacked) if packed else plain
+
+    @property
+    def read_bytes(self) -> int:
+        """Of the file as it lies there, so that it can be compared with `size`."""
+        return self._counted.count
+
+    def pieces(self) -> Iterator[Piece]:
+        yield from self._told(self._pieces())
+
+    def chunks(self, most_ratio: int | None = None) -> Iterator[bytes]:
+        """Give the content, unpacked, as it comes. Raise `Stop` where gzip makes it more than `most_ratio` times as
+        large as the file."""
+        size = 0
+        for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
+            size += len(chunk)
+            if most_ratio and self._packed and size > max(FREE_BYTES, most_ratio * self.read_bytes):
+                raise Stop(
+                    f"{self.name} unpacks to more than {most_ratio} times its size, which is the most"
+                    " (HANDOFFAUDIT_MAX_LOG_RATIO). What came before is stored. If the file is what you expect,"
+                    " unpack it first."
+                )
+            yield chunk
+
+    def _told(self, read: Iterator[Read]) -> Iterator[Read]:
+        """What goes wrong while reading is said as commands say it."""
+        try:
+            yield from read
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise Stop(f"{self.name} is damaged ({error}): what came before the damage is stored.") from error
+        except OSError as error:
+            raise Stop(f"{self.name} can't be read ({error.strerror}): what came before is stored.") from error
+
+    def _pieces(self) -> Iterator[Piece]:
+        shape = self._shape()
+        if shape == "array":
+            for number, text in array_items(self._stream, self.name, LONGEST):
+                yield Piece(number, text)
+        elif shape == "document":
+            yield Piece(1, _strip_unless_too_long(self._stream.read(LONGEST + 1)))
+        else:
+            yield from self._lines()
+
+    def _lines(self) -> Iterator[Piece]:
+        number = 0
+        while line := self._stream.readline(LONGEST + 1):
+            number += 1
+            if len(line) > LONGEST:
+                self._skip_line(line)
+                yield Piece(number, None)
+            elif text := line.strip(b" \t\r\n"):
+                yield Piece(number, text)
+
+    def _skip_line(self, part: bytes) -> None:
+        while part and not part.endswith(b"\n"):
+            part = self._stream.readline(LONGEST)
+
+    def _shape(self) -> str:
+        """`lines`, unless what the file begins with is a JSON array, or a document over several lines."""
+        if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+            return "lines"
+        start = self._stream.peek(65536).lstrip()
+        first = start.split(b"\n", 1)[0].strip()
+        if is_json(first):
+            return "array" if first.startswith(b"[") else "lines"
+        if start.startswith(b"["):
+            return "array"
+        return "document" if first.endswith((b"{", b"[", b",")) and start.startswith(b"{") else "lines"
+
+
+def is_json(text: bytes) -> bool:
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _strip_unless_too_long(text: bytes) -> bytes | None:
+    return text.strip() if len(text) <= LONGEST else None
+
+
+class _Counted(io.RawIOBase):
+    def __init__(self, bottom: BinaryIO) -> None:
+        self._bottom = bottom
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "bytearray | memoryview") -> int:  # type: ignore[override]
+        read = self._bottom.read(len(buffer))
+        buffer[: len(read)] = read
+        self.count += len(read)
+        return len(read)
+
+    def close(self) -> None:
+        self._bottom.close()
+        super().close()

@@ -1,0 +1,186 @@
+"""Where imported handoffs go: to a server by its API, or straight into the local database."""
+
+import contextlib
+import http.client
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.cli.imports.items import Answer, Item
+
+if TYPE_CHECKING:
+    from handoffaudit.accounts.models import Tenant
+    from handoffaudit.handoffs.ingest.store import Receipt
+    from handoffaudit.validation.submission import Submission
+
+
+TIMEOUT_SECONDS = 120
+
+TRIES = 8
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+
+LONGEST_WAIT_ASKED = 300.0
+
+BUSY = {429, 502, 503, 504}
+
+
+class Server:
+    """Requests to a server, made again where it is busy or away."""
+
+    def __init__(self, url: str, key: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise Stop(f"{url!r} is not the address of a server: write it like https://audit.example.com.")
+        self._url = url.rstrip("/")
+        self._base = f"{parts.path.rstrip('/')}/api/v1"
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=TIMEOUT_SECONDS)
+        self._headers = {"Authorization": f"Bearer {key}", "Accept": "application/json"}
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def post(self, path: str, body: bytes, kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
+        """Status and answer; `path` is below the API's own. Raises `Stop` where another try would not help."""
+        sent = {**self._headers, "Content-Type": kind, **{name.replace("_", "-"): v for name, v in headers.items()}}
+        pause = FIRST_PAUSE
+        for last in (False,) * (TRIES - 1) + (True,):
+            try:
+                self._connection.request("POST", self._base + path, body, sent)
+                response = self._connection.getresponse()
+                status, said, asked = response.status, response.read(), response.headers.get("Retry-After")
+            except (OSError, http.client.HTTPException) as error:
+                self._connection.close()
+                if last:
+                    raise Stop(f"{self._url} can't be reached ({error}): check it, then import again.", 1) from error
+            else:
+                if status not in BUSY:
+                    return status, self._checked(status, said)
+                if last:
+                    raise Stop(
+                        f"{self._url} is busy ({describe_refusal(status, _parse(said))}): import again later.", 1
+                    )
+                pause = max(pause, _seconds(asked))
+            time.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE)
+        raise AssertionError("unreachable")
+
+    def _checked(self, status: int, said: bytes) -> dict[str, Any]:
+        parsed = _parse(said)
+        if status in {401, 403} and "issues" not in parsed:
+            raise Stop(
+                f"{self._url} refuses the key ({describe_refusal(status, parsed)}): give one with the scope ingest.", 1
+            )
+        if status == 404 or not parsed:
+            raise Stop(f"{self._url} answers with {status} and is no handoffaudit: check --url.", 1)
+        return parsed
+
+
+class ServerReceiver(Server):
+    """Sending again is safe: each item has its id, and the server knows what it has."""
+
+    def send(self, items: Sequence[Item]) -> list[Answer]:
+        answers: dict[int, Answer] = {}
+        together = [(at, item) for at, item in enumerate(items) if not item.raw]
+        if together:
+            body = b"\n".join(item.sent for _, item in together)
+            status, said = self.post("/handoffs/batch", body, "application/x-ndjson")
+            if status != 200:
+                raise Stop(f"{self._url} does not take the batch ({describe_refusal(status, said)}).", 1)
+            for (at, _), one in zip(together, said["items"], strict=True):
+                answers[at] = _read_answer(one["status"], one)
+        for at, item in enumerate(items):
+            if item.raw:
+                answers[at] = self._send_raw(item)
+        return [answers[at] for at in range(len(items))]
+
+    def _send_raw(self, item: Item) -> Answer:
+        query = {"handoff_id": item.handoff_id}
+        if isinstance(item.beside.get("format"), str):
+            query["format"] = item.beside["format"]
+        status, said = self.post(f"/handoffs?{urlencode(query, quote_via=quote)}", item.sent, "application/json")
+        return _read_answer(status, said)
+
+
+def _parse(said: bytes) -> dict[str, Any]:
+    with contextlib.suppress(ValueError):
+        parsed = json.loads(said)
+        if isinstance(parsed, dict):
+            return parsed
+    return {}
+
+
+def _read_answer(status: int, said: dict[str, Any]) -> Answer:
+    if status in {200, 202, 422}:
+        return Answer(status, codes=tuple(issue["code"] for issue in said.get("issues", ())))
+    return Answer(status, why=f"{status} {said.get('title', '')}".strip(), remedy=said.get("detail", ""))
+
+
+def describe_refusal(status: int, said: dict[str, Any]) -> str:
+    return ": ".join(part for part in (str(status), said.get("title", ""), said.get("detail", "")) if part).rstrip(".")
+
+
+def _seconds(asked: str | None) -> float:
+    return min(float(asked), LONGEST_WAIT_ASKED) if asked and asked.isdecimal() else 0.0
+
+
+class DatabaseReceiver:
+    def __init__(self, tenant: "Tenant") -> None:
+        from handoffaudit.handoffs.models import ActorKind
+        from handoffaudit.handoffs.transitions import Actor
+
+        self._tenant = tenant
+        self._sender = Actor(ActorKind.SYSTEM, "handoffaudit import")
+
+    def send(self, items: Sequence[Item]) -> list[Answer]:
+        from handoffaudit.handoffs.ingest import store
+
+        receipts = store.accept_many(self._tenant, self._sender, [_submission(item) for item in items])
+        return [_answer_of_receipt(receipt) for receipt in receipts]
+
+    def close(self) -> None:
+        """Wakes the workers a last time, in case the process ends before a wake-up of its batches went out."""
+        from handoffaudit.handoffs import notify
+
+        notify.send()
+
+
+def _submission(item: Item) -> "Submission":
+    from handoffaudit.handoffs.ingest.prepare import read_submission
+    from handoffaudit.validation.submission import Submission
+
+    if item.raw:
+        return _raw_submission(item)
+    submission: Submission = read_submission(item.sent)
+    return replace(submission, envelope=replace(submission.envelope, handoff_id=item.handoff_id))
+
+
+def _raw_submission(item: Item) -> "Submission":
+    from handoffaudit.handoffs.ingest.prepare import read_submission
+    from handoffaudit.validation.submission import Submission
+
+    envelope = orjson.dumps({**item.beside, "handoff_id": item.handoff_id, "document": None})
+    around = read_submission(envelope)
+    if around.issues:
+        around = read_submission(orjson.dumps({"handoff_id": item.handoff_id, "document": None}))
+    return Submission(
+        document=item.sent,
+        format=around.format,
+        context=around.context,
+        evidence=around.evidence,
+        envelope=around.envelope,
+    )
+
+
+def _answer_of_receipt(receipt: "Receipt") -> Answer:
+    extra: dict[str, Any] = {}
+    if receipt.status in {403, 409, 413}:
+        extra = {"why": f"{receipt.status} {receipt.title}", "remedy": receipt.detail}
+    return Answer(status=receipt.status, codes=tuple(issue.code for issue in receipt.issues), **extra)

@@ -1,0 +1,246 @@
+"""Documents of files judged here, as the product judges a handoff, and their verdicts as a person reads them."""
+
+import errno
+import shutil
+import textwrap
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from handoffaudit.cli.imports.files import STANDARD_INPUT
+from handoffaudit.validation import formats, pipeline
+from handoffaudit.validation.canonical import sha256_hex
+from handoffaudit.validation.config import ValidationConfig
+from handoffaudit.validation.issues import Issue
+from handoffaudit.validation.json_input import parse_json
+from handoffaudit.validation.layers import History, Subject
+from handoffaudit.validation.pipeline import reject_unread
+from handoffaudit.validation.ports import FileView
+from handoffaudit.validation.record import Envelope, Reading, Record
+from handoffaudit.validation.submission import read_submission
+from handoffaudit.validation.text import pluralize
+from handoffaudit.validation.tokenizers import ENCODING, TokenCounter, default_counter
+from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
+
+
+class QuickCounter:
+    """For output that shows no counts. No text has more tokens than bytes, so that one of no more bytes than the
+    smallest budget is within it, whatever its count is; `count` then answers with the bytes. From the first longer text
+    on all are counted by the tokenizer."""
+
+    name = ENCODING
+    estimated = False
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._real: TokenCounter | None = None
+
+    def count(self, text: str) -> int:
+        if self._real is None:
+            size = len(text.encode("utf-8", "replace"))
+            if size <= self._budget:
+                return size
+            self._real = default_counter()
+        return self._real.count(text)
+
+
+def quick_counter(budget: int) -> TokenCounter:
+    """Without a tokenizer every count is an estimate, and the verdict says so."""
+    return QuickCounter(budget) if find_spec("splintr") else default_counter()
+
+
+_NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """Paths that do not begin at the root are looked up under `root`. Only asks whether there is such a file."""
+
+    root: Path
+
+    def exists(self, path: str) -> bool:
+        try:
+            return (self.root / path.removeprefix("file://")).exists()
+        except OSError as error:
+            if error.errno in _NO_SUCH:
+                return False
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was sent, taken apart; `issues` say why it can't be, and then there is no `document`. `sent` is the document
+    as it was written."""
+
+    document: object = None
+    format: str | None = None
+    envelope: Envelope = field(default_factory=Envelope)
+    issues: tuple[Issue, ...] = ()
+    sent: bytes | None = None
+
+    def read(self) -> Reading:
+        if self.issues:
+            return Reading(None, self.issues, self.format or "")
+        return formats.read(self.document, self.format, self.envelope)
+
+
+def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
+    """With a declared format, or without a `document` in it, what was sent is the bare document."""
+    given = read_submission(sent, declared_format)
+    if given.issues:
+        return Given(issues=given.issues)
+    value, issues = parse_json(given.document)
+    if issues:
+        return Given(format=given.format, issues=issues)
+    bare = given.document is sent and declared_format is None
+    if bare and isinstance(value, dict) and isinstance(raw := value.get("raw"), str):
+        # How an export writes a document that is not JSON.
+        form = value.get("format")
+        return take_apart(raw.encode("utf-8", "surrogatepass"), form if isinstance(form, str) else "")
+    return Given(value, given.format or None, given.envelope, sent=given.document)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """`files` are the caller's, for the files that a document refers to; `root` is their folder."""
+
+    config: ValidationConfig
+    files: FileView | None = None
+    declared_format: str | None = None
+    counter: TokenCounter = field(default_factory=default_counter)
+    root: Path = Path()
+
+    def judge(self, sent: bytes) -> tuple[Reading, Verdict]:
+        return self.judge_given(take_apart(sent, self.declared_format), sent)
+
+    def judge_given(self, given: Given, sent: bytes) -> tuple[Reading, Verdict]:
+        reading = given.read()
+        if reading.record is None:
+            return reading, self._unread(sent, reading)
+        return reading, self.verdict_on(reading.record, given.sent)
+
+    def verdict_on(self, record: Record, sent: bytes | None = None) -> Verdict:
+        return pipeline.run(
+            self.subject_of(record, sent), validation_id=str(uuid.uuid4()), now=_now, monotonic=time.perf_counter
+        )
+
+    def subject_of(self, record: Record, sent: bytes | None = None) -> Subject:
+        return Subject(
+            record=record,
+            policy=self.config.policy_for(record.handoff_type),
+            history=History(),
+            received_at=_now(),
+            counter=self.counter,
+            files=self.files,
+            policy_version=self.config.version,
+            demands=self.config.demands_for(record.handoff_type),
+            known_agents=self.config.known_agents,
+            sent=sent,
+        )
+
+    def _unread(self, sent: bytes, reading: Reading) -> Verdict:
+        return reject_unread(
+            reading.issues,
+            handoff_id="",
+            validation_id=str(uuid.uuid4()),
+            policy=self.config.other,
+            policy_version=self.config.version,
+            output_hash=sha256_hex(sent),
+            validated_at=_now(),
+        )
+
+
+def judge_for(
+    path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None, counts: bool = True
+) -> Judge:
+    """For the documents of one file: what they refer to lies under `root`, or beside the file. `counts`: the verdict's
+    counts of tokens will be shown."""
+    beside = Path() if path == STANDARD_INPUT else Path(path).parent
+    budget = min(row.token_budget for row in (config.other, *config.types.values()))
+    counter = default_counter() if counts else quick_counter(budget)
+    folder = Path(root) if root else beside
+    return Judge(config, LocalFiles(folder), form, counter, folder)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+_COLOURS = {Outcome.ACCEPTED: "green", Outcome.HELD: "yellow", Outcome.REJECTED: "red"}
+
+_SEVERITY_COLOURS = {"critical": "red", "error": "red", "warning": "yellow", "info": "blue"}
+
+_INDENT = " " * 11
+
+MOST_ISSUES = 30
+
+
+def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
+    """One line: the outcome first, since that is what is looked for."""
+    outcome = click.style(verdict.outcome.value, fg=_COLOURS[verdict.outcome], bold=True)
+    said = [name, f"score {verdict.quality_score:.2f}"]
+    if record := reading.record:
+        said.append(" ".join(part for part in (record.format, record.handoff_type) if part))
+        said.append(f"{record.source_agent_id or '?'} → {record.target_agent_id or '?'}")
+    return f"{outcome}  {_printable(' · '.join(said))}"
+
+
+def issue_lines(verdict: Verdict) -> Iterator[str]:
+    """The gravest first, as they stand in each other's way."""
+    order = list(_SEVERITY_COLOURS)
+    found = sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value))
+    for issue in found[:MOST_ISSUES]:
+        yield from _lines_of_issue(issue)
+    if len(found) > MOST_ISSUES:
+        yield f"  … and {len(found) - MOST_ISSUES} more: --json shows all."
+
+
+def _lines_of_issue(issue: Issue) -> Iterator[str]:
+    severity = click.style(f"{issue.severity.value:<9}", fg=_SEVERITY_COLOURS[issue.severity.value])
+    place = f"  at {issue.field_path}" if issue.location else ""
+    yield f"  {severity}{click.style(issue.code, bold=True)}{_printable(place)}"
+    yield wrap(issue.message)
+    if issue.hint:
+        yield click.style(wrap(f"→ {issue.hint}"), dim=True)
+
+
+def not_run_line(verdict: Verdict) -> str:
+    """Layers that gave no judgement, since that is no pass; empty where all ran."""
+    reasons: dict[str, list[str]] = {}
+    for layer in verdict.layers:
+        if layer.status in (LayerStatus.SKIPPED, LayerStatus.ERROR):
+            reasons.setdefault(layer.why, []).append(layer.name)
+    said = "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items())
+    return click.style(wrap(f"not run: {said}", indent="  "), dim=True) if said else ""
+
+
+def count_line(seen: Mapping[str, int]) -> str:
+    """The last line of a run over several: `4 handoffs: 3 accepted, 1 rejected`."""
+    said = ", ".join(
+        click.style(f"{seen[outcome.value]:,} {outcome.value}", fg=_COLOURS[outcome])
+        for outcome in (Outcome.ACCEPTED, Outcome.REJECTED, Outcome.HELD)
+        if seen.get(outcome.value)
+    )
+    return f"{pluralize(sum(seen.values()), 'handoff')}: {said}"
+
+
+def wrap(text: str, indent: str = _INDENT) -> str:
+    columns = min(shutil.get_terminal_size().columns, 110)
+    return textwrap.fill(
+        _printable(text),
+        width=max(columns, 40),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+    )
+
+
+def _printable(text: str) -> str:
+    """What a sender wrote must not steer the terminal."""
+    return "".join(char if char.isprintable() else "�" for char in text)

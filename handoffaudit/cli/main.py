@@ -1,0 +1,88 @@
+"""The command line. Each command's module is loaded when it is called, so that `--help` starts at once."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from handoffaudit.cli.errors import Stop
+from handoffaudit.variables import drop_empty
+
+# Each command's module and help, in the order in which a person meets them.
+COMMANDS = {
+    "up": ("up", "Start everything: web server and worker."),
+    "key": ("key", "Make, list and revoke API keys."),
+    "import": ("import_files", "Bring handoffs in from files."),
+    "import-log": ("import_log", "Bring lines of logs in."),
+    "export": ("export", "Write stored handoffs as submissions again."),
+    "validate": ("validate", "Judge handoffs in files, without a server."),
+    "repair": ("repair", "Mend a handoff that was rejected."),
+    "hook": ("hook", "Ask the gate about an event of an agent host."),
+    "report-file": ("report_file", "Report what became of a handoff file."),
+    "watch": ("watch", "Report handoff files as agents write them."),
+    "eval": ("eval", "Measure layers on labelled data."),
+    "recount": ("recount", "Prove the kept counts, and put them right."),
+    "verify-log": ("verify_log", "Prove that the audit log was not changed."),
+    "backup": ("backup", "Write the embedded database into one file."),
+    "manage": ("manage", "Run one of Django's own commands."),
+}
+
+EXAMPLES = """\b
+Examples:
+  handoffaudit up --sample
+  handoffaudit key create crew
+  handoffaudit import handoffs.jsonl
+  handoffaudit validate handoff.json"""
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and imports one only when it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"handoffaudit.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["--help"]})
+@click.version_option(package_name="handoffaudit", message="%(version)s")
+def command() -> None:
+    """Stores, judges and decides every handoff from one AI agent to the next."""
+
+
+def main() -> None:
+    """Exits with 0, 1 or 2; what went wrong is one line on standard error."""
+    drop_empty()
+    try:
+        code = command.main(prog_name="handoffaudit", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as shown:
+        click.echo(shown.ctx.get_help() if shown.ctx else "")
+        code = 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "handoffaudit"
+        code = _fail(f"{error.format_message()} See {path} --help.", error.exit_code)
+    except Stop as error:
+        code = _fail(error.message, error.code)
+    except click.ClickException as error:
+        code = _fail(error.format_message(), 2)
+    except (click.Abort, KeyboardInterrupt):
+        code = _fail("Interrupted.", 1)
+    except BrokenPipeError:
+        # Whoever reads our output has enough of it; Python would complain again while it closes it.
+        sys.stdout = None
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"{click.style('Error:', fg='red', bold=True)} {' '.join(message.split())}", err=True)
+    return code

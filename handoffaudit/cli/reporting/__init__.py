@@ -1,1 +1,0 @@
-"""What `handoffaudit report-file` and `handoffaudit watch` are made of."""

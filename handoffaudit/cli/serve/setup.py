@@ -1,0 +1,129 @@
+"""Makes a data folder or a server's database ready: `python -m handoffaudit.cli.serve.setup [--json]`.
+
+`up` runs it as a process of its own, so that the supervisor stays small; docker-compose.yml runs it before the rest.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from handoffaudit.cli.bootstrap import describe_unwritable, start_django
+from handoffaudit.cli.errors import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`link`: the path of the first administrator's one-time link, where nobody can administer yet."""
+
+    link: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+def prepare() -> Prepared:
+    """Raises `Stop` where it can't be done."""
+    start_django()
+    from handoffaudit.accounts.links import first_administrator
+    from handoffaudit.cli import database
+
+    warnings = check_settings()
+    with database.stop_on_database_errors():
+        database.refuse_damaged()
+        database.refuse_unknown()
+        database.migrate()
+        link = first_administrator()
+    check_redis()
+    try:
+        collect_static()
+    except OSError as error:
+        raise Stop(describe_unwritable(error)) from error
+    return Prepared(link=link, warnings=warnings)
+
+
+def check_settings() -> list[str]:
+    """Unsafe settings that are refused raise `Stop`; doubtful ones are returned."""
+    from django.core import checks
+
+    from handoffaudit.checks import TAG
+
+    found = checks.run_checks(tags=[TAG])
+    said = [f"{one.msg} {one.hint} ({one.id})" for one in found]
+    if any(one.is_serious() for one in found):
+        raise Stop(next(text for one, text in zip(found, said, strict=True) if one.is_serious()))
+    return said
+
+
+def check_redis() -> None:
+    from django.conf import settings
+
+    if not settings.REDIS_URL:
+        return
+    import redis
+
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=3) as client:
+            client.ping()
+    except (redis.RedisError, ValueError) as error:
+        raise Stop(f"Redis can't be reached ({error}): check that it runs and that REDIS_URL is right.") from error
+
+
+def collect_static() -> None:
+    """Hashed and compressed copies of the static files, made again only where a file changed.
+
+    A folder that `HANDOFFAUDIT_STATIC` names belongs to whoever filled it (the Dockerfile does).
+    """
+    from django.conf import settings
+    from django.core.management import call_command
+
+    made = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
+    if made and os.environ.get("HANDOFFAUDIT_STATIC"):
+        return
+    stamp = Path(settings.STATIC_ROOT) / ".made-from"
+    now = _fingerprint()
+    if made and stamp.is_file() and stamp.read_text() == now:
+        return
+    call_command("collectstatic", interactive=False, clear=True, verbosity=0)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(now)
+
+
+def _fingerprint() -> str:
+    from django.conf import settings
+    from django.contrib.staticfiles.finders import get_finders
+
+    seen = hashlib.sha256(settings.VERSION.encode())
+    for finder in get_finders():
+        for path, storage in finder.list([]):
+            status = Path(storage.path(path)).stat()
+            seen.update(f"\n{path} {status.st_size} {status.st_mtime_ns}".encode())
+    return seen.hexdigest()
+
+
+def main(*, as_json: bool) -> int:
+    try:
+        prepared = prepare()
+    except Stop as error:
+        prepared = Prepared(error=error.message)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(prepared)))
+    else:
+        _tell(prepared)
+    return 2 if prepared.error else 0
+
+
+def _tell(prepared: Prepared) -> None:
+    for line in prepared.warnings:
+        sys.stderr.write(f"Warning: {line}\n")
+    if prepared.error:
+        sys.stderr.write(f"Error: {prepared.error}\n")
+    elif prepared.link:
+        from django.conf import settings
+
+        sys.stdout.write(f"First administrator, one-time link: {settings.PUBLIC_URL}{prepared.link}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(as_json="--json" in sys.argv[1:]))

@@ -53,6 +53,8 @@ class AlertsOut(Schema):
     auth=KeyWith(Scope.READ),
     summary="Alerts, newest first",
     response={200: AlertsOut, 400: ProblemOut},
+    # Clients generated from openapi.json call it by this name.
+    operation_id="handoffaudit_api_diagnostics_alerts_list_alerts",
     url_name="list_alerts",
 )
 def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse:

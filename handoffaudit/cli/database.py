@@ -95,8 +95,9 @@ def refuse_unknown() -> None:
         if lacking and len(lacking) < len(migration.replaces):
             app, name = lacking[0]
             raise Stop(
-                f"The database {name_database()} was made before version 0.1.0 (migration {app}.{name} was never applied):"
-                " export its handoffs with the version that made it, and import them into a new folder (--data)."
+                f"The database {name_database()} was made before version 0.1.0 (migration {app}.{name} was"
+                " never applied): export its handoffs with the version that made it, and import them into a new folder"
+                " (--data)."
             )
 
 

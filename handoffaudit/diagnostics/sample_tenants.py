@@ -24,10 +24,10 @@ from handoffaudit.accounts.audit import lock_tenant
 from handoffaudit.accounts.errors import Refused
 from handoffaudit.accounts.models import AuditEntry, Key, Membership, Person, Role, Tenant
 from handoffaudit.diagnostics import file_reports
-from handoffaudit.diagnostics.logs import store as logs_store
+from handoffaudit.diagnostics.logs import store
 from handoffaudit.diagnostics.models import FileReport
 from handoffaudit.handoffs import notify
-from handoffaudit.handoffs.ingest import store
+from handoffaudit.handoffs.ingest import store as ingest_store
 from handoffaudit.handoffs.ingest.prepare import read_submission
 from handoffaudit.handoffs.models import WAITING_STATES, Handoff
 from handoffaudit.handoffs.transitions import SYSTEM
@@ -155,7 +155,7 @@ def fill_sample(tenant: Tenant) -> None:
     for part in _parts(bundled_submissions(tenant.slug)):
         if not _is_wanted(tenant):
             return
-        store.accept_many(tenant, SYSTEM, part)
+        ingest_store.accept_many(tenant, SYSTEM, part)
     for _ in _beside(tenant, tenant.created_at):
         if not _is_wanted(tenant):
             return
@@ -182,7 +182,7 @@ def _beside(tenant: Tenant, until: datetime) -> Iterator[None]:
         file_reports.receive_report(tenant, SYSTEM, report, handoff_id)
     for name, log in bundled_logs(until):
         yield
-        logs_store.store_log(tenant, name, SYSTEM.name, [log])
+        store.store_log(tenant, name, SYSTEM.name, [log])
 
 
 def load_progress(tenant: Tenant) -> Progress:

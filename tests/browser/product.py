@@ -38,7 +38,7 @@ from handoffaudit.accounts.models import Membership, Person, Role
 from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.handoffs import alerts
 from handoffaudit.handoffs.models import Alert, Delivery, ModelCall, Subscriber
-from handoffaudit.policy import kinds, rule_sets
+from handoffaudit.policy import kinds, rules
 from handoffaudit.validation.config import TypePolicy
 
 made = [tenants.get(slug) or tenants.create(slug=slug, name=slug.capitalize(), actor="tests") for slug in slugs]
@@ -49,7 +49,7 @@ for name, role in (("mara", Role.ADMIN), ("rui", Role.REVIEWER), ("sana", Role.R
 for version, length in enumerate((8, 6)):
     row = TypePolicy("visa_check", recommended_length=length)
     kinds.strictness.upsert_row(tenant=made[0], base_version=version, row=row, actor="mara", note="Shorter chains.")
-kinds.rules.save(tenant=made[0], base_version=0, rows=rule_sets.examples(), actor="mara", note="Examples.")
+kinds.rules.save(tenant=made[0], base_version=0, rows=rules.example_sets(), actor="mara", note="Examples.")
 visa = {"handoff_type": "visa_check", "schema": {"type": "object", "required": ["country"]}, "claim_fields": ["note"]}
 kinds.schemas.save(tenant=made[0], base_version=0, rows=kinds.schemas.parse([visa]), actor="mara")
 asked = tenants.get("model")

@@ -187,8 +187,8 @@ from django.conf import settings
 from django.db import connection
 connection.settings_dict["NAME"] = sys.argv[1]
 from tests.handoffs.asking_support import question
-from handoffaudit.handoffs import asking
-asking.model_for(int(sys.argv[2]), None).ask(question())
+from handoffaudit.handoffs.llm import client
+client.model_for(int(sys.argv[2]), None).ask(question())
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

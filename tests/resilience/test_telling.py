@@ -11,9 +11,9 @@ from tests.resilience.processes import Installation, eventually, kill
 
 SUBSCRIBE = """
 from handoffaudit.accounts.models import Tenant
-from handoffaudit.handoffs.webhooks import registering
-wanted = registering.Wanted("CI", {address!r}, ["verdict"])
-print(registering.create(tenant=Tenant.objects.get(), kind="webhook", wanted=wanted, actor="tests").pk)
+from handoffaudit.handoffs.webhooks import subscriptions
+wanted = subscriptions.SubscriptionValues("CI", {address!r}, ["verdict"])
+print(subscriptions.create(tenant=Tenant.objects.get(), kind="webhook", wanted=wanted, actor="tests").pk)
 """
 MOVE = """
 from django.utils import timezone

@@ -16,10 +16,9 @@ from handoffaudit.dashboard.navigation import build_trace_url
 from handoffaudit.dashboard.safe_text import cut, readable
 from handoffaudit.dashboard.saved_views.tabs import build_url, join_query
 from handoffaudit.dashboard.templatetags.ui import code_title
-from handoffaudit.diagnostics.groups import membership
-from handoffaudit.diagnostics.groups import queries as groups_queries
+from handoffaudit.diagnostics.groups import membership, queries
 from handoffaudit.diagnostics.models import FindingGroup
-from handoffaudit.handoffs import queries
+from handoffaudit.handoffs import queries as handoffs_queries
 from handoffaudit.handoffs.filters import FilterError, Filters, is_number
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.queries import Neighbours
@@ -92,7 +91,7 @@ def _in_handoffs(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
         filters = Filters.from_query(asked)
     except FilterError:
         return None
-    found = queries.find_neighbours(who.tenant, filters, handoff.pk)
+    found = handoffs_queries.find_neighbours(who.tenant, filters, handoff.pk)
     told = ", ".join(_words(chip, who) for chip in active_filters(filters))
     return ListContext(
         before=found.newer,
@@ -115,10 +114,10 @@ def _in_group(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> List
     if not is_number(number):
         return None
     try:
-        group = groups_queries.get_group(who.tenant, int(number))
+        group = queries.get_group(who.tenant, int(number))
     except FindingGroup.DoesNotExist:
         return None
-    found = queries.find_neighbours_among(
+    found = handoffs_queries.find_neighbours_among(
         who.tenant, membership.handoffs_of(who.tenant, group.pk), "handoff", handoff.pk
     )
     return ListContext(
@@ -140,7 +139,7 @@ def _in_trace(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> List
 
 def _trace(who: TenantMembership, handoff: Handoff, *, title: str = "", query: str = "", back: str = "") -> ListContext:
     filters = Filters(trace=handoff.trace_id)
-    found = queries.find_neighbours(who.tenant, filters, handoff.pk) if handoff.trace_id else _QUIET
+    found = handoffs_queries.find_neighbours(who.tenant, filters, handoff.pk) if handoff.trace_id else _QUIET
     return ListContext(found.older, found.newer, title=title, query=query, back=back, is_trace=True)
 
 

@@ -22,15 +22,15 @@ import django
 from django.conf import settings
 settings.DATABASES["default"]["NAME"] = sys.argv[1]
 django.setup()
-from handoffaudit.diagnostics import attributing
-from handoffaudit.diagnostics.groups import keeping
+from handoffaudit.diagnostics import attribution
+from handoffaudit.diagnostics.groups import store
 
 def stands_still(*given, **more):
     print("in the middle", flush=True)
     time.sleep(600)
 
-keeping._resize = stands_still
-attributing.run()
+store._resize = stands_still
+attribution.run()
 """
 
 

@@ -94,14 +94,14 @@ def test_what_is_undone_is_not_told(tenant: Tenant, subscribe: Subscribe, monkey
     subscribe(events=["group"])
     found(tenant)
     mute(tenant, "double")
-    right = store.telling.came_back
+    right = store.notify_regressed
 
     def breaks(*given: object) -> None:
         right(*given)  # type: ignore[arg-type]
         raise RuntimeError
 
     with monkeypatch.context() as broken:
-        broken.setattr(store.telling, "came_back", breaks)
+        broken.setattr(store, "notify_regressed", breaks)
         with pytest.raises(RuntimeError):
             found(tenant)
     assert not Delivery.objects.exists()

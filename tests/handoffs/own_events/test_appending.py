@@ -22,8 +22,8 @@ WRITER = """
 import sys, django
 from pathlib import Path
 django.setup()
-from handoffaudit.handoffs.event_log import Appending
-appending = Appending(Path(sys.argv[1]))
+from handoffaudit.handoffs.event_log import AppendedFile
+appending = AppendedFile(Path(sys.argv[1]))
 for _ in range(200):
     appending.write([sys.argv[2] * 2000])
 """

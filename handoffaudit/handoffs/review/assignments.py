@@ -1,4 +1,4 @@
-"""Who takes care of a waiting handoff: reassignment to a person, and holds while somebody looks at it."""
+"""Reassignments of waiting handoffs to a person, and holds while a person has a handoff open."""
 
 import uuid
 from collections.abc import Iterable
@@ -37,9 +37,11 @@ HANDLED = "Marked as handled"
 def reassign(
     *, tenant: Tenant, reference: str, note: str, actor: Actor, to: Person | None, seen_version: int | None
 ) -> Handoff:
-    """Takes a waiting handoff out of the queue. It stays in its state and becomes overdue as before; a decision or a
-    new verdict ends it. Raises `Handoff.DoesNotExist` or a `ReviewError`: a note is needed, and `to` must be able to
-    decide."""
+    """Take a waiting handoff out of the queue and assign it to a person, or to nobody.
+
+    The handoff keeps its state and its review deadline. A decision or a new verdict ends the reassignment. A note is
+    required, and `to` must be allowed to decide. Raises `Handoff.DoesNotExist` or a `ReviewError`.
+    """
     note = check_note(note)
     if not note:
         raise NoteRequired(WHAT_TO_KNOW)
@@ -58,7 +60,7 @@ def _reassign(handoff: Handoff, *, note: str, actor: Actor, to: Person | None) -
 def mark_handled(handoff: Handoff, *, note: str, actor: Actor) -> None:
     """Take an unreadable handoff out of the queue without judging it; call inside a transaction.
 
-    Marking it again changes nothing, unless there is something new in the note.
+    Marking a handoff again changes nothing, unless the note is new.
     """
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
@@ -93,12 +95,12 @@ def _set_aside(handoff: Handoff, event: str, note: str, actor: Actor, to: Person
 
 
 def return_to_queue(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Into the queue again. Raises `Handoff.DoesNotExist` or `NotPassedOn`."""
+    """Return a reassigned handoff to the queue. Raises `Handoff.DoesNotExist` or `NotPassedOn`."""
     return apply_change(tenant=tenant, reference=reference, seen_version=None, change=partial(put_back, actor=actor))
 
 
 def put_back(handoff: Handoff, *, actor: Actor) -> None:
-    """The same inside a transaction."""
+    """Return a reassigned handoff to the queue; call inside a transaction. Raises `NotPassedOn`."""
     if reassignment_of(handoff) is None:
         raise NotPassedOn
     remark(handoff, actor, PUT_BACK)
@@ -106,29 +108,29 @@ def put_back(handoff: Handoff, *, actor: Actor) -> None:
 
 
 def reassignment_of(handoff: Handoff) -> PassedOn | None:
-    """How it is passed on now; None where it is in the queue or no longer waits."""
+    """Return the current reassignment of the handoff, or None if it is in the queue or no longer waits."""
     return list_reassignments([handoff]).get(handoff.pk)
 
 
 def list_reassignments(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, PassedOn]:
-    """Those of them that are passed on, with `to`, by handoff."""
+    """Return the current reassignments of these handoffs by handoff id, with `to` loaded."""
     waiting = {one.pk: one.version for one in handoffs if one.state in REVIEWABLE}
     rows = PassedOn.objects.filter(handoff__in=waiting, over=False).select_related("to") if waiting else ()
     return {row.handoff_id: row for row in rows if row.version == waiting[row.handoff_id]}
 
 
 def reassignments_in_force_of(handoff: OuterRef, version: OuterRef) -> "QuerySet[PassedOn]":
-    """For a subquery on handoffs: how each is passed on."""
+    """Return the current reassignment of an outer query's handoff, for use in a subquery."""
     return PassedOn.objects.filter(handoff=handoff, version=version, over=False)
 
 
 def reassignments_in_force(tenant: Tenant) -> "QuerySet[PassedOn]":
-    """All of a tenant that are passed on."""
+    """Return the current reassignments of a tenant."""
     return PassedOn.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
 
 
 def list_reviewers(tenant: Tenant) -> list[Person]:
-    """Who something can be passed to, by name."""
+    """Return the people to whom a handoff can be reassigned, sorted by name."""
     rows = Person.objects.filter(membership__tenant=tenant, membership__role__in=DECIDING, is_active=True)
     return list(rows.order_by("username")[:MOST_REVIEWERS])
 
@@ -141,7 +143,7 @@ class Holder:
 
 
 def hold(handoff: Handoff, person: Person) -> Holder:
-    """Holds it for this person, unless somebody else does; who holds it now."""
+    """Reserve the handoff for this person, unless another person holds it; return the current holder."""
     now = timezone.now()
     until = now + timedelta(seconds=settings.REVIEW_HOLD_SECONDS)
     with transaction.atomic():
@@ -155,7 +157,7 @@ def hold(handoff: Handoff, person: Person) -> Holder:
 
 
 def release_other_holds(handoff: Handoff, person: Person) -> None:
-    """Lets go of everything else of that tenant which this person holds."""
+    """Release all holds of this person in the tenant, except the one on this handoff."""
     ReviewHold.objects.filter(person=person, handoff__tenant=handoff.tenant_id).exclude(handoff=handoff).delete()
 
 
@@ -164,6 +166,6 @@ def release_hold(handoff: Handoff, person: Person) -> None:
 
 
 def list_holders(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, ReviewHold]:
-    """The holds in force, by handoff."""
+    """Return the unexpired holds on these handoffs, by handoff id."""
     rows = ReviewHold.objects.filter(handoff__in=[handoff.pk for handoff in handoffs], until__gt=timezone.now())
     return {row.handoff_id: row for row in rows.select_related("person")}

@@ -1,4 +1,4 @@
-"""One change of one handoff by a reviewer who saw it: whole or not at all."""
+"""Atomic changes of a handoff by a reviewer, and what a change does to proposals and reassignments."""
 
 from collections.abc import Callable
 
@@ -14,9 +14,10 @@ from handoffaudit.handoffs.transitions import Actor
 def apply_change(
     *, tenant: Tenant, reference: str, seen_version: int | None, change: Callable[[Handoff], None]
 ) -> Handoff:
-    """Applies `change`, with `seen_version` only if the handoff has not changed since.
+    """Apply `change` to a handoff in one transaction, if the handoff still has the version `seen_version`.
 
-    Raises `Handoff.DoesNotExist`, `Stale`, and what `change` raises."""
+    None skips the version check. Raises `Handoff.DoesNotExist`, `Stale`, and the errors of `change`.
+    """
     try:
         with transaction.atomic():
             handoff = queries.get(tenant, reference)
@@ -30,8 +31,11 @@ def apply_change(
 
 
 def remark(handoff: Handoff, actor: Actor, reason: str) -> None:
-    """An event that leaves the state as it is. The version moves on, so that who looks at it is told; what was proposed
-    and passed on before stays so."""
+    """Record an event that leaves the state as it is.
+
+    The version of the handoff increases, so that open pages notice the event. The current proposal and reassignment
+    move to the new version and stay valid.
+    """
     seen = handoff.version
     transitions.record_event(handoff, actor, reason)
     for model in (Proposal, PassedOn):
@@ -40,14 +44,16 @@ def remark(handoff: Handoff, actor: Actor, reason: str) -> None:
 
 
 def end_waiting(handoff: Handoff, seen: int) -> None:
-    """What was proposed and passed on at the version `seen` is over: a decision took its place. The rows stay, for who
-    undoes the decision."""
+    """End the proposal and the reassignment at version `seen`, because a decision replaced them.
+
+    The rows stay, so that undoing the decision can restore them.
+    """
     for model in (Proposal, PassedOn):
         model.objects.filter(handoff=handoff.pk, version=seen, over=False).update(over=True)
 
 
 def begin_waiting(handoff: Handoff, ended_at: int) -> None:
-    """What a decision on the version `ended_at` ended holds again."""
+    """Restore the proposal and the reassignment that a decision on version `ended_at` ended."""
     for model in (Proposal, PassedOn):
         rows = model.objects.filter(handoff=handoff.pk, version=ended_at, over=True)
         rows.update(version=handoff.version, over=False)

@@ -1,4 +1,4 @@
-"""Bulk decisions on all handoffs that match, in bounded parts, as they were when the reviewer asked."""
+"""Bulk decisions on all handoffs that match a selection, in bounded chunks."""
 
 import base64
 import binascii
@@ -33,8 +33,11 @@ _MARK_BYTES = 6
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A view of the queue, narrowed, as it stood at `seen_at`: what came or changed later is not selected. `shown`:
-    marks of those that the reviewer was told of (`Matching.shown`); without it all count as told."""
+    """A filtered view of the queue as it was at `seen_at`; handoffs that arrived or changed later are left out.
+
+    `shown` has the marks of the handoffs that the reviewer saw (`Matching.shown`). None means that the reviewer saw
+    all.
+    """
 
     view: str
     seen_at: datetime
@@ -58,7 +61,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """What is selected, in the queue's order: all of them, or, with `more`, the first `MOST_AT_ONCE`."""
+    """The ids of the selected handoffs, in queue order; if `more` is set, only the first `MOST_AT_ONCE`."""
 
     ids: list[UUID]
     more: bool
@@ -69,13 +72,16 @@ class Matching:
 
     @property
     def shown(self) -> str:
-        """Who is told of them carries this along, so that no other one is decided in the place of one that went."""
+        """Return the marks of the selected handoffs as text, for the form that shows them to the reviewer.
+
+        The form sends the text back, so that no handoff is decided that the reviewer was not shown.
+        """
         return base64.urlsafe_b64encode(b"".join(map(_mark, self.ids))).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why some were not decided; `references` names a few of them."""
+    """A reason why handoffs were not decided, how many, and the ids of some of them."""
 
     reason: str
     number: int
@@ -84,8 +90,11 @@ class Refusal:
 
 @dataclass(slots=True)
 class BulkDecision:
-    """What one request did. `effective` are decided or handled, `proposed` wait for a second person; `next`: where the
-    next request goes on, None at the end."""
+    """The outcome of one request of a bulk decision.
+
+    `effective` handoffs are decided or handled; `proposed` handoffs wait for a second person. `next` is the cursor for
+    the next request, None at the end.
+    """
 
     effective: int = 0
     proposed: int = 0
@@ -99,7 +108,7 @@ class BulkDecision:
 
 
 def count_matching(tenant: Tenant, selection: Selection) -> Matching:
-    """Counted exactly up to `MOST_AT_ONCE`."""
+    """Return the selected handoffs, at most `MOST_AT_ONCE` of them."""
     rows = selection.rows(tenant)
     ids: list[UUID] = []
     for part in parts_for(tenant, selection.filters):
@@ -119,8 +128,11 @@ def decide_matching(
     most: int = MOST_PER_REQUEST,
     seconds: float = SECONDS,
 ) -> BulkDecision:
-    """Decides the next of the selection, each by itself, until `most` are visited or the time is up; go on with `next`
-    as `cursor` and the same selection. Raises `TooMany` at the beginning of a selection that is too large."""
+    """Decide the next handoffs of the selection, each on its own, until `most` are visited or the time is up.
+
+    Continue with `next` of the result as `cursor` and the same selection. Raises `TooMany` on the first request if the
+    selection is too large.
+    """
     note = check_note(note)
     if not cursor and count_matching(tenant, selection).more:
         raise TooMany(MOST_AT_ONCE)
@@ -136,7 +148,7 @@ def decide_matching(
 
 
 def parse_shown(text: str) -> frozenset[bytes]:
-    """The marks of `Matching.shown`. Raises ValueError."""
+    """Return the marks from the text of `Matching.shown`. Raises `ValueError`."""
     try:
         raw = base64.b64decode(text.encode(), altchars=b"-_", validate=True)
     except (binascii.Error, UnicodeError) as error:
@@ -167,14 +179,14 @@ class ChangedSince(ReviewError):
 
 
 class NotShown(ReviewError):
-    """It matches by now: a group is not muted any more, for example."""
+    """The handoff matches now but did not when the reviewer looked: its group is no longer muted, for example."""
 
     def __init__(self) -> None:
         super().__init__("It was not among those that you were shown; it waits as before.")
 
 
 def summarize(results: Iterable[Result], place: str | None = None, decision: Decision | None = None) -> BulkDecision:
-    """Sum what several decisions came to, the refused ones by their reasons."""
+    """Sum up the results of several decisions, with the refusals grouped by reason."""
     done = BulkDecision(next=place)
     reasons: dict[str, list[str]] = {}
     for result in results:
@@ -190,5 +202,5 @@ def summarize(results: Iterable[Result], place: str | None = None, decision: Dec
 
 
 def _reason(error: ReviewError) -> str:
-    """The same words for all that were refused for the same reason."""
+    """Return the message of the error; every kind of change since the selection gets the same message."""
     return ChangedSince().message if isinstance(error, Stale | NotReviewable) else error.message

@@ -1,4 +1,4 @@
-"""Decisions of reviewers, one by one or many in few statements. A decision on an old view is refused."""
+"""Decisions of reviewers on one handoff or on many, refused if the handoff changed since the reviewer saw it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,8 +32,11 @@ from handoffaudit.policy.load import load
 
 
 class Decision(StrEnum):
-    """What a person can do with a waiting handoff. `RESEND` declines one that could not be read and asks its sender to
-    send it again; `HANDLED` takes one that could not be read out of the queue without judging it."""
+    """An action that a person can take on a waiting handoff.
+
+    `RESEND` declines an unreadable handoff and asks its sender to send it again. `HANDLED` takes an unreadable handoff
+    out of the queue without judging it.
+    """
 
     APPROVE = "approve"
     DECLINE = "decline"
@@ -46,7 +49,7 @@ STATES = {Decision.APPROVE: State.APPROVED, Decision.DECLINE: State.DECLINED, De
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one of several decisions."""
+    """The outcome of one of several decisions: the decided handoff, or the error."""
 
     reference: str
     handoff: Handoff | None
@@ -56,10 +59,11 @@ class Result:
 def decide_handoff(
     *, tenant: Tenant, reference: str, decision: Decision, note: str, actor: Actor, seen_version: int | None
 ) -> Handoff:
-    """Decide a held or rejected handoff. With `seen_version`, only if it has not changed since.
+    """Decide a held or rejected handoff, if it still has the version `seen_version`; None skips that check.
 
-    Where its type needs four eyes, the first decision is kept as a proposal (`proposal_of`) and the state stays; the
-    same decision by somebody else takes effect. Raises `Handoff.DoesNotExist` or a `ReviewError`.
+    If the type of the handoff requires four eyes, the first decision becomes a proposal (`proposals.find_proposal`) and
+    the state stays the same. The same decision by a second person takes effect. Raises `Handoff.DoesNotExist` or a
+    `ReviewError`.
     """
     change = partial(_decide_locked, decision=decision, note=check_note(note), actor=actor)
     return apply_change(tenant=tenant, reference=reference, seen_version=seen_version, change=change)
@@ -81,7 +85,10 @@ def _decide_locked(handoff: Handoff, *, decision: Decision, note: str, actor: Ac
 
 
 def resolve_resend(handoff: Handoff, decision: Decision, note: str) -> tuple[Decision, str]:
-    """Return a request to send again as what it is: a decline whose note asks for it. Raises `ReviewError`."""
+    """Return the decision and its note, with `RESEND` turned into a decline whose note asks to send again.
+
+    Raises `ReviewError`.
+    """
     if decision is not Decision.RESEND:
         return decision, note
     if handoff.state not in REVIEWABLE:
@@ -94,7 +101,10 @@ def resolve_resend(handoff: Handoff, decision: Decision, note: str) -> tuple[Dec
 def reason_of(
     handoff: Handoff, proposal: Proposal | None, decision: Decision, note: str, actor: Actor, *, four_eyes: bool
 ) -> str | None:
-    """The reason with which the decision takes effect; None where it is the first of two. Raises `ReviewError`."""
+    """Return the reason stored with the decision, or None if a second person must confirm the decision.
+
+    Raises `ReviewError`.
+    """
     if handoff.state not in REVIEWABLE:
         raise NotReviewable(handoff)
     approves = decision is Decision.APPROVE
@@ -118,13 +128,13 @@ def _take_effect(handoff: Handoff, decision: Decision, reason: str, actor: Actor
 
 
 def changed_columns(decision: Decision) -> dict[str, Any]:
-    """What of a handoff a decision changes."""
+    """Return the columns of the handoff that a decision changes, with their new values."""
     approved = {"user_approved": True} if decision is Decision.APPROVE else {}
     return {"state": STATES[decision], **approved}
 
 
 def apply_to_each(references: Sequence[tuple[str, int]], change: Callable[[str, int], Handoff]) -> list[Result]:
-    """What became of each, by itself."""
+    """Apply a change to each handoff on its own and return one result per handoff."""
     results = []
     for reference, seen_version in references:
         try:
@@ -138,7 +148,7 @@ def apply_to_each(references: Sequence[tuple[str, int]], change: Callable[[str, 
     return results
 
 
-# Their rows are locked together: others who decide wait for so many at most.
+# The number of rows locked together, which bounds how long other reviewers wait.
 PART = 100
 
 Reference = tuple[str, int]
@@ -147,8 +157,11 @@ Reference = tuple[str, int]
 def decide_many(
     *, tenant: Tenant, references: Sequence[Reference], decision: Decision, note: str, actor: Actor
 ) -> list[Result]:
-    """Decides each by itself, as `decide` does: what can't be decided says why and stops none of the others.
-    `references`: ids with the version seen."""
+    """Decide each handoff on its own, as `decide_handoff` does, and return one result per handoff.
+
+    A handoff that cannot be decided gets an error in its result and does not stop the others. `references` are ids,
+    each with the version that the reviewer saw.
+    """
     note = check_note(note)
     results: list[Result] = []
     once = list(dict(references).items())
@@ -170,8 +183,10 @@ def decide_many(
 def _decide_together(
     tenant: Tenant, references: Sequence[Reference], decision: Decision, note: str, actor: Actor
 ) -> dict[str, Result]:
-    """What became of those that are as they were seen and need no other person, by reference. The others are not told:
-    each is looked at by itself."""
+    """Decide the unchanged handoffs that need no second person in one transaction; return the results by reference.
+
+    Handoffs missing from the result must be decided one by one.
+    """
     results: dict[str, Result] = {}
     reasons: list[tuple[Handoff, str]] = []
     if decision is Decision.HANDLED:
@@ -195,7 +210,10 @@ def _decide_together(
 
 
 def _lock_unchanged(tenant: Tenant, references: Sequence[Reference]) -> dict[str, Handoff]:
-    """Those at the version that was seen, in the order that all lock in."""
+    """Lock and return the handoffs that still have the version seen.
+
+    Every caller locks in primary key order, which prevents deadlocks.
+    """
     seen = dict(_ids(references))
     rows = queries.of_tenant(tenant).filter(pk__in=seen).order_by("pk").select_for_update(no_key=True)
     return {seen[row.pk][0]: row for row in rows if row.version == seen[row.pk][1]}
@@ -210,7 +228,11 @@ def _ids(references: Sequence[Reference]) -> Iterator[tuple[UUID, Reference]]:
 
 
 def _take_effect_together(reasons: Sequence[tuple[Handoff, str]], decision: Decision, actor: Actor) -> None:
-    """As one by one: a new version, an event, the counts, what waited for it over. The rows are locked."""
+    """Apply the decision to all of these handoffs, whose rows must be locked, with few statements.
+
+    The effect on each handoff equals that of `_take_effect`: new version, event, counts, and the end of its proposal,
+    reassignment and hold.
+    """
     if not reasons:
         return
     pks, now, deltas = [handoff.pk for handoff, _ in reasons], timezone.now(), counts.Deltas()

@@ -1,4 +1,4 @@
-"""Why a decision can't be taken, in words for the person who tried."""
+"""Errors that say why a review action is refused, with messages for the person who tried."""
 
 from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
 
@@ -12,7 +12,7 @@ WHAT_TO_KNOW = "Say in the note what the next person has to know."
 
 
 class ReviewError(Exception):
-    """A decision that can't be taken; `message` says why and what can be done."""
+    """A review action that is refused; `message` says why and how to proceed."""
 
     @property
     def message(self) -> str:
@@ -20,7 +20,7 @@ class ReviewError(Exception):
 
 
 class Stale(ReviewError):
-    """The handoff changed since it was seen. `last_event` is what happened."""
+    """The handoff changed since the reviewer saw it; `last_event` describes the change."""
 
     def __init__(self, handoff: Handoff, last_event: Event | None) -> None:
         what = f"It is {handoff.state} now."
@@ -76,7 +76,7 @@ class Readable(ReviewError):
 
 
 class WrongInput(ReviewError):
-    """One value of a decision: the `field` that it was given in, what is `wrong` with it and what would be right."""
+    """An invalid input value: the `field`, what is `wrong` with the value, and the `remedy`."""
 
     def __init__(self, field: str, wrong: str, remedy: str, message: str = "") -> None:
         super().__init__(message or f"{wrong} {remedy}")
@@ -96,7 +96,7 @@ class NoteTooLong(WrongInput):
 
 
 class NoReviewer(WrongInput):
-    """Who it is to be passed to can't decide here."""
+    """The person chosen for a reassignment cannot decide in this tenant."""
 
     def __init__(self, name: str) -> None:
         remedy = "Choose a reviewer or an administrator, or nobody."
@@ -109,7 +109,7 @@ class NotPassedOn(ReviewError):
 
 
 class NothingToUndo(ReviewError):
-    """The last thing that happened was not the actor's own, or is too long ago."""
+    """The last change was not made by this actor, or was made too long ago."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"Nothing was undone: {why}")
@@ -123,7 +123,7 @@ class TooMany(ReviewError):
 
 
 def check_note(note: str) -> str:
-    """The note as it is kept. Raises `NoteTooLong`."""
+    """Return the note as it is stored: trimmed and without NUL characters. Raises `NoteTooLong`."""
     note = note.strip().replace("\x00", "")
     if len(note) > MAX_NOTE:
         raise NoteTooLong(len(note))

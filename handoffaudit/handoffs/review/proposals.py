@@ -1,4 +1,4 @@
-"""Proposals: the first of two decisions, where a type needs four eyes (`docs/decisions/0030-deciding-again.md`)."""
+"""Proposals: first decisions on types that require four eyes (`docs/decisions/0030-deciding-again.md`)."""
 
 import uuid
 from collections.abc import Iterable
@@ -17,24 +17,24 @@ NOUNS = {"approve": "approval", "decline": "decline"}
 
 
 def needs_four_eyes(handoff: Handoff) -> bool:
-    """By the policy in force now."""
+    """Return whether the current policy requires two people to decide this handoff."""
     return load(handoff.tenant_id).policy_for(handoff.handoff_type).four_eyes
 
 
 def find_proposal(handoff: Handoff) -> Proposal | None:
-    """The proposal in force: nothing happened to the handoff since that would end it."""
+    """Return the current proposal for the handoff, or None if there is none or a later change ended it."""
     return list_proposals([handoff]).get(handoff.pk)
 
 
 def list_proposals(handoffs: Iterable[Handoff]) -> dict[uuid.UUID, Proposal]:
-    """The proposals in force, by handoff."""
+    """Return the current proposals for these handoffs, by handoff id."""
     waiting = {one.pk: one.version for one in handoffs if one.state in REVIEWABLE}
     rows = Proposal.objects.filter(handoff__in=waiting, over=False) if waiting else ()
     return {row.handoff_id: row for row in rows if row.version == waiting[row.handoff_id]}
 
 
 def proposals_in_force(tenant: Tenant) -> "QuerySet[Proposal]":
-    """All of a tenant that wait for a second person."""
+    """Return the proposals of a tenant that wait for a second person."""
     return Proposal.objects.filter(tenant=tenant, over=False, version=F("handoff__version"))
 
 
@@ -43,13 +43,15 @@ def is_by(proposal: Proposal, actor: Actor) -> bool:
 
 
 def is_the_same(proposal: Proposal, decision: str, note: str, actor: Actor) -> bool:
-    """Whether somebody says once more what they have proposed."""
+    """Return whether the actor repeats the proposal, with the same decision and note."""
     return is_by(proposal, actor) and (proposal.decision, proposal.note) == (decision, note)
 
 
 def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
-    """Keeps the decision as the first of two, in place of another proposal; call inside a transaction. It is no longer
-    passed on: somebody judged it."""
+    """Store the decision as the first of two, in place of any earlier proposal; call inside a transaction.
+
+    The proposal ends a reassignment, because a person has judged the handoff.
+    """
     said = f"{NOUNS[decision]} proposed" + (f": {note}" if note else "")
     before = find_proposal(handoff)
     remark(handoff, actor, f"{said}; a second person decides")
@@ -71,7 +73,7 @@ def propose(handoff: Handoff, decision: str, note: str, actor: Actor) -> None:
 
 
 def withdraw(handoff: Handoff, proposal: Proposal, actor: Actor) -> None:
-    """Takes a proposal back; call inside a transaction. The one that it replaced, where there was one, counts again."""
+    """Withdraw a proposal; call inside a transaction. The proposal that it replaced, if any, becomes current again."""
     said, before = f"{NOUNS[proposal.decision]} no longer proposed", proposal.replaced
     if before:
         said += f"; the {NOUNS[before['decision']]} that {before['actor']} proposed counts again"
@@ -90,7 +92,7 @@ def _describe(proposal: Proposal) -> dict[str, str]:
 
 
 def describe_agreement(proposal: Proposal, note: str, actor: Actor) -> str:
-    """The reason of a decision that two have made, naming both."""
+    """Return the reason of a decision that two people made, naming both."""
     first, second = _quote(proposal.actor, proposal.note), _quote(actor.name, note)
     return f"proposed by {first}; confirmed by {second}"
 

@@ -1,4 +1,4 @@
-"""The review queue: its parts and views, search in it, precedents of a handoff, and how much waits."""
+"""The review queue: its sections and views, search, precedents of a handoff, and counts of waiting handoffs."""
 
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from handoffaudit.handoffs.queries import EVERYTHING, Page, decided_handoffs, de
 from handoffaudit.handoffs.review import assignments, proposals
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 
-# Rows of whatever says of handoffs, in `handoff`, that they belong to something.
+# Any query whose rows name a handoff in the column `handoff`: members of a group, reassignments, proposals.
 Marks = QuerySet[Any]
 
 VIEWS = ("all", "mine", "passed_on", "second", "proposed", "muted")
@@ -30,10 +30,10 @@ _STATES = {"escalated": State.REJECTED, "held": State.HELD, "rejected": State.RE
 
 PARTS = tuple(_STATES)
 
-# In any of the parts.
+# Matches every handoff of the queue, whatever its section.
 WAITS = Q(state__in=REVIEWABLE)
 
-# Nobody mutes what a person has to see.
+# A person must see held and escalated handoffs, so only the other rejected ones can be muted.
 MAY_BE_LEFT_OUT = Q(state=State.REJECTED, escalated=False)
 
 
@@ -48,12 +48,19 @@ def list_queue(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> Page:
-    """What was escalated, oldest first; what is held, oldest first; then what was rejected, newest first.
+    """Return a page of a view: escalated and held handoffs, oldest first; then rejected handoffs, newest first.
 
-    `view`: `all` has neither what is passed on nor what is left out; `mine` is passed on to `person`; `passed_on` is
-    all of that; `second` waits for somebody besides the person; `proposed` is what the person proposed; `muted` is what
-    `all` leaves out. `left_out` and `within` are rows with the ids of handoffs in `handoff`; what is held or
-    escalated is never left out.
+    `view` is one of `VIEWS`:
+
+    - `all`: handoffs that are neither reassigned nor muted.
+    - `mine`: handoffs reassigned to `person`.
+    - `passed_on`: all reassigned handoffs.
+    - `second`: handoffs with a proposal by somebody other than `person`.
+    - `proposed`: handoffs with a proposal by `person`.
+    - `muted`: the handoffs that `all` leaves out because they are muted.
+
+    `left_out` lists the muted handoffs and `within` the handoffs to narrow the view to. Both are queries whose rows
+    name the handoff in `handoff`. Held and escalated handoffs are never left out.
     """
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
     return paginate(rows, cursor, limit, parts_for(tenant, filters))
@@ -69,7 +76,10 @@ def find_gone(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> set[UUID]:
-    """Of these handoffs, those that do not wait in the view any more; the rest as for `queue`."""
+    """Return those of the given handoff ids that no longer wait in the view.
+
+    The other arguments are those of `list_queue`.
+    """
     if not ids:
         return set()
     rows = filter_view(tenant, person, view=view, filters=filters, left_out=left_out, within=within)
@@ -85,7 +95,7 @@ def filter_view(
     left_out: Marks | None = None,
     within: Marks | None = None,
 ) -> "QuerySet[Handoff]":
-    """The handoffs of a view, besides their states: `part_of` narrows to these."""
+    """Return the handoffs of a view, not yet narrowed to a state; `filter_part` narrows them to a section."""
     rows = queries.matching(tenant, filters)
     if within is not None:
         rows = queries.narrow_to(rows, within)
@@ -111,7 +121,7 @@ def _filter_reassigned_to(tenant: Tenant, person: Person | None) -> Marks:
 
 
 def _filter_proposed(tenant: Tenant, person: Person | None, *, by_others: bool) -> Marks:
-    """What waits for a second person: by somebody else than this person, or by the person."""
+    """Return the current proposals by other people than this person, or by this person."""
     rows = proposals.proposals_in_force(tenant)
     if person is None:
         return rows if by_others else rows.none()
@@ -121,8 +131,7 @@ def _filter_proposed(tenant: Tenant, person: Person | None, *, by_others: bool) 
 
 
 def count_concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int]:
-    """How many handoffs the views have that are about the person, counted up to `most`: those passed on to the person,
-    and those that the person proposed."""
+    """Count the handoffs in the views `mine` and `proposed` of a person, each up to `most`."""
     views = {
         "mine": _filter_reassigned_to(tenant, person),
         "proposed": _filter_proposed(tenant, person, by_others=False),
@@ -131,7 +140,11 @@ def count_concerning(tenant: Tenant, person: Person, most: int) -> dict[str, int
 
 
 def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
-    """The parts that can have any: all that wait would be gone over to find none."""
+    """Return the sections of the queue that can contain a match.
+
+    The counts tell which states have handoffs with the rule code. A section without any is not scanned, because the
+    scan would read every waiting handoff to find none.
+    """
     parts = {part: state for part, state in _STATES.items() if not filters.state or state in filters.state}
     if not filters.code or filters.code == counts.UNVERIFIED:
         return parts
@@ -141,7 +154,7 @@ def parts_for(tenant: Tenant, filters: Filters) -> Collection[str]:
 
 
 def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collection[str] = PARTS) -> Page:
-    """From the place on that `cursor` names. Raises BadFilter."""
+    """Return the page that begins at `cursor`. Raises `FilterError`."""
     found: list[tuple[str, Handoff]] = []
     for name, after in _parts_from(cursor):
         if name in parts and len(found) <= limit:
@@ -151,7 +164,7 @@ def paginate(rows: "QuerySet[Handoff]", cursor: str, limit: int, parts: Collecti
 
 
 def _parts_from(cursor: str) -> Iterator[tuple[str, str]]:
-    """Each part with the id that it goes on after. Raises BadFilter."""
+    """Yield each remaining section with the id after which the page continues. Raises `FilterError`."""
     part, _, after = cursor.partition(":")
     if cursor and part not in PARTS:
         raise FilterError("cursor", cursor[:40], "use the value of `next` from the page before, as it was.")
@@ -160,7 +173,7 @@ def _parts_from(cursor: str) -> Iterator[tuple[str, str]]:
 
 
 def sort_part(rows: "QuerySet[Handoff]", part: str, after: str = "") -> "QuerySet[Handoff]":
-    """Those of a part in its own order."""
+    """Return the handoffs of a section in the order of that section, from the id `after` on."""
     rows = filter_part(rows, part)
     if part == "rejected":
         rows = rows.order_by("-id")
@@ -180,15 +193,18 @@ def filter_part(rows: "QuerySet[Handoff]", part: str) -> "QuerySet[Handoff]":
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """`found_by`: the field of `filters` that the text was found as: `code`, `handoff_type`, `source`, `target`,
-    `handoff_id` or `trace`; empty where nothing was typed."""
+    """A filter made from a search text, and the field that the text matched.
+
+    `found_by` is `code`, `handoff_type`, `source`, `target`, `handoff_id` or `trace`; it is empty if the text was
+    empty.
+    """
 
     filters: Filters
     found_by: str
 
     @property
     def value(self) -> str:
-        """What is looked for: the sender's id where the product's own was typed."""
+        """Return the value to filter by: the sender's handoff id, even if the user typed the handoff's own UUID."""
         return str(getattr(self.filters, self.found_by)) if self.found_by else ""
 
 
@@ -196,8 +212,11 @@ _COLUMNS = {"handoff_type": "handoff_type", "source": "source_agent_id", "target
 
 
 def search(tenant: Tenant, text: str, named: str = "") -> SearchResult:
-    """The first of these that a tenant knows; what it knows as none is taken for a trace. `named`: the code that bears
-    the text as its name. Raises BadFilter."""
+    """Return the filter for the first field in which the tenant has this value.
+
+    The fields are tried in the order: rule code, type, source, target, handoff id. A text that matches none of them is
+    taken for a trace id. `named` is the rule code whose title is `text`. Raises `FilterError`.
+    """
     text = text.strip()
     if not text:
         return SearchResult(Filters(), "")
@@ -215,13 +234,16 @@ def search(tenant: Tenant, text: str, named: str = "") -> SearchResult:
     return SearchResult(Filters(handoff_id=found.handoff_id), "handoff_id")
 
 
-# Of the newest decided ones of the type, and of the two agents, so many are compared.
+# The number of newest decided handoffs compared per search: one search by type, one by route.
 LOOKED_AT = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Precedent:
-    """A decided handoff, and the decision: `approved` or `declined`, by whom, when, with which note."""
+    """A decided handoff and its decision.
+
+    `decision` is `approved` or `declined`; `actor` decided, at `at`, with the note `note`.
+    """
 
     handoff: Handoff
     decision: str
@@ -231,7 +253,7 @@ class Precedent:
 
 
 def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
-    """The decisions made last, newest first."""
+    """Return decided handoffs with the same rule codes and the same type or route, latest decision first."""
     past = decided_handoffs(handoff.tenant_id)
     of_type = past.filter(handoff_type=handoff.handoff_type)
     of_pair = past.filter(source_agent_id=handoff.source_agent_id, target_agent_id=handoff.target_agent_id)
@@ -246,7 +268,7 @@ def list_precedents(handoff: Handoff, limit: int = 5) -> list[Precedent]:
 
 
 def _with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[uuid.UUID]:
-    # As text: the same few lists stand in most rows, and each is read once.
+    # The same few lists of codes repeat in most rows. Comparing their text means that each list is parsed only once.
     found = rows.order_by("-id").values_list("pk", Cast("codes", TextField()))[:LOOKED_AT]
     alike: dict[str, bool] = {}
     for pk, codes in found:
@@ -257,18 +279,18 @@ def _with_codes(rows: "QuerySet[Handoff]", wanted: frozenset[str]) -> Iterable[u
 
 
 def _comparable_codes(codes: Iterable[str]) -> frozenset[str]:
-    """Whether the model could be asked makes no difference."""
+    """Return the codes without the one for an unavailable LLM, which makes no difference to a reviewer."""
     return frozenset(codes) - {counts.UNVERIFIED}
 
 
 def _last_decisions(tenant_id: int, handoffs: list[uuid.UUID]) -> list[Event]:
-    """The last one on each, newest first."""
+    """Return the latest decision on each handoff, newest first."""
     rows = Event.objects.filter(tenant=tenant_id, handoff__in=handoffs, to_state__in=DECIDED).order_by("id")
     last = {event.handoff_id: event for event in rows if event.from_state != event.to_state}
     return sorted(last.values(), key=lambda event: (event.at, event.pk), reverse=True)
 
 
-# As many as can be decided in one go: the page that does so counts as far.
+# A bulk decision covers at most this many handoffs, and the page that offers the decision counts as far.
 MOST_COUNTED = 5000
 
 MOST_LOOKED_AT = 2000
@@ -282,7 +304,7 @@ _REJECTED = Q(state=State.REJECTED)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many wait; `more`: at least so many."""
+    """A number of waiting handoffs. If `more` is set, there are at least this many."""
 
     number: int
     more: bool = False
@@ -292,14 +314,16 @@ class Waiting:
         return cls(min(counted, most), more=counted > most)
 
     def up_to(self, most: int) -> "Waiting":
-        """The same, counted up to `most`, which is not more than it was counted up to."""
+        """Return the same number, capped at `most`, which must not exceed the bound of the original count."""
         return Waiting(min(self.number, most), more=self.more or self.number > most)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What waits in the view `all`. `decided_today`: how many the person has decided since midnight, without those
-    that were taken back."""
+    """The handoffs waiting in the view `all`, and how many handoffs a person decided today.
+
+    `decided_today` counts from local midnight and leaves out decisions that were undone.
+    """
 
     waiting: Waiting
     decided_today: int
@@ -313,8 +337,11 @@ def load_progress(tenant: Tenant, person: Person, *, left_out: Marks | None = No
 
 
 def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = MOST_COUNTED) -> Waiting:
-    """What the view `all` has, for anybody. Where much is left out, it is what remains of the newest rejected ones: to
-    go over all of them would take seconds, and each page of the menu asks."""
+    """Count the handoffs in the view `all`, for any person.
+
+    If muted handoffs are left out, only the newest `MOST_LOOKED_AT` rejected handoffs are counted: counting all of them
+    would take seconds, and every page shows this number in its menu.
+    """
     if left_out is None or left_out.query.is_empty():
         return Waiting.of(_count_parts(tenant, (_HELD, _REJECTED), most), most)
     kept = _count_parts(tenant, (_HELD, _ESCALATED), most)
@@ -327,8 +354,11 @@ def count_waiting(tenant: Tenant, *, left_out: Marks | None = None, most: int = 
 
 
 def _count_parts(tenant: Tenant, parts: Sequence[Q], most: int) -> int:
-    """How many of those parts wait, up to one more than `most`. Each part stands in an index, and is asked for by
-    itself: together, PostgreSQL would go through all of them to count a few."""
+    """Count the handoffs that match any of the conditions and are not reassigned, up to `most + 1`.
+
+    Each condition has its own index and its own subquery: for one combined condition, PostgreSQL would scan all
+    matching rows to count a few.
+    """
     rows = (
         queries.of_tenant(tenant)
         .exclude(pk__in=assignments.reassignments_in_force(tenant).values("handoff"))

@@ -1,4 +1,4 @@
-"""Undo of decisions: taken back with a note by anybody who may decide, without one by whoever made it just now."""
+"""Undo of review actions: by anybody with a note, or by the actor without a note within a few minutes."""
 
 import uuid
 from collections.abc import Sequence
@@ -32,14 +32,15 @@ UNDO_MINUTES = 10
 
 UNDONE = "undone"
 
-# So many are tried: of what one did last, nearly all can be taken back.
+# Bounds the search. Nearly every recent change of an actor can be undone, so few candidates are enough.
 _MOST_TRIED = 20
 
 
 def reopen(*, tenant: Tenant, reference: str, note: str, actor: Actor, seen_version: int | None) -> Handoff:
-    """An approved or declined handoff waits again, as it did before: held or rejected.
+    """Return an approved or declined handoff to the state it was decided from: held or rejected.
 
-    Raises `Handoff.DoesNotExist` or a `ReviewError`: a note is needed."""
+    A note is required. Raises `Handoff.DoesNotExist` or a `ReviewError`.
+    """
     note = check_note(note)
     if not note:
         raise NoteRequired(WHY_AGAIN)
@@ -58,7 +59,7 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
     if handoff.state == State.APPROVED:
         columns["user_approved"] = _is_approved_by_sender(handoff, body)
     if decided.from_state == State.HELD and handoff.review_due_at is None:
-        # The model's later check took the time that was left.
+        # A later LLM check cleared the review deadline, so the handoff gets a new deadline.
         limit = load(handoff.tenant_id).policy_for(handoff.handoff_type).hold_limit_hours
         columns["review_due_at"] = timezone.now() + timedelta(hours=limit)
     transitions.change_state(handoff, State(decided.from_state), actor, reason, **columns)
@@ -66,20 +67,23 @@ def _reopen(handoff: Handoff, *, actor: Actor, reason: str) -> None:
 
 
 def _decision_on(handoff: Handoff) -> Event | None:
-    """The event that made it approved or declined."""
+    """Return the event that approved or declined the handoff."""
     made = Event.objects.filter(handoff=handoff.pk, to_state=handoff.state, from_state__in=REVIEWABLE)
     return made.order_by("-id").first()
 
 
 def _is_approved_by_sender(handoff: Handoff, body: HandoffBody) -> bool:
-    """What its document says, as judging read it."""
+    """Return whether the document itself says that a user approved the handoff."""
     record = record_of(handoff, body)
     return record is not None and record.user_approved
 
 
 def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor: Actor) -> list[Result]:
-    """Takes back what the actor did to each as the last of all and within `UNDO_MINUTES`: a decision, a proposal or
-    passing on. `references`: ids with the version that it led to."""
+    """Undo the actor's decision, proposal or reassignment on each handoff.
+
+    The change must be the last one of the handoff and at most `UNDO_MINUTES` old. `references` are ids, each with the
+    version that the change led to.
+    """
 
     def one(reference: str, seen_version: int) -> Handoff:
         change = partial(_undo, actor=actor)
@@ -89,8 +93,10 @@ def undo_changes(*, tenant: Tenant, references: Sequence[tuple[str, int]], actor
 
 
 def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
-    """Takes back the newest thing that `undo` takes back of this actor's: called again, the one before. Raises
-    `NothingToUndo`."""
+    """Undo the newest change of this actor that can be undone; each further call undoes the one before.
+
+    Raises `NothingToUndo`.
+    """
     for pk in _find_recent(tenant, actor):
         try:
             return apply_change(tenant=tenant, reference=str(pk), seen_version=None, change=partial(_undo, actor=actor))
@@ -100,7 +106,7 @@ def undo_last(*, tenant: Tenant, actor: Actor) -> Handoff:
 
 
 def _find_recent(tenant: Tenant, actor: Actor) -> list[uuid.UUID]:
-    """What the actor decided, proposed and passed on, the newest first."""
+    """Return the handoffs that the actor recently decided, proposed or reassigned, newest first."""
     since = timezone.now() - timedelta(minutes=UNDO_MINUTES)
     made = decision_events(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
     proposed = proposals.proposals_in_force(tenant).filter(at__gte=since, actor_kind=actor.kind, actor=actor.name)
@@ -122,7 +128,7 @@ def _undo(handoff: Handoff, *, actor: Actor) -> None:
         _reopen(handoff, actor=actor, reason=UNDONE)
         begin_waiting(handoff, ended_at)
         return
-    # Of what stays in its state, the row that is as old as the event tells what it was.
+    # An event that keeps the state does not say what it recorded. The row that is at least as new as the event does.
     passed, proposal = assignments.reassignment_of(handoff), proposals.find_proposal(handoff)
     if passed and passed.by == actor.name and passed.at >= last.at:
         assignments.put_back(handoff, actor=actor)

@@ -1,1 +1,1 @@
-"""What happens here, told to others: to web addresses by signed requests, to people by e-mail."""
+"""Webhooks: events delivered to URLs by signed requests, and to people by e-mail."""

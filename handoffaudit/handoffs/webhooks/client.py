@@ -1,4 +1,4 @@
-"""One signed request to a receiver: bounded in time and size, and only to allowed addresses."""
+"""HTTP client for webhooks: address checks, request signatures, and requests bounded in time and size."""
 
 import asyncio
 import hashlib
@@ -37,8 +37,8 @@ _WITH_IPV4_INSIDE = _NETWORK("64:ff9b::/96")
 
 _GLOBAL_IPV6 = _NETWORK("2000::/3")
 
-# Not reachable for everybody, whatever version of Python says what of them: 6to4, Teredo and others that stand for
-# another address, documentation, benchmarks, old anycast.
+# Python versions disagree on which of these networks are public: 6to4, Teredo and other ranges that embed another
+# address, documentation, benchmarks, old anycast.
 _NOT_PUBLIC = tuple(
     _NETWORK(text)
     for text in (
@@ -49,7 +49,7 @@ _NOT_PUBLIC = tuple(
 
 
 class BadAddress(Exception):
-    """An address that nothing is sent to: what is wrong with it, and what would do."""
+    """An address that webhooks must not use. `wrong` says why, `remedy` says what to write instead."""
 
     def __init__(self, wrong: str, remedy: str) -> None:
         super().__init__(f"{wrong}: {remedy}")
@@ -59,7 +59,7 @@ class BadAddress(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A web address, its name (as it goes over the wire), and the network addresses that were found good for it."""
+    """A webhook URL, its host name as sent over the wire, and the IP addresses that passed the checks."""
 
     url: httpx2.URL
     host: str
@@ -67,7 +67,10 @@ class Target:
 
 
 def parse_address(address: str) -> httpx2.URL:
-    """The address as it will be used. Raises `BadAddress`; no name is looked up."""
+    """Return the address as a URL, without a DNS lookup.
+
+    Raises `BadAddress`.
+    """
     if not address or len(address) > LONGEST:
         raise BadAddress(f"An address is needed, of at most {LONGEST} characters", "write it as https://host/path.")
     if not address.isprintable() or " " in address or "\\" in address:
@@ -89,8 +92,11 @@ def parse_address(address: str) -> httpx2.URL:
 
 
 def resolve(address: str) -> Target:
-    """The address with what its name stands for now: connect to that and look up nothing again, or a name that changes
-    its mind leads elsewhere. Raises `BadAddress`."""
+    """Return the URL with the IP addresses that its host name has now.
+
+    Connect to these IP addresses without another DNS lookup. Otherwise a name could pass the checks with one IP address
+    and then lead to another. Raises `BadAddress`.
+    """
     url = parse_address(address)
     host = url.raw_host.decode("ascii").rstrip(".").lower()
     found = look_up(host, url.port or (443 if url.scheme == "https" else 80))
@@ -109,7 +115,10 @@ def resolve(address: str) -> Target:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """The network addresses of a name, odd spellings of numbers included. Raises `BadAddress`."""
+    """Return the IP addresses of a host name or of an IP address in any spelling.
+
+    Raises `BadAddress` where the lookup fails or takes longer than `LOOKUP_SECONDS`.
+    """
     answers: queue.SimpleQueue[list[str] | OSError | UnicodeError] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -120,7 +129,8 @@ def look_up(host: str, port: int) -> list[str]:
         else:
             answers.put(list(dict.fromkeys(str(one[4][0]) for one in found)))
 
-    # A name server that does not answer keeps a thread for half a minute, and it has to be one that nobody waits for.
+    # A name server that does not answer blocks its thread for half a minute, so the lookup runs in a daemon thread that
+    # nobody waits for.
     threading.Thread(target=ask, name="look-up", daemon=True).start()
     try:
         answer = answers.get(timeout=LOOKUP_SECONDS)
@@ -133,7 +143,7 @@ def look_up(host: str, port: int) -> list[str]:
 
 
 def _address(text: str) -> Address:
-    """The address that packets go to in the end: IPv6 may wrap one of IPv4."""
+    """Return the address that receives the packets: IPv6 addresses may wrap an IPv4 address."""
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped:
@@ -150,8 +160,11 @@ def _is_public(address: Address) -> bool:
 
 
 def _is_allowed(text: str, host: str) -> bool:
-    """Whether the setting names it. What only this machine or its link knows (169.254.169.254 gives out credentials of
-    a cloud) has to be named itself; `true` does not allow it."""
+    """Return whether the setting allows the address or its host name.
+
+    `true` does not allow link-local, multicast and unspecified addresses: 169.254.169.254, for example, hands out cloud
+    credentials. The setting must list such addresses.
+    """
     private, address = settings.WEBHOOK_PRIVATE, _address(text)
     if host in private.hosts or any(address in network for network in private.networks):
         return True
@@ -162,12 +175,15 @@ SIGNATURE_HEADER = "Handoffaudit-Signature"
 
 
 def new_secret() -> str:
-    """32 random bytes in hex."""
+    """Return 32 random bytes in hex."""
     return secrets.token_hex(32)
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
-    """`t=…,v1=…`: HMAC-SHA256 of the time, in seconds since 1970, a dot, and the body."""
+    """Return the signature header `t=…,v1=…` of a request sent at `at`, in seconds since 1970.
+
+    `v1` is the HMAC-SHA256 of the time, a dot, and the body.
+    """
     signed = hmac.new(secret.encode(), b"%d." % at + body, hashlib.sha256)
     return f"t={at},v1={signed.hexdigest()}"
 
@@ -185,8 +201,12 @@ LONGEST_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a request. `status`: None where none came; `text`: how the answer begins; `error`: why it does not
-    count as delivered, with a remedy, empty where it does. `retry_after`: seconds that the receiver asks for."""
+    """The result of one request.
+
+    `status` is None where no answer came. `text` is the start of the answer. `error` says why the request does not
+    count as delivered and what to do; it is empty for a delivered request. `retry_after` is the pause that the receiver
+    asks for, in seconds.
+    """
 
     status: int | None
     ms: float
@@ -204,7 +224,7 @@ class Answer:
 
 
 class Sender:
-    """Sends requests to one receiver, one after another."""
+    """A client that sends requests one after another, on one event loop."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
@@ -217,14 +237,15 @@ class Sender:
         self._runner.close()
 
     def post(self, address: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """Never raises for what the receiver or the network does."""
+        """Send one request and return its result. Failures of the receiver or the network never raise."""
         began = time.monotonic()
         try:
             target = resolve(address)
         except BadAddress as error:
             return Answer(None, _ms(began), error=str(error))
         try:
-            # What comes drop by drop must end, too: limits for single reads would begin anew with each drop.
+            # A timeout for single reads would start again with each byte of a slow receiver. The whole request needs a
+            # limit.
             left = max(0.1, began + TOTAL_SECONDS - time.monotonic())
             return self._runner.run(asyncio.wait_for(_post(target, body, headers, began), left))
         except TimeoutError:
@@ -250,7 +271,7 @@ async def _post(target: Target, body: bytes, headers: Mapping[str, str], began: 
 async def _connect(
     client: httpx2.AsyncClient, target: Target, body: bytes, headers: Mapping[str, str]
 ) -> httpx2.Response:
-    """The first of the target's addresses that can be reached."""
+    """Return the response of the first IP address of the target that accepts a connection."""
     name = target.url.netloc.decode("ascii")
     for left, address in reversed(list(enumerate(reversed(target.addresses[:MOST_ADDRESSES])))):
         request = client.build_request(
@@ -270,7 +291,7 @@ async def _connect(
 
 async def _beginning(response: httpx2.Response) -> str:
     read = b""
-    # What breaks off after the status is an answer all the same.
+    # A connection that breaks after the status still counts as an answer.
     with suppress(httpx2.TransportError):
         async for part in response.aiter_raw(MOST_READ):
             read += part
@@ -326,5 +347,5 @@ def _ms(began: float) -> float:
 
 @cache
 def _trusted_roots() -> ssl.SSLContext:
-    """Who this machine trusts."""
+    """Return a TLS context with the certificate authorities that this machine trusts."""
     return ssl.create_default_context()

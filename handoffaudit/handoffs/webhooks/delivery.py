@@ -1,4 +1,4 @@
-"""Deliveries: leased while they are due, sent in order, tried again after a pause, and given up in the end."""
+"""Webhook deliveries: leased when due, sent in order, retried after a pause, and finally given up."""
 
 import random
 import time
@@ -21,7 +21,7 @@ from handoffaudit.handoffs.webhooks import mail
 from handoffaudit.handoffs.webhooks.client import SIGNATURE_HEADER, Answer, Sender, sign
 from handoffaudit.validation.text import clean
 
-# After the first try, the second, and so on; after the last it is given up.
+# Seconds between one try and the next. After the last pause and one more try, the delivery is given up.
 PAUSES = (10, 30, 120, 600, 3600, 3 * 3600, 6 * 3600)
 
 TRIES = len(PAUSES) + 1
@@ -30,15 +30,18 @@ LONGEST_ASKED = 6 * 3600.0
 
 SPREAD = 0.2
 
-# What could not even be tried for so long, because those before it could not be delivered, is given up.
+# A delivery that waits this long behind failed deliveries without a try of its own is given up.
 TOO_OLD = timedelta(days=3)
 
-# After more tries than this, what comes later is no longer held back: one event must not silence a subscriber.
+# After more tries than this, a failed delivery no longer holds back later ones: one event must not block a webhook.
 HOLDS_BACK = 4
 
 
 def pause_after(tries: int, retry_after: float | None, chance: random.Random) -> timedelta | None:
-    """How long to wait after so many tries; None: no more. A receiver may ask for longer, within bounds."""
+    """Return the pause after this many tries, None after the last try.
+
+    A receiver may ask for a longer pause, up to `LONGEST_ASKED` seconds.
+    """
     if tries >= TRIES:
         return None
     seconds = PAUSES[tries - 1] * chance.uniform(1 - SPREAD, 1 + SPREAD)
@@ -49,18 +52,18 @@ def pause_after(tries: int, retry_after: float | None, chance: random.Random) ->
 
 AT_ONCE = 10
 
-# Longer than any one delivery takes; who has several renews it.
+# A single delivery takes less time than this. A worker with several deliveries renews the lease.
 LEASE_SECONDS = 30.0
 
 LOOKED_AT = 50
 
-# Answers by which a receiver that is there refuses this one delivery.
+# With these statuses, a reachable receiver refuses this one delivery. 408 and 429 ask for a retry.
 _REFUSED = Q(last_status__gte=400, last_status__lt=500) & ~Q(last_status__in=(408, 429))
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryLease:
-    """Deliveries of one subscriber, in order, that one thread may send until the claim runs out."""
+    """A lease on deliveries of one webhook, in order. One thread may send them until the lease expires."""
 
     token: uuid.UUID
     subscriber: Subscriber
@@ -68,8 +71,10 @@ class DeliveryLease:
 
 
 def take(*, reliable: bool = False) -> DeliveryLease | None:
-    """Takes some that are due, of one subscriber that nobody sends to now; None where there are none. `reliable`:
-    leaves out subscribers of which something failed."""
+    """Lease due deliveries of one webhook that no other thread sends to. Return None where nothing is due.
+
+    `reliable` skips webhooks with failed deliveries.
+    """
     for pk in list_ready(reliable=reliable):
         now = timezone.now()
         with transaction.atomic():
@@ -88,7 +93,7 @@ def take(*, reliable: bool = False) -> DeliveryLease | None:
 
 
 def list_ready(*, reliable: bool = False) -> list[int]:
-    """Subscribers to whom something may be sent now, those first that nothing failed for; at most `LOOKED_AT`."""
+    """Return the webhooks with a delivery due now, those without failures first, at most `LOOKED_AT`."""
     now = timezone.now()
     of_it = Delivery.objects.filter(subscriber=OuterRef("pk"), due_at__isnull=False)
     later = of_it.filter(due_at__gt=now)
@@ -105,7 +110,7 @@ def list_ready(*, reliable: bool = False) -> list[int]:
 
 
 def lock_held(claim: DeliveryLease, delivery: Delivery) -> "QuerySet[Delivery]":
-    """The row of one of them, where the claim still stands."""
+    """Return the row of a delivery as a queryset, empty where the lease was lost."""
     return Delivery.objects.filter(pk=delivery.pk, claim=claim.token)
 
 
@@ -114,12 +119,12 @@ def renew(claim: DeliveryLease) -> None:
 
 
 def release(claim: DeliveryLease) -> None:
-    """Gives back what was not sent."""
+    """Release the deliveries of the lease that were not sent."""
     _of(claim.subscriber.pk).filter(due_at__isnull=False, claim=claim.token).update(claim=None, due_at=timezone.now())
 
 
 def retry_now(subscriber: Subscriber) -> None:
-    """What waits for hours because nobody answered is due now: somebody does."""
+    """Retry undeliverable webhooks now that the receiver responds again."""
     unreached = _of(subscriber.pk).filter(due_at__gt=timezone.now(), tries__gt=HOLDS_BACK)
     unreached.filter(claim=None, last_status=None).update(due_at=timezone.now())
 
@@ -129,7 +134,7 @@ def _of(subscriber: int) -> "QuerySet[Delivery]":
 
 
 def _is_held_back() -> Q:
-    """What failed a few times keeps later ones waiting, so that they come in order."""
+    """Return the condition for failed deliveries that later ones wait for, so that deliveries arrive in order."""
     return Q(tries__gt=0, tries__lte=HOLDS_BACK) & (Q(last_status=None) | ~_REFUSED)
 
 
@@ -145,8 +150,10 @@ _chance = random.SystemRandom()
 
 
 def drain(*, reliable: bool = False) -> int:
-    """Sends until nothing is due; how many were tried. `reliable`: leaves out subscribers of which something failed:
-    those take longest."""
+    """Send until nothing is due, and return the number of deliveries tried.
+
+    `reliable` skips webhooks with failed deliveries, which take longest.
+    """
     tried = 0
     while claim := take(reliable=reliable):
         tried += _send_all(claim)
@@ -154,7 +161,7 @@ def drain(*, reliable: bool = False) -> int:
 
 
 def post(sender: Sender, delivery: Delivery) -> Answer:
-    """One request, signed now."""
+    """Send one request with a fresh signature, and remove the secret and the signature from the answer."""
     subscriber, body = delivery.subscriber, delivery.payload.encode()
     headers = {
         "Content-Type": "application/json",
@@ -164,7 +171,7 @@ def post(sender: Sender, delivery: Delivery) -> Answer:
         SIGNATURE_HEADER: sign(subscriber.secret, body, int(time.time())),
     }
     answer = sender.post(subscriber.address, body, headers)
-    # Some receivers answer with what they got.
+    # Some receivers echo the request.
     text = answer.text.replace(subscriber.secret, "…").replace(headers[SIGNATURE_HEADER], "…")
     return replace(answer, text=text)
 
@@ -174,13 +181,13 @@ def send(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def describe_failure(answer: Answer) -> str:
-    """Why it was not delivered, with what the receiver said."""
+    """Return why a delivery failed, with the text that the receiver answered."""
     said = f" It said: {answer.text}" if answer.text else ""
     return clean(answer.error + said if answer.error else "", LONGEST_ERROR)
 
 
 def _send_all(claim: DeliveryLease) -> int:
-    """In order; after one that failed, the rest is given back. How many were tried."""
+    """Send the deliveries in order, release the rest after a failure, and return the number tried."""
     renewed, tried = time.monotonic(), 0
     with Sender() as sender:
         for delivery in claim.deliveries:
@@ -199,8 +206,10 @@ def _send_all(claim: DeliveryLease) -> int:
 
 
 def _try(sender: Sender, delivery: Delivery) -> Answer:
-    """Whatever goes wrong is a try that failed: one that could not even fail would be tried for ever, and hold up all
-    that come after it."""
+    """Send one delivery, and count any exception as a failed try.
+
+    A delivery that raised without a failed try would be retried forever and hold up all later ones.
+    """
     try:
         return send(sender, delivery)
     except Exception:
@@ -209,7 +218,7 @@ def _try(sender: Sender, delivery: Delivery) -> Answer:
 
 
 def _is_obsolete(claim: DeliveryLease, delivery: Delivery) -> bool:
-    """Whether it is over without being sent: it is too old, or a later mail stands for it."""
+    """Close a delivery that is too old or replaced by a later mail, and return whether that happened."""
     now = timezone.now()
     if now - delivery.created_at > TOO_OLD and not delivery.tries:
         why = "It waited for three days behind others that could not be delivered."
@@ -225,7 +234,7 @@ def _is_obsolete(claim: DeliveryLease, delivery: Delivery) -> bool:
 
 
 def _store(claim: DeliveryLease, delivery: Delivery, answer: Answer) -> bool:
-    """Whether the next one may be sent."""
+    """Store the result of a try, and return whether the next delivery may be sent."""
     now, tries = timezone.now(), delivery.tries + 1
     columns: dict[str, Any] = {
         "tries": tries,
@@ -257,7 +266,7 @@ def _give_up(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) 
 
 
 def _switch_off(claim: DeliveryLease, delivery: Delivery, columns: dict[str, Any]) -> None:
-    """The receiver wants nothing more: nothing is sent until a person switches it on again."""
+    """Switch off a webhook whose receiver answered 410 Gone. A person can switch it on again."""
     subscriber, now = claim.subscriber, timezone.now()
     with transaction.atomic():
         over = {"due_at": None, "claim": None, "gave_up_at": now}

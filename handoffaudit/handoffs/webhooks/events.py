@@ -1,4 +1,4 @@
-"""Events for subscribers: the rows that tell of them become deliveries, so that no event is lost."""
+"""Payloads of webhook events, and the dispatch of stored events into deliveries, so that no event is lost."""
 
 import time
 import uuid
@@ -24,7 +24,7 @@ LONGEST_NOTE = 5000
 
 
 def page_url(tenant_slug: str, path: str) -> str:
-    """The address of a page. Without `HANDOFFAUDIT_PUBLIC_URL` nobody here knows its host."""
+    """Return the URL of a page. Without `HANDOFFAUDIT_PUBLIC_URL` the URL has no host."""
     return f"{settings.PUBLIC_URL}/t/{tenant_slug}/{path}"
 
 
@@ -42,9 +42,9 @@ def decision_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[s
 
 
 def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]:
-    """`change`: `opened`, `again` or `closed`."""
+    """Return the payload of an alert. `change` is `opened`, `again` or `closed`."""
     about = alerts.describe(alert)
-    # Who only counts what happened is looked into where all alerts stand.
+    # An alert without a query about handoffs links to the tenant's start page, which lists all alerts.
     path = f"handoffs/?{about.query}" if about.query else ""
     return {
         "alert": {
@@ -62,7 +62,7 @@ def alert_payload(alert: Alert, change: str, tenant_slug: str) -> dict[str, Any]
 
 
 def dump(delivery: uuid.UUID, event: str, at: datetime, tenant_slug: str, content: Mapping[str, Any]) -> str:
-    """The bytes that are sent, as text. `id` is the delivery's: who gets it twice has seen it."""
+    """Return the request body as text. `id` is the ID of the delivery, so that receivers can drop duplicates."""
     told = {"id": str(delivery), "event": event, "at": format_moment(at), "tenant": tenant_slug, **content}
     return orjson.dumps(told).decode()
 
@@ -72,7 +72,7 @@ def format_moment(value: datetime) -> str:
 
 
 def _handoff_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
-    """The handoff as of the event; what it says beside the state is of now."""
+    """Return the handoff with the state of the event. All other fields have their current values."""
     return {
         "id": str(handoff.pk),
         "handoff_id": handoff.handoff_id,
@@ -90,12 +90,12 @@ def _handoff_payload(event: Event, handoff: Handoff, tenant_slug: str) -> dict[s
 
 BATCH = 1000
 
-# No transaction that writes events is open for as long as this.
+# Transactions that write events end sooner than this.
 GAP_SECONDS = 120.0
 
 MOST_GAPS = 200
 
-# What happened to an alert before that is not told any more.
+# Changes of an alert before this period are no longer sent.
 LATELY = timedelta(days=7)
 
 DECISIONS = (State.APPROVED, State.DECLINED)
@@ -105,7 +105,7 @@ Gap = tuple[int, int, float]
 
 @dataclass(slots=True)
 class _Found:
-    """Deliveries to be made."""
+    """Deliveries that are built and not yet stored."""
 
     rows: list[Delivery] = field(default_factory=list)
 
@@ -126,7 +126,10 @@ class _Found:
 
 
 def dispatch() -> int:
-    """Goes over all that happened since the last pass; how many deliveries it found, those that were there included."""
+    """Turn all events since the last pass into deliveries.
+
+    Returns the number of deliveries found, including those that were stored before.
+    """
     heard = list_active()
     if not heard:
         return 0
@@ -139,8 +142,10 @@ def dispatch() -> int:
 
 
 def add_event(tenant_id: int, event: EventType, about: str, at: datetime, content: dict[str, Any]) -> None:
-    """Has those who hear of such events told of one that no row here tells of. Call it in the transaction in which it
-    happens: then it is told exactly where it did."""
+    """Store deliveries of an event that has no row of its own, one for each subscribed webhook.
+
+    Call inside the transaction of the event: then deliveries exist exactly where the event does.
+    """
     found = _Found()
     for one in list_active().get(tenant_id, ()):
         if event in one.events:
@@ -150,7 +155,7 @@ def add_event(tenant_id: int, event: EventType, about: str, at: datetime, conten
 
 
 def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
-    """One part; whether there is more."""
+    """Dispatch one batch of events. Return the number of deliveries, and whether there are more events."""
     mark = Gathering.objects.filter(pk=1).first()
     if mark is None:
         return 0, False
@@ -169,7 +174,7 @@ def _dispatch_events(heard: dict[int, list[Subscriber]]) -> tuple[int, bool]:
         _add_delivery(found, event, handoff, heard[event.tenant_id])
     values = {"reached": reached, "gaps": left[-MOST_GAPS:], "pass_number": mark.pass_number + 1}
     with transaction.atomic():
-        # Another pass was faster: the next one begins where that ended.
+        # No update: another pass was faster, and the next pass starts where that one ended.
         if Gathering.objects.filter(pk=1, pass_number=mark.pass_number).update(**values):
             _store(found.rows)
     return len(found.rows), len(ids) == BATCH
@@ -187,7 +192,7 @@ def _missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
 
 
 def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
-    """What is still missing and not yet given up."""
+    """Return the gaps that still miss events, without those older than `GAP_SECONDS`."""
     there, left = set(came), []
     for first, last, at in gaps:
         if now - at > GAP_SECONDS:
@@ -198,7 +203,7 @@ def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
 
 
 def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handoff]]:
-    """The events among these that somebody may hear of, with their handoffs."""
+    """Return the events among `which` that a webhook may subscribe to, with their handoffs."""
     events = list(
         Event.objects.filter(which, tenant__in=list(heard), to_state__in=(*VERDICTS, *DECISIONS)).order_by("id")
     )
@@ -207,7 +212,7 @@ def _list_wanted(which: Q, heard: Iterable[int]) -> Iterable[tuple[Event, Handof
 
 
 def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: Iterable[Subscriber]) -> None:
-    # A decision that is taken back is told to who heard of the decision.
+    # The webhooks that received a decision must also receive its reversal.
     decided = event.to_state in DECISIONS or event.from_state in DECISIONS
     kind = EventType.DECISION if decided else EventType.VERDICT
     if kind is EventType.VERDICT and not _is_verdict(event, handoff):
@@ -222,12 +227,12 @@ def _add_delivery(found: _Found, event: Event, handoff: Handoff, subscribers: It
 
 
 def _is_verdict(event: Event, handoff: Handoff) -> bool:
-    """Not where it only stayed as it was, unless the model says now that it should not have passed."""
+    """Return whether the event changed the state, or the LLM flagged a handoff that was accepted before."""
     return event.from_state != event.to_state or (event.actor_kind == SYSTEM.kind and handoff.flagged)
 
 
 def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
-    """Alerts are few: those that are open, or were closed lately, are gone over again each time."""
+    """Dispatch the changes of open and recently closed alerts. Alerts are few, so each pass reads them all."""
     listeners = {
         tenant: [one for one in subscribers if EventType.ALERT in one.events] for tenant, subscribers in heard.items()
     }
@@ -260,7 +265,7 @@ def _dispatch_alerts(heard: dict[int, list[Subscriber]]) -> int:
 
 
 def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:
-    """What is to be told of an alert: `opened`, `again`, `closed`, each with its name among all events, and when."""
+    """Return the changes of an alert: `opened`, `again` or `closed`, the unique name of the event, and its time."""
     told = [("opened", f"alert:{alert.pk}:opened", alert.opened_at)]
     again = alert.notified_at
     if again and again > alert.opened_at:
@@ -271,13 +276,14 @@ def list_changes(alert: Alert) -> list[tuple[str, str, datetime]]:
 
 
 def _store(rows: Sequence[Delivery]) -> None:
-    """Writes those whose subscriber is still there; each event once for each."""
+    """Store the deliveries whose webhook still exists, each event once for each webhook."""
     wanted: set[int] = {row.subscriber_id for row in rows}
     locked = Subscriber.objects.select_for_update(no_key=True).filter(pk__in=wanted).order_by("pk")
     there = dict(locked.values_list("pk", "active"))
     for row in rows:
         if not there.get(row.subscriber_id, True):
-            # Switched off in this moment: it is kept until it is switched on again.
+            # The webhook was switched off after the dispatch began: keep the delivery until a person switches it on
+            # again.
             row.due_at = None
     Delivery.objects.bulk_create(
         [row for row in rows if row.subscriber_id in there], batch_size=500, ignore_conflicts=True

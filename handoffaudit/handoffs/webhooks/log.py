@@ -1,4 +1,4 @@
-"""The log of deliveries, and what people do with it: try an address, send something again."""
+"""The delivery log of webhooks: health, list, test requests, and manual retries."""
 
 import uuid
 from collections.abc import Iterable
@@ -23,14 +23,17 @@ from handoffaudit.handoffs.webhooks.worker import notify_webhook_workers
 TEST = "test"
 COUNTED_AT_MOST = 1000
 LATELY = timedelta(hours=24)
-# Tried and not delivered: it is tried again, or was given up.
+# The delivery was tried and failed: it waits for a retry or was given up.
 _FAILED = Q(delivered_at=None, tries__gt=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How it goes with one subscriber: when something last arrived, how many of the last 24 hours failed and are tried
-    again or were given up, how many are not delivered yet. Numbers stop at `COUNTED_AT_MOST`."""
+    """Delivery health of one webhook.
+
+    `delivered_at` is the time of the last delivery, `failed` the number of deliveries of the last 24 hours that failed
+    (retried or given up), and `waiting` the number not yet delivered. Numbers stop at `COUNTED_AT_MOST`.
+    """
 
     delivered_at: datetime | None
     failed: int
@@ -47,7 +50,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Deliveries:
-    """Some of them, newest first, and the cursor that the next ones begin at."""
+    """A page of deliveries, newest first, and the cursor of the next page."""
 
     items: list[Delivery]
     next: str | None
@@ -58,25 +61,28 @@ def _format_count(number: int) -> str:
 
 
 def load_health(tenant: Tenant, subscribers: Iterable[Subscriber]) -> dict[int, Health]:
-    """By subscriber."""
+    """Return the delivery health of each webhook, by its ID."""
     return {one.pk: _health(tenant, one) for one in subscribers}
 
 
 def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
     rows = Delivery.objects.filter(tenant=tenant, subscriber=subscriber)
-    # What arrives last was made lately, or a few hours before; much that still waits may be newer.
+    # The last delivery was created recently, even after hours of retries. The newest rows by ID may all still wait.
     newest = rows.filter(delivered_at__isnull=False).order_by("-id")[:COUNTED_AT_MOST]
     arrived = Delivery.objects.filter(pk__in=newest.values("pk")).aggregate(last=Max("delivered_at"))["last"]
     lately = rows.filter(_FAILED, id__gte=first_id_at(timezone.now() - LATELY))
     failed = lately[:COUNTED_AT_MOST].count()
-    # Of one that is switched on, the index of what is due has them all, and nothing of what is over.
+    # For an active webhook, the index on `due_at` holds all waiting rows and no finished ones.
     left = rows.filter(due_at__isnull=False) if subscriber.active else rows.filter(delivered_at=None, gave_up_at=None)
     waiting = left[:COUNTED_AT_MOST].count()
     return Health(arrived, failed, waiting)
 
 
 def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
-    """All, or only what was tried and did not arrive. Raises `BadFilter` for a cursor that is none."""
+    """Return a page of all deliveries, or only of those that were tried and failed.
+
+    Raises `BadFilter` for an invalid cursor.
+    """
     rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
     if failed:
         rows = rows.filter(_FAILED)
@@ -87,12 +93,12 @@ def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str
 
 
 def get(subscriber: Subscriber, pk: uuid.UUID) -> Delivery:
-    """Raises `Delivery.DoesNotExist`."""
+    """Return a delivery of a webhook. Raises `Delivery.DoesNotExist`."""
     return Delivery.objects.get(tenant=subscriber.tenant_id, subscriber=subscriber, pk=pk)
 
 
 def send_test(subscriber: Subscriber) -> Answer:
-    """Sends a test event now, once; it stands in the log like any other."""
+    """Send a test event once, now, and store it in the delivery log."""
     pk, now = new_id(), timezone.now()
     payload = events.dump(pk, TEST, now, subscriber.tenant.slug, {})
     about = f"test:{uuid.uuid4().hex}"
@@ -110,8 +116,10 @@ def send_test(subscriber: Subscriber) -> Answer:
 
 @transaction.atomic
 def send_again(*, tenant: Tenant, subscriber: int, pk: uuid.UUID, actor: str) -> Delivery:
-    """Sends one that is over, or waits for its next try, as soon as can be, with all its tries. Raises `Refused`, or
-    `DoesNotExist` of either."""
+    """Send a finished or waiting delivery as soon as possible, with the full number of tries.
+
+    Raises `Refused`, `Subscriber.DoesNotExist` or `Delivery.DoesNotExist`.
+    """
     lock_tenant(tenant)
     to = Subscriber.objects.get(tenant=tenant, pk=subscriber)
     found = Delivery.objects.select_for_update().get(tenant=tenant, subscriber=to, pk=pk)

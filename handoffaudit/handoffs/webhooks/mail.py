@@ -1,4 +1,4 @@
-"""Mails to people: plain text, one event each; one mail for each alert in an interval."""
+"""Plain-text mails to people: one event each, and at most one mail per alert and interval."""
 
 import smtplib
 import time
@@ -22,7 +22,7 @@ NOT_SET_UP = "E-mail is not set up here: an operator has to set HANDOFFAUDIT_EMA
 
 
 def send_mail(delivery: Delivery) -> Answer:
-    """Never raises for what the mail server does."""
+    """Send a delivery by e-mail. Failures of the mail server never raise."""
     began = time.monotonic()
     if not settings.EMAIL_SET_UP:
         return Answer(None, 0, error=NOT_SET_UP)
@@ -41,13 +41,13 @@ def make_message(delivery: Delivery) -> EmailMessage:
         subject=_line(f"[handoffaudit {told['tenant']}] {subject}"),
         body="\n".join([_printable(what), *lines, "", f"Tenant {told['tenant']}, {told['at']}."]) + "\n",
         to=[delivery.subscriber.address],
-        # Nobody's holiday notice has to answer it.
+        # Out-of-office replies must not answer these mails.
         headers={"Auto-Submitted": "auto-generated", "Handoffaudit-Delivery": str(delivery.pk)},
     )
 
 
 def _words(told: dict[str, Any]) -> tuple[str, list[str]]:
-    """The subject, and the lines of the text."""
+    """Return the subject and the lines of the body."""
     if alert := told.get("alert"):
         over = alert["change"] == "closed"
         subject = f"Over: {alert['text']}" if over else f"{alert['level'].capitalize()}: {alert['text']}"
@@ -71,7 +71,11 @@ def _line(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line: a sender's words stand in it, and a line break would begin another header, or words of our own."""
+    """Return the text as one line.
+
+    The text contains words of the sender of a handoff: a line break could start another mail header, or fake a line of
+    ours.
+    """
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
@@ -87,7 +91,7 @@ STANDS_FOR = "A later mail about the same alert was sent in its place."
 
 
 def postpone(rows: Iterable[Delivery]) -> None:
-    """Sets when new mails about alerts are due. Nothing is stored."""
+    """Set the due time of new alert mails, so that each alert sends one mail per interval. Store nothing."""
     now = timezone.now()
     lately: dict[int, set[str]] = {}
     for row in rows:
@@ -105,7 +109,10 @@ def postpone(rows: Iterable[Delivery]) -> None:
 
 
 def find_latest(row: Delivery) -> Delivery:
-    """The last that waits about the same kind of alert, itself included: what is to be sent when this one is due."""
+    """Return the last waiting mail about the same kind of alert: the mail to send when this one is due.
+
+    Returns `row` itself where no later mail waits.
+    """
     if not _is_bundled(row):
         return row
     waiting = Delivery.objects.filter(
@@ -124,6 +131,6 @@ def _kind(row: Delivery) -> str:
 
 
 def _subject(row: Delivery) -> str:
-    """The kind of alert and its level: one that gets worse is news, and so is its end."""
+    """Return the kind and level of an alert. A worse level or the end of an alert is a new subject."""
     alert = orjson.loads(row.payload)["alert"]
     return f"{alert['kind']}:{alert['level'] if alert['change'] != 'closed' else ''}"

@@ -1,4 +1,4 @@
-"""Subscriptions to events: created, changed, switched off and on, deleted."""
+"""Webhooks (`Subscriber` rows): created, changed, switched on and off, deleted, each with an audit record."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -23,12 +23,12 @@ MOST = 50
 
 VERDICTS = (State.ACCEPTED, State.REJECTED, State.HELD)
 
-# How long a process believes that nobody hears: then the sweep of a worker finds what happened.
+# Seconds for which a process trusts that no webhook is active. After that, the sweep of a worker finds the events.
 BELIEVED_SECONDS = 5.0
 
 
 class EventType(StrEnum):
-    """What a subscriber may hear of."""
+    """The events that a webhook can subscribe to."""
 
     VERDICT = "verdict"
     DECISION = "decision"
@@ -36,7 +36,7 @@ class EventType(StrEnum):
     GROUP = "group"
 
 
-# A mail for each verdict would be read by nobody.
+# Nobody would read a mail for each verdict.
 EVENTS = {
     SubscriberKind.WEBHOOK: tuple(EventType),
     SubscriberKind.EMAIL: (EventType.ALERT, EventType.DECISION, EventType.GROUP),
@@ -45,7 +45,7 @@ EVENTS = {
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionValues:
-    """What somebody enters for a subscriber; `states` narrows verdicts, empty: all of them."""
+    """The values that a person enters for a webhook. `states` narrows verdicts; empty means all verdicts."""
 
     name: str
     address: str
@@ -54,7 +54,7 @@ class SubscriptionValues:
 
 
 def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """The new one, with its secret. Raises `Refused`."""
+    """Create a webhook with its secret. Raises `Refused`."""
     if kind not in SubscriberKind.values:
         raise Refused(f"{kind[:40]!r} is no kind", "kind", f"choose from {', '.join(SubscriberKind.values)}.")
     columns = _check_values(SubscriberKind(kind), wanted)
@@ -71,7 +71,7 @@ def create(*, tenant: Tenant, kind: str, wanted: SubscriptionValues, actor: str)
 
 
 def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -> Subscriber:
-    """Raises `Refused`, or `Subscriber.DoesNotExist`."""
+    """Change a webhook. Raises `Refused` or `Subscriber.DoesNotExist`."""
     columns = _check_values(SubscriberKind(get(tenant, pk).kind), wanted)
     with transaction.atomic():
         found = _lock(tenant, pk)
@@ -86,8 +86,11 @@ def change(*, tenant: Tenant, pk: int, wanted: SubscriptionValues, actor: str) -
 
 @transaction.atomic
 def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
-    """Off: it hears of nothing, and what waits for it is kept. On: it hears of what happens from then on, and what was
-    kept is sent. Twice is once."""
+    """Switch a webhook on or off. Idempotent.
+
+    A webhook that is off receives no events, and its waiting deliveries are kept. A webhook that is switched on
+    receives later events and the kept deliveries.
+    """
     found = _lock(tenant, pk)
     if found.active == on:
         return found
@@ -108,7 +111,7 @@ def switch(*, tenant: Tenant, pk: int, on: bool, actor: str) -> Subscriber:
 
 @transaction.atomic
 def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """With a new secret; the old one signs nothing from now on."""
+    """Replace the secret of a webhook. The old secret signs nothing from now on."""
     found = _lock(tenant, pk)
     found.secret = new_secret()
     found.save(update_fields=["secret"])
@@ -118,10 +121,10 @@ def rotate(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
 
 @transaction.atomic
 def delete(*, tenant: Tenant, pk: int, actor: str) -> Subscriber:
-    """With its deliveries."""
+    """Delete a webhook with its deliveries."""
     found = _lock(tenant, pk)
     _record(found, actor, "delete")
-    # Not by the cascade, which would read every payload.
+    # A cascade would read every payload.
     deliveries = Delivery.objects.filter(tenant=tenant, subscriber=found)
     deliveries._raw_delete(deliveries.db)  # noqa: SLF001
     Subscriber.objects.filter(pk=found.pk).delete()
@@ -137,7 +140,7 @@ def list_subscribers(tenant: Tenant) -> list[Subscriber]:
 
 
 def list_active() -> dict[int, list[Subscriber]]:
-    """Those that are switched on, by tenant."""
+    """Return the active webhooks by tenant."""
     found: dict[int, list[Subscriber]] = {}
     for one in Subscriber.objects.filter(active=True).select_related("tenant").order_by("pk"):
         found.setdefault(one.tenant_id, []).append(one)
@@ -148,7 +151,7 @@ _believed: tuple[float, bool] = (0.0, False)
 
 
 def has_active() -> bool:
-    """Whether any subscriber is switched on, as of a few seconds ago: one small query now and then."""
+    """Return whether any webhook is active, cached for `BELIEVED_SECONDS`."""
     global _believed  # noqa: PLW0603 -- each process looks for itself
     until, answer = _believed
     if time.monotonic() > until:
@@ -163,7 +166,7 @@ def _forget() -> None:
 
 
 def _begin_if_first() -> None:
-    """Where nobody heard until now, events were not gone over: what was before is for nobody."""
+    """Skip all earlier events before the first webhook becomes active: no webhook was to receive them."""
     if Subscriber.objects.filter(active=True).exists():
         return
     reached = Event.objects.aggregate(last=Max("id"))["last"] or 0

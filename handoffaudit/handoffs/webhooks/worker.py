@@ -1,4 +1,4 @@
-"""The threads that tell subscribers: of their own, so that slow receivers never hold up verdicts."""
+"""Worker threads for webhooks: separate from verdicts, so that slow receivers never hold up verdicts."""
 
 import threading
 
@@ -16,13 +16,15 @@ log = structlog.get_logger(__name__)
 
 SENDERS = 8
 
-# Places that receivers of which something failed never take.
+# Sender threads that never serve a webhook with failed deliveries.
 RESERVED = 2
 
 
 class _Worker:
-    """One thread goes over what happened; others, as many as are needed, send. All of them end with the process: a
-    claim of one that died runs out."""
+    """A thread that dispatches events, and as many sender threads as needed.
+
+    All threads end with the process. The lease of a thread that died expires.
+    """
 
     def __init__(self) -> None:
         self._asked = threading.Event()
@@ -54,7 +56,7 @@ class _Worker:
             except DatabaseError as error:
                 log.warning("subscribers wait: the database can't be reached", error=str(error))
             except Exception:
-                # Our own bug: the next pass may do better, and nobody would start this thread again.
+                # This is a bug of the product. The next pass may work, and nothing would restart this thread.
                 log.exception("a pass over what happened failed")
             finally:
                 close_old_connections()
@@ -69,7 +71,7 @@ class _Worker:
         self._send(range(RESERVED), reliable=True)
 
     def _send(self, places: range, *, reliable: bool) -> None:
-        """Has as many threads send as there are subscribers to send to, in places that are free."""
+        """Start a sender thread for each webhook with due deliveries, as far as `places` are free."""
         needed = len(delivery.list_ready(reliable=reliable))
         for place in places:
             sender = self._senders[place]
@@ -95,13 +97,15 @@ _worker = _Worker()
 
 
 def wake() -> None:
-    """Has this process go over what happened and send what is due, in threads of its own. Returns at once."""
+    """Dispatch events and send due deliveries in background threads of this process. Returns at once."""
     _worker.wake()
 
 
 def notify_webhook_workers() -> None:
-    """Something happened that somebody may want to hear of; call after the commit. Costs nothing where nobody does, and
-    may be lost: each worker looks for itself now and then."""
+    """Notify the workers that an event was stored. Call after the commit.
+
+    Costs nothing where no webhook is active. A notification may be lost: each worker also polls.
+    """
     try:
         if not has_active():
             return

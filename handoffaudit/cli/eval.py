@@ -19,8 +19,8 @@ from handoffaudit.cli.options import example, json_option, policy_option
 from handoffaudit.cli.progress import ProgressLine
 
 if TYPE_CHECKING:
-    from handoffaudit.evaluation.judging import Judge
-    from handoffaudit.evaluation.measuring import Measured
+    from handoffaudit.evaluation.judge import Judge
+    from handoffaudit.evaluation.stats import Measured
     from handoffaudit.validation.config import ValidationConfig
 
 
@@ -117,7 +117,7 @@ def command(
 def _measured(
     files: tuple[str, ...], names: list[str], config: "ValidationConfig", show: int, *, origin: bool
 ) -> "dict[str, Measured]":
-    from handoffaudit.evaluation.measuring import measure
+    from handoffaudit.evaluation.stats import measure
 
     measured: dict[str, Measured] = {}
     for source in [Documents(path) for path in files]:
@@ -140,13 +140,13 @@ def _config(policy: tuple[str, ...]) -> "ValidationConfig":
         from handoffaudit.cli.local.policy import read_policy
 
         return read_policy(policy, "strict")
-    from handoffaudit.evaluation.judging import AS_SHIPPED
+    from handoffaudit.evaluation.judge import AS_SHIPPED
 
     return AS_SHIPPED
 
 
 def _judge(names: list[str], config: "ValidationConfig") -> "Judge":
-    from handoffaudit.evaluation.judging import Judge
+    from handoffaudit.evaluation.judge import Judge
     from handoffaudit.validation.layers import LAYERS
     from handoffaudit.validation.tokenizers import CharacterCounter, default_counter
 

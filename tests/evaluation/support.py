@@ -5,8 +5,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from handoffaudit.evaluation.judging import AS_SHIPPED, Judge
-from handoffaudit.evaluation.measuring import Measured, measure
+from handoffaudit.evaluation.judge import AS_SHIPPED, Judge
+from handoffaudit.evaluation.stats import Measured, measure
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.tokenizers import CharacterCounter
 

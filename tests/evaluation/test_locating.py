@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from handoffaudit.evaluation.locating import Locating
-from handoffaudit.evaluation.measuring import measure
+from handoffaudit.evaluation.origin import OriginTally
+from handoffaudit.evaluation.stats import measure
 from tests.evaluation.support import chat, judge_of
 
 TURNS = (
@@ -65,4 +65,4 @@ def test_what_people_said_of_the_mistake_never_reaches_the_flags():
 
 
 def test_data_without_traces_has_nothing_to_locate():
-    assert Locating().figures() == {}
+    assert OriginTally().figures() == {}

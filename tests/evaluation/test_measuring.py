@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from handoffaudit.evaluation.figures import Characters, Tally
-from handoffaudit.evaluation.judging import AS_SHIPPED
-from handoffaudit.evaluation.measuring import measure
+from handoffaudit.evaluation.judge import AS_SHIPPED
+from handoffaudit.evaluation.stats import Characters, Tally, measure
 from handoffaudit.validation.business_rules.parser import parse_sets
 from tests.evaluation.support import chat, grounded, judge_of, measured, reviewed
 

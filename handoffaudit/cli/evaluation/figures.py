@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from handoffaudit.evaluation.judging import Judged
+from handoffaudit.evaluation.judge import Judged
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.text import pluralize
 

@@ -15,8 +15,8 @@ from handoffaudit.cli.evaluation import figures
 from handoffaudit.cli.evaluation.answers import DEFAULT_NAME, AnswerFile, Crew, caller_from_environment
 from handoffaudit.cli.evaluation.run import FileRun, Plan, Run, make_plan
 from handoffaudit.cli.local.documents import report_left_out
-from handoffaudit.evaluation.asking import LLMJudge, percentile
-from handoffaudit.evaluation.judging import Judge
+from handoffaudit.evaluation.judge import Judge
+from handoffaudit.evaluation.llm_judge import LLMJudge, percentile
 from handoffaudit.llm.calls import Caller
 from handoffaudit.validation.config import ValidationConfig
 from handoffaudit.validation.prompts.question import Role

@@ -21,10 +21,10 @@ from handoffaudit.cli.local.documents import (
     reader_beside,
 )
 from handoffaudit.cli.progress import ProgressLine
-from handoffaudit.evaluation.asking import Key, LLMJudge
 from handoffaudit.evaluation.items import Item, UnreadableError
-from handoffaudit.evaluation.judging import Judge, Judged
-from handoffaudit.evaluation.measuring import Measured, read_line
+from handoffaudit.evaluation.judge import Judge, Judged
+from handoffaudit.evaluation.llm_judge import Key, LLMJudge
+from handoffaudit.evaluation.stats import Measured, read_line
 from handoffaudit.llm.breaker import Breaker, is_outage
 from handoffaudit.llm.calls import Call, Caller
 from handoffaudit.validation.prompts.question import MalformedAnswer, Question, Role

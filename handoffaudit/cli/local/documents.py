@@ -15,7 +15,7 @@ from handoffaudit.cli.imports import files
 from handoffaudit.cli.imports.files import LONGEST, STANDARD_INPUT, Piece, Source, is_json
 
 if TYPE_CHECKING:
-    from handoffaudit.evaluation.measuring import Measured
+    from handoffaudit.evaluation.stats import Measured
 
 
 _LINES = (".jsonl", ".ndjson")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from handoffaudit.evaluation.items import Beside, Item, Label, Line, payload
-from handoffaudit.evaluation.kinds.turns import Block, blocks_of, borders_of, said
+from handoffaudit.evaluation.kinds.turns import Block, blocks_of, borders_of, earlier_turns
 from handoffaudit.validation.record import Envelope
 
 NAME: Final = "tau"
@@ -26,7 +26,7 @@ def items(line: Line, beside: Beside) -> Iterable[Item]:
     policy = beside(str(line["policy"])) if line.get("policy") else None
     for border in borders_of(blocks_of(line["turns"])):
         block = border.block
-        context: dict[str, Any] = {"earlier": [*said(border.earlier)]}
+        context: dict[str, Any] = {"earlier": [*earlier_turns(border.earlier)]}
         if policy:
             context = {"policy": policy, **context}
         yield Item(

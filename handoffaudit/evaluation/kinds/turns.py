@@ -44,7 +44,7 @@ def borders_of(blocks: list[Block]) -> Iterator[Border]:
         yield Border(block, after, tuple(blocks[:position]))
 
 
-def said(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+def earlier_turns(blocks: Iterable[Block]) -> list[dict[str, Any]]:
     """Return earlier blocks as a context, with their tool calls: a value may stand only in the arguments of a call."""
     return [_block_said(block) for block in blocks]
 

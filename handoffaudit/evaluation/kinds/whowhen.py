@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from handoffaudit.evaluation.items import Beside, Item, Label, Line, Mistake, payload
-from handoffaudit.evaluation.kinds.turns import Block, blocks_of, borders_of, said
+from handoffaudit.evaluation.kinds.turns import Block, blocks_of, borders_of, earlier_turns
 from handoffaudit.validation.record import Envelope
 
 NAME: Final = "whowhen"
@@ -30,7 +30,7 @@ def items(line: Line, beside: Beside) -> Iterable[Item]:
             ),
             label=Label(_faulty(block, mistake), mistake=_mistake(line, block, mistake)),
             envelope=Envelope(
-                context={"question": line["question"], "earlier": said(border.earlier)},
+                context={"question": line["question"], "earlier": earlier_turns(border.earlier)},
                 trace_id=trace_id,
                 step=block.steps[-1],
             ),

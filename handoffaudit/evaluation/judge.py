@@ -16,6 +16,7 @@ from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import Verdict
 
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
+
 """Every type strict, no rules."""
 
 
@@ -55,7 +56,7 @@ class Judge:
         monotonic: Callable[[], float],
         config: ValidationConfig = AS_SHIPPED,
     ) -> None:
-        self.layers = chosen(names)
+        self.layers = choose_layers(names)
         self._counter, self._now, self._monotonic, self._config = counter, now, monotonic, config
         self._repeats = Repeats()
 
@@ -102,7 +103,7 @@ def subject_of(
     )
 
 
-def chosen(names: Sequence[str]) -> tuple[Layer, ...]:
+def choose_layers(names: Sequence[str]) -> tuple[Layer, ...]:
     """These layers, in the pipeline's order."""
     known = [layer.name for layer in LAYERS]
     for name in names:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from handoffaudit.evaluation.items import Item, Span
-from handoffaudit.evaluation.judging import AS_SHIPPED, Judged, record_of, subject_of
+from handoffaudit.evaluation.judge import AS_SHIPPED, Judged, record_of, subject_of
 from handoffaudit.evaluation.repeats import Before
 from handoffaudit.validation import pipeline
 from handoffaudit.validation.config import ValidationConfig

@@ -8,13 +8,17 @@ from statistics import mean
 from typing import Any, Final
 
 from handoffaudit.evaluation.items import Mistake
-from handoffaudit.evaluation.judging import Judged, record_of
+from handoffaudit.evaluation.judge import Judged, record_of
 from handoffaudit.validation.provenance import Attributed, Flaw, Sign, Step, attribute, flaws_of, step_of, suspects
 
 NEAR: Final = 3
+
 FIRST_FEW: Final = (1, 2, 3)
+
 FOLDS: Final = 5
+
 LOOP: Final = "chain.circular"
+
 _SETS_OF_SIGNS: Final = tuple(
     signs for number in range(1, len(Sign) + 1) for signs in combinations(tuple(Sign), number)
 )
@@ -36,7 +40,7 @@ class Chat:
         return [at for at, step in enumerate(self.steps) if any(wanted(flaw) for flaw in step.flaws)]
 
 
-class Locating:
+class OriginTally:
     """Takes the judged handoffs of traces, in their order, and tells how near the flags come."""
 
     def __init__(self) -> None:
@@ -70,14 +74,14 @@ def _figures(chats: Sequence[Chat]) -> dict[str, Any]:
         "handoffs": sum(len(chat.steps) for chat in chats),
         "mistake_in_a_handoff": sum(any(one.distance == 0 for one in chat.mistakes) for chat in chats),
         "methods": {
-            "suspects, ranked": _of(chats, [chat.ranked() for chat in chats]),
-            "suspects, signs chosen in 5 folds": _of(chats, _cross_validated(chats)),
-            "grounding, first": _of(chats, [chat.flagged(_is_grounding) for chat in chats]),
-            "any finding, first": _of(chats, [chat.flagged(lambda _: True) for chat in chats]),
-            f"any finding but {LOOP}, first": _of(chats, [chat.flagged(_is_no_loop) for chat in chats]),
-            "first handoff": _of(chats, [[0] for _ in chats]),
-            "median handoff": _of(chats, [[(len(chat.steps) - 1) // 2] for chat in chats]),
-            "last handoff": _of(chats, [[len(chat.steps) - 1] for chat in chats]),
+            "suspects, ranked": _method_figures(chats, [chat.ranked() for chat in chats]),
+            "suspects, signs chosen in 5 folds": _method_figures(chats, _cross_validated(chats)),
+            "grounding, first": _method_figures(chats, [chat.flagged(_is_grounding) for chat in chats]),
+            "any finding, first": _method_figures(chats, [chat.flagged(lambda _: True) for chat in chats]),
+            f"any finding but {LOOP}, first": _method_figures(chats, [chat.flagged(_is_no_loop) for chat in chats]),
+            "first handoff": _method_figures(chats, [[0] for _ in chats]),
+            "median handoff": _method_figures(chats, [[(len(chat.steps) - 1) // 2] for chat in chats]),
+            "last handoff": _method_figures(chats, [[len(chat.steps) - 1] for chat in chats]),
             "random handoff, expected": _expected(chats),
         },
     }
@@ -91,7 +95,7 @@ def _is_no_loop(flaw: Flaw) -> bool:
     return flaw.code != LOOP
 
 
-def _of(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
+def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Shares of all chats, also of those in which nothing was flagged."""
     pairs = list(zip(chats, flags, strict=True))
     tops = [chat.mistakes[some[0]] if some else None for chat, some in pairs]

@@ -1,1 +1,1 @@
-"""Hooks of agent hosts: their events become handoffs, and are answered by the verdicts (`docs/gate.md`)."""
+"""Hooks of agent hosts: each event becomes a handoff, and its verdict answers the event (`docs/gate.md`)."""

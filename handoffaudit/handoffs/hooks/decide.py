@@ -1,4 +1,4 @@
-"""One hook event: stored, waited for, and decided by the verdict on its handoff and the phase results."""
+"""Handling of one hook event: store its handoff, wait for the verdict, and decide the answer."""
 
 import time
 import uuid
@@ -22,7 +22,7 @@ _SHADOW: Final = "shadow"
 
 @dataclass(frozen=True, slots=True)
 class HookRequest:
-    """One event, who asks about it, and until when (by the monotonic clock) an answer is waited for."""
+    """One event with its tenant, its sender, and the deadline of the answer (monotonic clock)."""
 
     tenant: Tenant
     sender: Actor
@@ -34,7 +34,7 @@ class HookRequest:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """A handoff as it stands, its verdict, and whether that is the last word. `why` says why there is no handoff."""
+    """A handoff, its current verdict, and whether this verdict is final. `why` says why there is no handoff."""
 
     handoff: Handoff | None = None
     verdict: Mapping[str, Any] | None = None
@@ -43,7 +43,7 @@ class HookVerdict:
 
 
 def wait_for_verdict(asked: HookRequest, pk: uuid.UUID, *, wait: bool = True) -> HookVerdict:
-    """The handoff as soon as it has its last verdict, else as it stands when the time is over."""
+    """Return the handoff as soon as its verdict is final, or in its current state at the deadline."""
 
     def look() -> Handoff:
         return queries.get(asked.tenant, str(pk))
@@ -63,7 +63,7 @@ def unstored_verdict(one: HookVerdict) -> Ruling:
 
 
 def decide(asked: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Ruling:
-    """The check of the objective and the phase rules, put together, and kept as the state of the phase."""
+    """Combine the objective check with the phase rules, and store the result as the validation state of the phase."""
     status = hooks_status.combine(check, asked.phase)
     phase = hooks_status.counting_phase(check, asked.phase)
     verdict = one.verdict if one.final else None
@@ -72,7 +72,8 @@ def decide(asked: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Rulin
     kept = status is not Status.NOT_APPLICABLE
     state = records.keep_state(asked.kept, check, phase, status, contrary) if kept else None
     failed = status is Status.FAILED
-    # What the client's own rules found is not of the type, and its shadow mode does not cover it.
+    # Phase rules belong to the client, not to the handoff type, so the shadow mode of the type does not cover their
+    # failures.
     shadow = failed and (verdict or {}).get("mode") == _SHADOW and phase.status is not Status.FAILED
     again = asked.event.name is Name.STOPPED and asked.event.sent_back_before
     return Ruling(
@@ -92,7 +93,7 @@ def decide(asked: HookRequest, check: ObjectiveCheck, one: HookVerdict) -> Rulin
 def _describe_reason(
     sent: Phase, check: ObjectiveCheck, phase: Phase, verdict: Mapping[str, Any] | None, *, failed: bool, shadow: bool
 ) -> str:
-    """Say what decided first. Where the ruling is FAILED, a check that passed is said last."""
+    """Return the reasons, the deciding one first. For a FAILED ruling, an objective check that passed comes last."""
     besides = hooks_status.list_findings(verdict, besides=(hooks_status.NOT_MET,))
     rules = [f"{one.rule_id} failed: {one.message}" for one in phase.failed]
     passed = check.status is Status.PASSED
@@ -111,8 +112,11 @@ def _describe_reason(
 
 
 def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: float) -> dict[str, Any]:
-    """The answer to what was posted, within so many seconds. What it is known by when it comes again is `given_key`,
-    or made of it where there is none. An event that is not looked at is answered with nothing at all."""
+    """Return the answer to a posted event, within `seconds`.
+
+    `given_key` identifies the event when it arrives again; without a key, the event itself does. An event that the
+    hooks do not handle gets an empty answer.
+    """
     deadline = time.monotonic() + seconds
     posted = events.read_event(sent)
     event = posted.event
@@ -137,7 +141,7 @@ def handle(tenant: Tenant, sender: Actor, sent: bytes, given_key: str, seconds: 
 
 
 def _invocation(event: Event) -> dict[str, Any]:
-    """Return what the log tells of a delegation before it is judged."""
+    """Return the log fields of a delegation before its verdict."""
     stopped = event.name is Name.STOPPED
     return {
         "tool": event.call.tool or "Agent",
@@ -176,14 +180,14 @@ def _no_delegation(event: Event) -> str:
 
 
 def _handle_task(asked: HookRequest) -> Ruling:
-    """Before the call: here a handoff can still be stopped."""
+    """Decide before the call starts: here a handoff can still be blocked."""
     task, row = _task(asked, wait=True)
     if row is None or task.handoff is None:
         return unstored_verdict(task)
     state = task.handoff.state if task.final else ""
     ruling = decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _TASK_STATES.get(state, "")), task)
     if ruling.blocked or state == State.REJECTED:
-        # It is not handed out, so there is no end to wait for.
+        # A task that is not handed out has no end to wait for.
         store.mark_ended(row)
         return replace(ruling, status=Status.FAILED, blocked=True, permission=status.DENY)
     if state == State.HELD:
@@ -200,7 +204,7 @@ _TASK_STATES: Final[Mapping[str, str]] = {
 
 
 def _task(asked: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | None]:
-    """The handoff that hands this task out, and how the task is known."""
+    """Return the handoff that hands the task out, and the row that records the task."""
     event, tenant = asked.event, asked.tenant
     parent = store.find_task_of_agent(tenant.pk, event, event.agent_id) if event.name is not Name.STARTED else None
     receipt = store.store_task(tenant, asked.sender, event, parent)
@@ -211,7 +215,7 @@ def _task(asked: HookRequest, *, wait: bool) -> tuple[HookVerdict, HandedOut | N
 
 
 def _handle_launch(asked: HookRequest) -> Ruling:
-    """The call ended, and its agent works on: no end of the task."""
+    """Handle a call that returned while its agent still works, so that the task stays open."""
     row = store.task_of_call(asked.tenant.pk, asked.event) if store.knows_call(asked.event) else None
     if row is None or row.handoff is None:
         task, row = _task(asked, wait=False)
@@ -240,7 +244,7 @@ _SEVERAL: Final = "Several tasks of such an agent are open: which one it has is 
 
 
 def _task_of_agent(asked: HookRequest) -> tuple[HandedOut | None, bool]:
-    """The task that this agent has, and else whether it could be one of several."""
+    """Return the task of the agent, or None and whether several tasks could be its task."""
     event, tenant_id = asked.event, asked.tenant.pk
     row = store.find_task_of_agent(tenant_id, event, event.agent_id)
     if row is not None:
@@ -253,7 +257,7 @@ def _task_of_agent(asked: HookRequest) -> tuple[HandedOut | None, bool]:
 
 
 def _handle_stop(asked: HookRequest) -> Ruling:
-    """An agent is done: it can be sent back once with the reason."""
+    """Handle the end of an agent: a hook can send the agent back once, with the reason."""
     row, several = _task_of_agent(asked)
     if several:
         return decide(asked, ObjectiveCheck(Status.NOT_APPLICABLE, _SEVERAL), HookVerdict())
@@ -267,7 +271,7 @@ def _handle_stop(asked: HookRequest) -> Ruling:
 
 
 def _handle_return(asked: HookRequest) -> Ruling:
-    """The call returned: its result can be reported on, and no longer be stopped."""
+    """Handle a call that returned: hooks can report on its result, but no longer block it."""
     event, tenant_id = asked.event, asked.tenant.pk
     row = store.task_of_call(tenant_id, event) if store.knows_call(event) else None
     row = row or store.find_task_of_agent(tenant_id, event, event.returned_agent)
@@ -285,7 +289,10 @@ def _rule_on_return(asked: HookRequest, row: HandedOut | None) -> Ruling:
 
 
 def _result(asked: HookRequest, row: HandedOut | None) -> HookVerdict:
-    """The handoff that hands the task back. The same text from the agent and from its call is one."""
+    """Return the handoff that hands the task back.
+
+    The agent's last message and the result of its call are one handoff when their text is equal.
+    """
     said = store.deliverable_of(asked.event)
     same = row.returned if row is not None and row.deliverable == said else None
     for known in (asked.kept.handoff, same):

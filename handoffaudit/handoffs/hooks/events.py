@@ -1,4 +1,4 @@
-"""What was posted to the gate, read: one event of an agent host, and the phase results that its sender added."""
+"""Parser for posted hook events: one event of an agent host, with the phase results that its sender added."""
 
 import hashlib
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _EVENT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Name(StrEnum):
-    """The events that are read. A delegation in its own spelling is a call: no agent host waits for an answer."""
+    """The events that hooks handle. `CALL` is a delegation without an event name, for which no agent host waits."""
 
     HANDING_OUT = HANDING_OUT
     HANDED_BACK = HANDED_BACK
@@ -34,9 +34,10 @@ class Name(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `raw` are its bytes as they came; ids are whole, however long; texts are empty where there are none.
+    """One event. Missing texts are empty.
 
-    `session` and `workflow` are cut to what is kept of them.
+    `raw` holds the bytes as posted, and IDs have their full length. `session` and `workflow` are cut to the stored
+    length.
     """
 
     name: Name
@@ -56,7 +57,7 @@ class Event:
 
     @property
     def returned_agent(self) -> str:
-        """The agent that the result of the call is of."""
+        """Return the ID of the agent that produced the result of the call."""
         return _text(obj(self.call.result).get("agentId"))
 
     @property
@@ -69,14 +70,14 @@ class Event:
 
     @property
     def target(self) -> str:
-        """Who has the task."""
+        """Return the agent that has the task."""
         if self.name in (Name.STARTED, Name.STOPPED):
             return clean_or_empty(self.agent_type)
         return clean_or_empty(self.call.parameters.get("subagent_type")) or self.call.tool
 
     @property
     def phase_id(self) -> str:
-        """One segment of an address, whatever a sender calls its tools and sessions."""
+        """Return an ID that fits into one URL segment, whatever names the sender uses for tools and sessions."""
         tool = self.call.tool or "Agent"
         made = f"semantic_{tool[:150]}_{self.session_id[:8]}"
         return "".join(char if char.isalnum() or char in "_-.:" else "_" for char in made)
@@ -84,8 +85,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """`event` is None where there is none: `readable` says whether it is one that is not looked at, or no event at all.
-    `phase` is what came as `phase_results`, unread."""
+    """The result of parsing a request body.
+
+    `event` is None where the body holds no event that hooks handle: `readable` tells another event from a body without
+    an event. `phase` is the unparsed value of `phase_results`.
+    """
 
     event: Event | None
     readable: bool
@@ -93,7 +97,7 @@ class Posted:
 
 
 def read_event(sent: bytes) -> Posted:
-    """A bare event, or `{"event": …, "phase_results": …}`. Never raises."""
+    """Parse a bare event, or `{"event": …, "phase_results": …}`. Never raises."""
     document, issues = parse_json(sent, max_depth=settings.MAX_NESTING)
     if issues or not isinstance(document, dict):
         return Posted(None, readable=False)
@@ -138,7 +142,7 @@ def _text(value: object) -> str:
 
 
 def digest(*parts: object) -> str:
-    """Stands for these values wherever ids of any length are compared."""
+    """Return a digest that replaces these values wherever IDs of any length are compared."""
     return hashlib.sha256(orjson.dumps([str(part) for part in parts])).hexdigest()
 
 
@@ -147,8 +151,8 @@ def raw_digest(raw: bytes) -> str:
 
 
 def deliverable_digest(deliverable: object) -> str:
-    """The same for the same text, whichever event brought it."""
+    """Return the same digest for the same text, whichever event contains the text."""
     if isinstance(deliverable, str):
         return digest("text", deliverable.strip())
-    # Not orjson's own order of keys: an agent host may write them in any.
+    # Agent hosts may write object keys in any order.
     return digest("json", orjson.dumps(deliverable, option=orjson.OPT_SORT_KEYS).decode())

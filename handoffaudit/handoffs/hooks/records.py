@@ -1,4 +1,4 @@
-"""What is kept of a hook event: that it came, how it was answered first, and its validation state."""
+"""Stored records of hook events: the event, its first answer, and its validation state."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ OUTCOME: Final = "handoff_accepted"
 
 
 def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> HookEvent:
-    """The row of this event: the one that it has already where it came before."""
+    """Return the row of this event: a new row, or the existing row where the event arrived before."""
     return HookEvent.objects.get_or_create(
         tenant_id=tenant.pk,
         key=_key(event, given_key, phase),
@@ -36,8 +36,11 @@ def begin_event(tenant: Tenant, event: Event, given_key: str, phase: object) -> 
 
 
 def _key(event: Event, given: str, phase: object) -> str:
-    """What an event is known by when it comes again: the key that its sender gave, else the call, else all of it. With
-    results of phase rules it is asked about anew."""
+    """Return the key that identifies an event when it arrives again.
+
+    The key comes from the sender, or else from the call, or else from the whole event. Without a sender's key, phase
+    results are part of the key, so that an event with other results is decided again.
+    """
     if given:
         return digest("given", given)
     if phase is not None:
@@ -48,7 +51,7 @@ def _key(event: Event, given: str, phase: object) -> str:
 
 
 def first_answer(row: HookEvent) -> dict[str, Any] | None:
-    """What was answered, unless it was that nothing is known yet."""
+    """Return the first answer to the event. None where there is none, or where its status is UNKNOWN."""
     if not row.answer or row.status == Status.UNKNOWN:
         return None
     said: dict[str, Any] = orjson.loads(row.answer)
@@ -72,7 +75,10 @@ def keep_handoff(row: HookEvent, handoff: Handoff) -> None:
 def keep_state(
     row: HookEvent, check: ObjectiveCheck, phase: Phase, status: Status, contrary: Contradiction | None = None
 ) -> dict[str, Any] | None:
-    """The state of this event, kept; None where it has no address to be read at. Kept once for each status."""
+    """Store the validation state of this event once for each status, and return it.
+
+    Returns None where the event has no workflow, and so no URL to read the state at.
+    """
     if not row.workflow_id:
         return None
     kept, _ = ValidationState.objects.get_or_create(
@@ -130,8 +136,10 @@ def _content(
 
 
 def find_state(tenant: Tenant, workflow_id: str, phase_id: str) -> dict[str, Any] | None:
-    """The state of the newest event of a phase; None where there is none. A verdict that came after its event was
-    answered is taken up here."""
+    """Return the validation state of the newest event of a phase, None where there is none.
+
+    A verdict that arrived after the answer to its event is added here.
+    """
     if "\x00" in workflow_id + phase_id:
         return None
     rows = ValidationState.objects.filter(tenant=tenant, workflow_id=workflow_id, phase_id=phase_id)

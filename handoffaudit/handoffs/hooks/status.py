@@ -1,4 +1,4 @@
-"""The status that a verdict and phase results come to, and the answer to the agent host: values in, values out."""
+"""Pure functions for hooks: the status from a verdict and phase results, and the answer to the agent host."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveCheck:
-    """What the model's check of the objective came to, and who was asked."""
+    """The result of the LLM check of the objective, and the model that made it."""
 
     status: Status
     message: str
@@ -53,7 +53,7 @@ class ObjectiveCheck:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """The phase rules of a workflow and their results, as the client found them. `flaw` says why they can't be read."""
+    """The phase rules of a workflow with the client's results. `flaw` says why they can't be read."""
 
     rules: tuple[PhaseRule, ...] = ()
     results: tuple[RuleResult, ...] = ()
@@ -83,7 +83,7 @@ _NOT_PASSED: Final[Mapping[str, tuple[Status, str, str]]] = {
 
 
 def read_phase(plain: object) -> Phase:
-    """Phase results as they came. Never raises: what can't be read says so and decides nothing."""
+    """Parse phase results. Never raises: unreadable results set `flaw` and decide nothing."""
     if plain is None:
         return NO_PHASE
     if not isinstance(plain, dict):
@@ -100,14 +100,14 @@ def read_phase(plain: object) -> Phase:
 
 
 def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> ObjectiveCheck:
-    """What a verdict, as the API shows it, says of the objective."""
+    """Return the result for the objective, from a verdict in API format."""
     if verdict is None or not final or _LAYER in verdict["pending"]:
         return ObjectiveCheck(Status.UNKNOWN, NO_VERDICT)
     model = verdict["validator_model"] or ""
     issues = {issue["code"]: issue for issue in verdict["issues"]}
     if NOT_MET in issues:
         issue = issues[NOT_MET]
-        # The LLM may have said PASSED, with less confidence than the type asks for: the check has failed all the same.
+        # The LLM may have answered PASSED with less confidence than the type requires. The check has still failed.
         told = f"{Status.FAILED} with confidence {issue['metadata'].get('confidence'):.2f}"
         return ObjectiveCheck(Status.FAILED, f"{told}: {issue['message']}", model)
     if UNAVAILABLE in issues:
@@ -120,7 +120,7 @@ def check_objective(verdict: Mapping[str, Any] | None, *, final: bool) -> Object
 
 
 def combine(check: ObjectiveCheck, phase: Phase) -> Status:
-    """The check of the objective counts, and the phase rules where there is none; in hybrid mode both do."""
+    """Return the status of the objective check, or of the phase rules without one; in hybrid mode, combine both."""
     if check.status is Status.NOT_APPLICABLE:
         return phase.status
     if not phase.hybrid:
@@ -133,7 +133,7 @@ def combine(check: ObjectiveCheck, phase: Phase) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """A handoff whose stored state does not allow the status PASSED: the status instead, the state, and why."""
+    """A handoff whose stored state does not allow the status PASSED: the status to use instead, the state, and why."""
 
     status: Status
     state: str
@@ -141,10 +141,10 @@ class Contradiction:
 
 
 def find_contradiction(status: Status, state: str) -> Contradiction | None:
-    """Return what keeps a handoff in `state` from having passed, None where nothing does.
+    """Return the contradiction between the status PASSED and a state that did not pass, None where there is none.
 
-    The gate and the stored handoff must not say opposite things: what is rejected for another reason than its objective
-    has failed, and what a person decides is not known yet.
+    The hook and the stored handoff must not contradict each other: a handoff that is rejected for any other reason than
+    its objective has failed, and a handoff that waits for a person is undecided.
     """
     if status is not Status.PASSED or state not in _NOT_PASSED:
         return None
@@ -152,12 +152,12 @@ def find_contradiction(status: Status, state: str) -> Contradiction | None:
 
 
 def counting_phase(check: ObjectiveCheck, phase: Phase) -> Phase:
-    """The phase results where they count."""
+    """Return the phase results where they count for the status, `NO_PHASE` where they do not."""
     return phase if phase.hybrid or check.status is Status.NOT_APPLICABLE else NO_PHASE
 
 
 def list_findings(verdict: Mapping[str, Any] | None, besides: Sequence[str] = ()) -> list[str]:
-    """What stands in the way of a handoff, with what would make it pass, but for these codes."""
+    """Return the findings that block a handoff, each with its fix, without the rule codes in `besides`."""
     wanted = [issue for issue in (verdict or {}).get("issues", ()) if issue["code"] not in besides]
     grave = [one for one in wanted if one["severity"] in ("error", "critical") or entry_of(one["code"]).holds]
     return [_describe_finding(issue) for issue in grave[:_MOST_FINDINGS]]
@@ -168,7 +168,7 @@ def _describe_finding(issue: Mapping[str, Any]) -> str:
     return f"{issue['code']}: {issue['message']}{hint}"
 
 
-# The most that an agent host reads of a text.
+# The longest text that an agent host reads, in characters.
 LONGEST: Final = 10_000
 
 DENY: Final = "deny"
@@ -180,8 +180,11 @@ BLOCK: Final = "block"
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the gate decided. `permission` is said of a task before it is handed out, empty for no opinion; `state` is
-    the validation state where one was kept."""
+    """The decision of the hook.
+
+    `permission` is the answer for a task that is not handed out yet, empty for no opinion. `state` is the validation
+    state where one was stored.
+    """
 
     status: Status
     reason: str = ""
@@ -192,7 +195,7 @@ class Ruling:
 
 
 def make_answer(name: Name | None, ruling: Ruling) -> dict[str, Any]:
-    """`name` is None where there was no event to read."""
+    """Return the answer to the request. `name` is None where the request held no event."""
     reason = clean(ruling.reason, LONGEST)
     return {
         "status": ruling.status.value,
@@ -206,8 +209,11 @@ def make_answer(name: Name | None, ruling: Ruling) -> dict[str, Any]:
 
 
 def _host_answer(name: Name | None, ruling: Ruling, reason: str) -> dict[str, Any]:
-    """Nothing where there is nothing against it: what the host's own user allows and asks stays as it is. Not `defer`,
-    which parks the call until somebody resumes it."""
+    """Return the answer in the format of the agent host, empty where nothing is wrong.
+
+    An empty answer leaves the permissions of the host's own user as they are. `defer` would park the call until
+    somebody resumes it.
+    """
     if name is Name.HANDING_OUT and ruling.permission:
         said = {"permissionDecision": ruling.permission, "permissionDecisionReason": reason}
         return {"hookSpecificOutput": {"hookEventName": name.value, **said}}

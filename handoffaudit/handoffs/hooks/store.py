@@ -1,4 +1,4 @@
-"""Hook events into handoffs, and into the tasks that they tell of."""
+"""Storage of hook events as handoffs, and of the tasks that these events hand out and back."""
 
 import uuid
 from collections.abc import Iterable, Mapping
@@ -23,12 +23,12 @@ from handoffaudit.validation.text import clean
 
 
 def find_task_of_agent(tenant_id: int, event: Event, agent_id: str) -> HandedOut | None:
-    """The task that this agent of the event's session has."""
+    """Return the task of this agent in the event's session."""
     return _session(tenant_id, event).filter(agent=digest(agent_id)).first() if _joinable(event, agent_id) else None
 
 
 def find_candidates(tenant_id: int, event: Event) -> list[HandedOut]:
-    """The open tasks for such an agent of which nobody knows yet which agent has them; at most two."""
+    """Return the open tasks for this type of agent that have no known agent yet, at most two."""
     if not _joinable(event, event.agent_id):
         return []
     rows = _session(tenant_id, event).filter(agent="", over=False, target=event.target).exclude(handoff=None)
@@ -36,7 +36,7 @@ def find_candidates(tenant_id: int, event: Event) -> list[HandedOut]:
 
 
 def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
-    """Keeps that this handoff handed the event's task out. It is open, unless its end was reported before."""
+    """Record the handoff that handed the event's task out. The task is open unless its end was reported before."""
     with transaction.atomic():
         row = _row(tenant_id, event, handoff)
         if row.handoff is None:
@@ -48,15 +48,18 @@ def record_task(tenant_id: int, event: Event, handoff: uuid.UUID) -> HandedOut:
 
 
 def record_agent(row: HandedOut, agent_id: str, *, certain: bool) -> None:
-    """Keeps which agent has a task. What is certain takes the place of what only seemed so: another task loses the
-    agent, and one that is known by nothing but it was this very task."""
+    """Record the agent that has a task. `certain` says whether the event names the agent's call.
+
+    A certain record takes the agent from another task, and closes that task where the agent was its only key. An
+    uncertain record leaves an agent with the task that has the agent already.
+    """
     agent = digest(agent_id)
     if not agent_id or row.agent == agent:
         return
     try:
         _take_on(row, agent, certain=certain)
     except IntegrityError:
-        # Another event of this agent came at the same moment: now it is seen.
+        # A concurrent event of this agent won the race: the second call sees its row.
         _take_on(row, agent, certain=certain)
 
 
@@ -76,39 +79,39 @@ def _take_on(row: HandedOut, agent: str, *, certain: bool) -> None:
 
 
 def record_result(row: HandedOut, handoff: uuid.UUID, deliverable: str) -> None:
-    """Keeps what handed a task back last."""
+    """Record the latest handoff that handed a task back."""
     HandedOut.objects.filter(pk=row.pk).update(returned=handoff, deliverable=deliverable)
     row.returned, row.deliverable = handoff, deliverable
 
 
 def mark_ended(row: HandedOut) -> None:
-    """Its end was reported."""
+    """Record that the end of the task was reported."""
     _end(row, over=True)
 
 
 def mark_continued(row: HandedOut) -> None:
-    """Its agent was sent back: this was not its end."""
+    """Record that the agent was sent back, so that the task did not end."""
     _end(row, over=False)
 
 
 def _end(row: HandedOut, *, over: bool) -> None:
     with transaction.atomic():
         HandedOut.objects.filter(pk=row.pk).update(over=over)
-        # The row as it is now: the task may have been handed out by an event that came meanwhile.
+        # Read the row again: meanwhile, another event may have handed the task out.
         handoffs = HandedOut.objects.filter(pk=row.pk).values_list("handoff", flat=True)
         _mark(row.tenant_id, handoffs, is_open=not over)
     row.over = over
 
 
 def task_of_call(tenant_id: int, event: Event) -> HandedOut:
-    """The task of this tool call, also where nothing told that it was handed out."""
+    """Return the task of this tool call. Create the task where no event reported it."""
     return HandedOut.objects.get_or_create(
         tenant_id=tenant_id, session=digest(event.session_id), tool_use=_call_key(event), defaults=_given_columns(event)
     )[0]
 
 
 def task_of_agent(tenant_id: int, event: Event) -> HandedOut:
-    """The task of this agent, also where nothing told that it was handed out."""
+    """Return the task of this agent. Create the task where no event reported it."""
     return HandedOut.objects.get_or_create(
         tenant_id=tenant_id,
         session=digest(event.session_id),
@@ -161,14 +164,14 @@ _DIGEST: Final = 32
 
 
 def store_unreadable(tenant: Tenant, sender: Actor, sent: bytes, given_key: str) -> Receipt:
-    """What is no event is kept as a finding, as any submission that can't be read."""
+    """Store a request body that is no event, like any unreadable submission."""
     named = _id(given_key, "event", digest("given", given_key)) if given_key else None
     submission = Submission(sent, format=claude_code.NAME, envelope=Envelope(handoff_id=named))
     return store.accept(tenant, sender, submission)
 
 
 def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | None) -> Receipt:
-    """A task that is handed out, or one that somebody took on without a word of who handed it out."""
+    """Store a task that is handed out, or that an agent started without an event that handed it out."""
     envelope = Envelope(
         handoff_id=_task_id(event), parent_handoff_id=_name_of(tenant, parent.handoff if parent else None)
     )
@@ -176,7 +179,7 @@ def store_task(tenant: Tenant, sender: Actor, event: Event, parent: HandedOut | 
 
 
 def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | None) -> Receipt:
-    """What came back, as the result of the call that asked for it."""
+    """Store the returned work as the result of the call that requested it."""
     envelope = Envelope(
         handoff_id=_result_id(event),
         parent_handoff_id=_name_of(tenant, row.handoff if row else None),
@@ -189,13 +192,15 @@ def store_result(tenant: Tenant, sender: Actor, event: Event, row: HandedOut | N
 
 
 def deliverable_of(event: Event) -> str:
-    """What tells one deliverable from another, whichever event brings it."""
+    """Return the digest that identifies a deliverable, whichever event contains it."""
     return deliverable_digest(event.last_message if event.name is Name.STOPPED else event.call.deliverable)
 
 
 def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[bytes, str]:
-    """The last message of an agent as the result of the call that asked for it, with the event beside it as it came;
-    the bare event where nobody knows what was asked for."""
+    """Return the last message of an agent as the result of the call that requested it, with the event beside it.
+
+    Returns the bare event where the request is unknown.
+    """
     asked = _call_of(tenant, row)
     if not asked.get("prompt") or not event.last_message:
         return event.raw, claude_code.NAME
@@ -209,7 +214,7 @@ def _join_result(tenant: Tenant, event: Event, row: HandedOut | None) -> tuple[b
 
 
 def _call_of(tenant: Tenant, row: HandedOut | None) -> dict[str, Any]:
-    """The parameters of the call that handed a task out."""
+    """Return the parameters of the call that handed a task out."""
     if row is None or row.handoff is None:
         return {}
     body = HandoffBody.objects.filter(pk=row.handoff, handoff__tenant=tenant).first()
@@ -222,7 +227,7 @@ def _name_of(tenant: Tenant, pk: uuid.UUID | None) -> str | None:
 
 
 def _find_rejected(tenant: Tenant, row: HandedOut | None) -> str | None:
-    """The result that was sent back: what comes now is the next attempt at it."""
+    """Return the ID of the rejected result that the agent was sent back with: the new result is its next attempt."""
     if row is None or row.returned is None:
         return None
     before = Handoff.objects.filter(tenant=tenant, pk=row.returned, state=State.REJECTED)
@@ -247,5 +252,5 @@ def _result_id(event: Event) -> str:
 
 
 def _id(label: str, direction: str, made: str) -> str:
-    """Told by the digest; what stands before it is for people."""
+    """Return an ID that the digest makes unique. The label before the digest is for people."""
     return f"{clean(label, _LABEL)}:{direction}:{made[:_DIGEST]}"

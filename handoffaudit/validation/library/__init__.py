@@ -1,4 +1,5 @@
-"""The engine as a library for code that validates the outputs of models: its validators, models and pipeline.
+"""The engine as a library for code that validates LLM outputs: validators, models and the pipeline.
 
-No check is made here: each name asks the engine's layers and puts their answers into the shapes that users' code reads.
+This package makes no checks of its own: each class calls the engine's layers and converts their findings into the
+models that users' code reads.
 """

@@ -1,4 +1,4 @@
-"""A second model's opinion of an output, where it is worth its cost."""
+"""The critique: a second LLM's opinion of an output, asked for where the stakes justify the cost."""
 
 import inspect
 import time
@@ -34,7 +34,10 @@ _IMPLAUSIBLE_COST = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """How a critique ended. `result` is None where no opinion came, and `why` says then why not."""
+    """The end of a critique: its issues and the LLM's whole opinion.
+
+    `result` is None where no opinion was given; `why` then says the reason.
+    """
 
     issues: list[ValidationIssue]
     result: CritiqueResult | None = None
@@ -42,8 +45,15 @@ class Critique:
 
 
 class CritiqueValidator:
-    """`call_llm(instructions=…, context=…, model=…)` returns `{overall_score, issues, reasoning}`, and may add
-    `cost_usd`. It is called from `validate`, in the caller's thread, and is not awaited: give a plain function."""
+    """A validator that asks a second LLM for its opinion of the output.
+
+    `trigger_config` says when the LLM is asked; None: the shipped settings.
+    `call_llm(instructions=…, context=…, model=…)` asks the LLM: `instructions` and `model` are texts, `context` maps
+    the names of the parts to texts of at most 10,000 characters each, with secrets masked. The function returns
+    `{"overall_score", "issues", "reasoning"}`, with the score from 0.0 to 1.0, and may add `cost_usd`. The validator
+    calls the function in the caller's thread and does not await the result: a coroutine function raises TypeError.
+    Without `call_llm`, a critique that is due is logged and skipped.
+    """
 
     layer_name = ValidationLayer.CRITIQUE.value
 
@@ -60,7 +70,12 @@ class CritiqueValidator:
     def should_trigger(
         self, parsed_output: dict[str, Any], envelope: LLMEnvelope, prior_quality_score: float
     ) -> tuple[bool, str]:
-        """Whether a critique is due, and for what reason."""
+        """Return whether a critique is due, and the reason as `name` or `name:value`.
+
+        The first trigger that fires counts: the output's type is in `always_critique_types`; `notional_usd` in the
+        context or at the top of the output is at least `notional_usd_threshold`; `prior_quality_score` (0.0 to 1.0) is
+        below `confidence_floor`.
+        """
         config, output_type = self._config, output_type_of(parsed_output)
         if not config.enabled:
             return False, "disabled"
@@ -81,14 +96,17 @@ class CritiqueValidator:
         *,
         prior_quality_score: float = 1.0,
     ) -> list[ValidationIssue]:
-        """What the critique found, where one is due; nothing where not."""
+        """Return the issues of the critique; an empty list where no critique is due."""
         return self.assess(parsed_output, envelope, prior_quality_score=prior_quality_score).issues
 
     def assess(
         self, parsed_output: dict[str, Any], envelope: LLMEnvelope, *, prior_quality_score: float = 1.0
     ) -> Critique:
-        """The same with the model's whole opinion. A call that fails, or would cost too much, is a warning: validation
-        goes on without it."""
+        """Return the issues of the critique together with the LLM's whole opinion.
+
+        A call that fails, or would cost more than `max_cost_usd`, is a warning: the validation continues without the
+        opinion, and no error of the callable is raised.
+        """
         due, reason = self.should_trigger(parsed_output, envelope, prior_quality_score)
         if not due:
             return Critique([], why=reason)
@@ -167,7 +185,7 @@ def _issue(
 
 
 def _question(parsed_output: Any, envelope: LLMEnvelope, reason: str) -> dict[str, Any]:
-    """Each part as text of a bounded length; the most relevant evidence first."""
+    """Return each part of the question as text of a bounded length, the most relevant evidence first."""
     evidence = sorted(envelope.retrieved_evidence, key=lambda item: -item.relevance)
     return {
         "instructions": build_instructions(Use.CRITIQUE, default_prompt(Use.CRITIQUE)),
@@ -194,7 +212,10 @@ def _size(question: dict[str, Any]) -> int:
 
 
 def _answered(answer: Any) -> dict[str, Any]:
-    """The answer with a score from 0.0 to 1.0. Raises ValueError for what is no answer."""
+    """Return the answer with its score, from 0.0 to 1.0, as a float.
+
+    Raises ValueError where the answer is an awaitable or has no such score.
+    """
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
@@ -212,7 +233,10 @@ def _call_failed(error: Exception) -> Critique:
 
 
 def _found(issues: object, *, at_most_warning: bool) -> list[ValidationIssue]:
-    """The model's own findings, objects or plain sentences. An output that it accepts does not fail by one of them."""
+    """Return the LLM's own findings, which it gives as objects or plain sentences.
+
+    With `at_most_warning`, errors become warnings: an output that the LLM accepts does not fail by one of its remarks.
+    """
     listed = [{"message": one} if isinstance(one, str) else one for one in issues] if isinstance(issues, list) else []
     found = []
     for one in (given for given in listed[:MAX_ISSUES] if isinstance(given, dict)):

@@ -1,4 +1,4 @@
-"""The structlog logger of the library."""
+"""The structlog logger of the library and its one-line log of a validation."""
 
 import logging
 from typing import Any
@@ -11,9 +11,9 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 def get_logger(name: str) -> Any:
     """Return the structlog logger of that name.
 
-    An application that configured structlog decides what becomes of the events. Without a configuration, structlog
-    would print to standard output, which a library must not do: events then go through the `logging` logger of that
-    name, as one line of `key=value`, and are shown only where the application asks for them.
+    An application that configured structlog decides what happens to the events. Without a configuration, structlog
+    would print to standard output, which a library must not do: events then go to the `logging` logger of that name, as
+    one line of `key=value`, and appear only where the application asks for them.
     """
     if structlog.is_configured():
         return structlog.get_logger(name)

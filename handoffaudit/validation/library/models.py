@@ -1,4 +1,4 @@
-"""The library's public models: settings, what goes in, and the result with its issues, claims and critique."""
+"""The library's public models: settings, inputs, and the result with its issues, claims and critique."""
 
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -31,7 +31,11 @@ def utc_now() -> datetime:
 
 
 class EvidenceItem(BaseModel):
-    """A piece of evidence that the model was given. `relevance` from 0.0 to 1.0."""
+    """A piece of evidence that the LLM was given.
+
+    `source` is the name that claims cite; `content` is any JSON value. `relevance` lies from 0.0 to 1.0 (not checked):
+    a critique is sent the most relevant evidence first. `retrieved_at` defaults to now, in UTC.
+    """
 
     source: str
     content: Any = Field(default_factory=dict)
@@ -40,9 +44,11 @@ class EvidenceItem(BaseModel):
 
 
 class LLMEnvelope(BaseModel):
-    """What a model was asked, and with what. Fields of your own are kept.
+    """The instructions, context and evidence that an LLM was given for one output.
 
-    `expected_output_schema`: a JSON Schema (draft 2020-12; empty: none) that the output must keep to.
+    `expected_output_schema` is a JSON Schema (draft 2020-12) that the output must be valid for; the empty object
+    demands nothing, and a boolean is a schema too. `envelope_id` and `trace_id` default to new UUIDs. Fields of your
+    own are kept.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -60,9 +66,10 @@ class LLMEnvelope(BaseModel):
 
 
 class LLMResult(BaseModel):
-    """What a model answered. Fields of your own are kept.
+    """The answer of an LLM.
 
-    The pipeline sets `validation_passed` (None until then) and `validation_errors`.
+    The pipeline sets `validation_passed` (None before a validation) and `validation_errors`, one line
+    `[layer:severity] message` per error. Fields of your own are kept.
     """
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
@@ -79,7 +86,10 @@ class LLMResult(BaseModel):
 
 
 class RemediationAction(StrEnum):
-    """What the library recommends. A pass without any finding is `accept_with_warnings`, too."""
+    """The action that the library recommends after a validation.
+
+    A pass without any finding is `accept_with_warnings` too.
+    """
 
     RETRY = Action.RETRY.value
     RE_RETRIEVE = Action.RE_RETRIEVE.value
@@ -89,7 +99,12 @@ class RemediationAction(StrEnum):
 
 
 class RemediationPolicy(BaseModel):
-    """How often the sender of a type is asked to try again, and what is taken to a person at once."""
+    """The limits of remediation for one output type; `*` stands for all types without a policy of their own.
+
+    `max_retries` and `max_re_retrievals` (0 or more) say how often the sender is asked to try again; a critical finding
+    is escalated at once where `auto_escalate_on_critical` is set. Findings below `min_severity_to_remediate` ask for no
+    new try. A negative number raises `pydantic.ValidationError`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -101,10 +116,11 @@ class RemediationPolicy(BaseModel):
 
 
 class RemediationRecord(BaseModel):
-    """Every action of one lineage of attempts, with its time.
+    """The record of every action taken for one lineage of attempts.
 
-    `validation_id` is the verdict that it began with. `actions_taken`: each with "action" and "timestamp" (RFC 3339,
-    UTC); retries with "attempt", their number since the last new retrieval; escalations with "reason".
+    `validation_id` is the validation that opened the record. Each entry of `actions_taken` has "action" and "timestamp"
+    (RFC 3339, UTC); a retry has "attempt", its number since the last new retrieval, and an escalation has "reason".
+    `retry_count` counts the retries since the last new retrieval.
     """
 
     remediation_id: str = Field(default_factory=lambda: str(uuid4()))
@@ -127,7 +143,7 @@ class RemediationRecord(BaseModel):
         return cls(**{**fields, "actions_taken": [dict(taken) for taken in log.actions_taken]})
 
     def log(self) -> RemediationLog:
-        """The engine's own form of it."""
+        """Return the record in the engine's form."""
         fields = {name: getattr(self, name) for name in type(self).model_fields}
         return RemediationLog(**{**fields, "actions_taken": tuple(self.actions_taken)})
 
@@ -138,7 +154,7 @@ GRAVE = (ValidationSeverity.ERROR, ValidationSeverity.CRITICAL)
 
 
 class ValidationLayer(StrEnum):
-    """The shipped layers. A validator of your own has a name of its own."""
+    """The names of the shipped layers. A validator of your own has a name of its own."""
 
     SCHEMA = "schema"
     EVIDENCE = "evidence"
@@ -150,7 +166,11 @@ LayerName = Annotated[ValidationLayer | str, Field(union_mode="left_to_right")]
 
 
 class ValidationIssue(BaseModel):
-    """One finding. `field_path` is a dotted path into the output; a shipped layer's hint is in `metadata["hint"]`."""
+    """One finding.
+
+    `layer` is a `ValidationLayer` or the name of your own layer. `field_path` is a dotted path into the output, empty
+    for the whole output. A shipped layer's hint is in `metadata["hint"]`.
+    """
 
     layer: LayerName
     severity: ValidationSeverity
@@ -164,7 +184,12 @@ class ValidationIssue(BaseModel):
 
 
 class ClaimType(StrEnum):
-    """What a claim of the output rests on. A claim that cites only sources that were not supplied is `uncited`."""
+    """The kind of support that a claim of the output has.
+
+    A claim is `cited` where it cites a supplied source, `assumption` where the output lists it under `assumptions` or
+    its text contains that word, `derived` where it is a number without a citation, else `uncited`. A claim that cites
+    only sources that were not supplied is `uncited`.
+    """
 
     CITED = ClaimKind.CITED.value
     ASSUMPTION = ClaimKind.ASSUMPTION.value
@@ -173,7 +198,12 @@ class ClaimType(StrEnum):
 
 
 class ClaimAnnotation(BaseModel):
-    """A field of the output that states something, and what it rests on."""
+    """A claim: a field of the output that states something, with the sources that the field cites.
+
+    `field_path` is a dotted path into the output. `claim_text` and `field_path` are cut at 500 characters each.
+    `validator_confidence`, from 0.0 to 1.0, is the share of the cited sources that were supplied; 0.0 without a
+    citation.
+    """
 
     field_path: str
     claim_text: str
@@ -185,7 +215,11 @@ class ClaimAnnotation(BaseModel):
 
 
 class CritiqueResult(BaseModel):
-    """The opinion of a second LLM on the output. `overall_score` lies from 0.0 to 1.0; 0.0 until one was given."""
+    """The opinion of a second LLM on the output.
+
+    `overall_score` lies from 0.0 to 1.0. `triggered_by` is the reason of `CritiqueValidator.should_trigger`. `cost_usd`
+    is the charge that the callable returned, else the estimate made before the call; `latency_ms` is in milliseconds.
+    """
 
     model_config = ConfigDict(protected_namespaces=())
 
@@ -201,7 +235,11 @@ class CritiqueResult(BaseModel):
 
 
 class LayerRun(BaseModel):
-    """How a layer ended; `why` says it where it was skipped or could not run."""
+    """The end of one layer in one run.
+
+    `status` is `passed`, `failed`, `skipped` or `error`; `why` gives the reason of the last two. `duration_ms` is in
+    milliseconds.
+    """
 
     name: LayerName
     status: LayerStatus
@@ -210,11 +248,15 @@ class LayerRun(BaseModel):
 
 
 class ValidationResult(BaseModel):
-    """The outcome of one validation of an output; with the defaults, of an output that has not passed.
+    """The outcome of one validation of an output; the defaults describe an output that has not passed.
 
-    `schema_passed`, `evidence_passed` and `business_rules_passed` are true where the layer ran and found no error: not
-    where it was skipped or could not run, which `layers` tells apart. `critique_passed` is None where no critique was
-    made. `output_hash` is the first 16 hex digits of the SHA-256 of the output's canonical JSON.
+    `schema_passed`, `evidence_passed` and `business_rules_passed` are true where the layer ran and found no error. They
+    are false where the layer was skipped or could not run; `layers` tells these cases apart. `critique_passed` is None
+    where no critique was made. `overall_passed` is true where no issue is an error or critical.
+
+    `quality_score` lies from 0.0 to 1.0: 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning, and 0.0
+    with any error of the schema layer. `latency_ms` is in milliseconds. `output_hash` is the first 16 hex digits of the
+    SHA-256 of the output's canonical JSON.
     """
 
     validation_id: str = Field(default_factory=new_id)
@@ -241,7 +283,7 @@ class ValidationResult(BaseModel):
 
     @property
     def error_count(self) -> int:
-        """Errors and criticals."""
+        """Return the number of errors and criticals."""
         return len(self._grave())
 
     @property
@@ -254,12 +296,16 @@ class ValidationResult(BaseModel):
 
     @property
     def error_lines(self) -> list[str]:
-        """Errors and criticals, each as `[layer:severity] message`."""
+        """Return the errors and criticals, each as `[layer:severity] message`."""
         return error_lines((issue.layer, issue.severity, issue.message) for issue in self.issues)
 
     def raise_for_errors(self) -> None:
-        """Raises the error of the first layer that failed, or RemediationExhaustedError where no try is left; nothing
-        where the output passed."""
+        """Raise an error unless the output passed.
+
+        Raises RemediationExhaustedError where the remediation has no try left, else the error of the first layer that
+        failed: SchemaValidationError, EvidenceValidationError, BusinessRuleValidationError or CritiqueValidationError,
+        and HandoffValidationError for a layer of your own. The message has the lines of `error_lines`.
+        """
         if self.overall_passed:
             return
         lines = self.error_lines
@@ -284,10 +330,12 @@ FAST_MODEL = "claude-haiku-5-5"
 
 
 class CritiqueTriggerConfig(BaseModel):
-    """When a second model is asked, and what for.
+    """The settings of a critique: when a second LLM is asked, at what cost, and which score passes.
 
-    `confidence_floor`: a quality score below it is reason enough; `max_cost_usd` is estimated before each call;
-    `acceptance_threshold`: a critique that scores lower is an error.
+    `notional_usd_threshold` (USD): a larger or equal amount triggers a critique. `confidence_floor` (0.0 to 1.0): a
+    lower quality score triggers one. `always_critique_types`: output types that are always critiqued. `max_cost_usd`
+    (USD): a call whose estimated cost is higher is not made. `acceptance_threshold` (0.0 to 1.0): a critique that
+    scores lower is an error. The ranges are not checked.
     """
 
     notional_usd_threshold: float = 50_000.0
@@ -300,7 +348,11 @@ class CritiqueTriggerConfig(BaseModel):
 
 
 class ValidationConfig(BaseModel):
-    """The settings of a whole pipeline, as `ValidationPipeline.from_config` takes them."""
+    """The settings of a whole pipeline, as `ValidationPipeline.from_config` takes them.
+
+    `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source; another value raises
+    `pydantic.ValidationError`. `enabled` and `skip_types` are read by `applies_to` alone.
+    """
 
     enabled: bool = True
     max_uncited_ratio: float = Field(default=0.3, ge=0.0, le=1.0)
@@ -309,6 +361,8 @@ class ValidationConfig(BaseModel):
     skip_types: list[str] = Field(default_factory=list)
 
     def applies_to(self, output_type: str) -> bool:
-        """Whether outputs of this type are to be validated at all. An output that is not has no result: it has not
-        passed."""
+        """Return whether outputs of this type are to be validated.
+
+        An output that is not validated has no result: it has not passed.
+        """
         return self.enabled and output_type not in self.skip_types

@@ -1,4 +1,4 @@
-"""An LLM's output through validators: the engine's pipeline, with a validator for each layer."""
+"""The library's pipeline, which runs an LLM's output through validators, and its remediation engine."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,8 +46,10 @@ from handoffaudit.validation.verdict import LayerResult, LayerStatus, Verdict, e
 
 @dataclass
 class Run:
-    """What one run is given, and what its layers have found so far. `counted` are the same issues as the engine counts
-    them; `stopped_by` is why later layers are skipped."""
+    """The input of one run and everything that its layers have found so far.
+
+    `counted` holds the same issues in the engine's form; `stopped_by` is the reason why later layers are skipped.
+    """
 
     parsed_output: Any
     envelope: LLMEnvelope
@@ -60,7 +62,7 @@ class Run:
     stopped_by: str | None = None
 
     def add(self, layer: str, found: list[ValidationIssue]) -> list[Issue]:
-        """Keeps the issues, and gives those of the engine."""
+        """Store the issues of a layer and return them in the engine's form."""
         counted = [engine_issue(issue, layer) for issue in found]
         self.issues += found
         self.counted += counted
@@ -68,7 +70,7 @@ class Run:
 
 
 class AskedValidator:
-    """One validator as a layer."""
+    """One validator in the form of an engine layer."""
 
     def __init__(self, validator: IValidator, state: Run) -> None:
         self.layer_name = validator.layer_name
@@ -107,7 +109,7 @@ class AskedValidator:
 
 
 class AskedCritique:
-    """The critique as the last layer: it is given the score so far."""
+    """The critique in the form of the last engine layer, which receives the score of the layers before it."""
 
     name = ValidationLayer.CRITIQUE.value
 
@@ -136,7 +138,7 @@ class AskedCritique:
         state.critique_passed = not any(issue.severity in GRAVE for issue in critique.issues)
 
     def _assessed(self) -> Critique:
-        """A class that brings a `validate` of its own is asked by that."""
+        """Return the critique; a subclass that overrides `validate` is called through its own method."""
         asked, state, so_far = self._validator, self._state, score(self._state.counted)
         if getattr(type(asked), "validate", None) is CritiqueValidator.validate:
             return asked.assess(state.parsed_output, state.envelope, prior_quality_score=so_far)
@@ -167,14 +169,18 @@ def _could_not_run(layer: str, why: str) -> ValidationIssue:
 
 
 class RemediationEngine:
-    """`policies`: one for each output type; that of `*` is for all others."""
+    """The decision which action follows a failed or passed validation.
+
+    `policies` holds one policy per output type, in any iterable or as the values of a mapping; the policy of type `*`
+    applies to all other types. The order of the decisions is the table in `docs/repair.md`.
+    """
 
     def __init__(self, policies: Iterable[RemediationPolicy] | Mapping[str, RemediationPolicy] | None = None) -> None:
         given = policies.values() if isinstance(policies, Mapping) else policies or ()
         self._policies = {policy.output_type: policy for policy in given}
 
     def get_policy(self, output_type: str) -> RemediationPolicy:
-        """The policy of the type, else that of `*`, else the shipped one."""
+        """Return the policy of the type, else the policy of `*`, else the shipped defaults."""
         return self._policies.get(output_type) or self._policies.get(ANY_OTHER_TYPE) or RemediationPolicy()
 
     def decide(
@@ -186,8 +192,9 @@ class RemediationEngine:
     ) -> tuple[RemediationAction, RemediationRecord]:
         """Return the action due now, and the record with that action added.
 
-        `record` is the record of the tries before, None for the first try. `current_record` is another name for it.
-        Raises TypeError where both are given.
+        `record` is the record of the previous tries, None for the first try; the record given is not changed.
+        `current_record` is another name for `record`. Raises TypeError where both are given. A pass is always
+        `accept_with_warnings`: the library has no `accept`.
         """
         if record is not None and current_record is not None:
             raise TypeError("decide takes record or current_record, not both: they are the same argument")
@@ -203,14 +210,18 @@ class RemediationEngine:
         return RemediationAction(action), RemediationRecord.of(log)
 
 
-# The published result carries a short hash; the server's verdict keeps all 64 digits.
+# The published result has a short hash; the server's verdict keeps all 64 digits.
 _HASH_DIGITS = 16
 
 
 class ValidationPipeline:
-    """`validators` run in their order (None: schema, evidence and business rules as shipped), then the critique. Errors
-    of the layer named `schema` stop the rest. A validator that raises has found nothing to be right: the result has an
-    error `<layer>.could_not_run`, and the others go on."""
+    """A pipeline that runs validators over the parsed output of an LLM.
+
+    `validators` run in their order (None: schema, evidence and business rules as shipped), then the critique, where a
+    `critique_validator` is given. Errors of the layer named `schema` skip the rest. A validator that raises has passed
+    nothing: the result has an error `<layer>.could_not_run`, and the other validators still run. With a
+    `remediation_engine`, the result has a recommended action.
+    """
 
     def __init__(
         self,
@@ -232,7 +243,11 @@ class ValidationPipeline:
         schema: SchemaValidator | None = None,
         call_llm: Callable[..., dict[str, Any]] | None = None,
     ) -> "ValidationPipeline":
-        """The shipped validators with these settings. Ask `config.applies_to` first: `run` validates every output."""
+        """Return a pipeline of the shipped validators with these settings.
+
+        `rules` and `schema` replace the shipped validators, which have no rules and no models; `call_llm` is the
+        callable of `CritiqueValidator`. Check `config.applies_to` before a run: `run` validates every output.
+        """
         evidence = EvidenceValidator(max_uncited_ratio=config.max_uncited_ratio)
         return cls(
             [schema or SchemaValidator(), evidence, rules or BusinessRuleValidator()],
@@ -245,7 +260,9 @@ class ValidationPipeline:
     ) -> ValidationResult:
         """Validate the output, and set `validation_passed` and `validation_errors` of `llm_result`.
 
-        Each validation is logged as `output_validated`, with the envelope's id as `handoff_id`.
+        `llm_result` may be None. An output that fails is a result and raises nothing; call `raise_for_errors` of the
+        result for an exception. Each validation is logged as `output_validated`, with the envelope's id as
+        `handoff_id`.
         """
         state = Run(parsed_output, envelope, llm_result)
         verdict = run_layers(
@@ -311,7 +328,7 @@ def _result(verdict: Verdict, state: Run) -> ValidationResult:
 
 
 def _layer_run(layer: LayerResult, verdict: Verdict) -> LayerRun:
-    """The engine speaks of its own layers' names."""
+    """Return how a layer ended, under the library's layer names instead of the engine's."""
     schema_failed = any(
         library_layer(one.name) == ValidationLayer.SCHEMA and one.status is LayerStatus.FAILED for one in verdict.layers
     )

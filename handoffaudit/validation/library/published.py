@@ -1,4 +1,4 @@
-"""The JSON Schemas of what the library answers, for those who read it in other languages."""
+"""The JSON Schemas of the library's results, for readers in other languages."""
 
 from typing import Any
 
@@ -16,7 +16,11 @@ RESULT_SCHEMA_NAMES = tuple(_MODELS)
 
 
 def result_schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of that name, as the model is serialised. Raises KeyError where there is none."""
+    """Return the JSON Schema (draft 2020-12) of a result model as it is serialised.
+
+    `name` is one of `RESULT_SCHEMA_NAMES`: `validation-result`, `business-rule` or `claim-annotation`. Raises KeyError
+    for any other name.
+    """
     schema = _MODELS[name].model_json_schema(mode="serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

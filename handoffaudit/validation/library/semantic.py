@@ -1,4 +1,4 @@
-"""The question whether what is handed over is supported, put to a model of the caller's."""
+"""Semantic validation of payloads: ask the caller's LLM whether the context supports the data."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,7 +21,11 @@ _NO_REASON = "The model does not find the data valid, and gives no reason."
 
 
 class CompletionService(Protocol):
-    """Whatever calls the model; `content` of its answer is the model's text."""
+    """The service of the caller that calls an LLM.
+
+    `completion` takes the chat messages, a model name, a temperature and a limit in tokens, and returns a mapping whose
+    `content` is the text that the LLM answered.
+    """
 
     async def completion(
         self,
@@ -35,7 +39,12 @@ class CompletionService(Protocol):
 
 
 class SemanticValidator:
-    """Asks once for each payload. An outage lets the payload pass, and the answer says so."""
+    """A validator that asks an LLM whether a payload's data is supported by its context.
+
+    The validator makes one call per payload: model `fast`, temperature 0.0, at most 1,024 answer tokens, 60 seconds.
+    Data and context are cut at 10,000 characters each, and secrets in them are masked. An outage lets the payload pass,
+    and the issues say so.
+    """
 
     def __init__(self, llm_service: CompletionService) -> None:
         self._llm_service = llm_service
@@ -43,10 +52,12 @@ class SemanticValidator:
     async def validate(
         self, payload: "HandoffPayload", available_context: Mapping[str, Any] | None = None
     ) -> tuple[bool, list[str]]:
-        """Return whether the data holds, and the issues found in it.
+        """Return whether the data is supported, and one line per issue found in it.
 
-        `(True, ["semantic_validation_unavailable"])` where no usable answer came. Without a context, only
-        contradictions and fabricated points are asked for. Each validation is logged as `semantic_validated`.
+        The lines read `path: kind: reason ("quote")`; the kind is `unsupported`, `fabricated` or `contradiction`. The
+        result is `(True, ["semantic_validation_unavailable"])` where the service failed, did not answer in time or did
+        not answer with the JSON asked for; no error of the service is raised. Without a context, the LLM is asked only
+        for contradictions and fabricated points. Each validation is logged as `semantic_validated`.
         """
         valid, issues = await self._ask(payload, available_context)
         log_validation(__name__, "semantic_validated", handoff_id=payload.handoff_id, valid=valid, issues=issues)
@@ -90,7 +101,7 @@ def _metadata(payload: "HandoffPayload") -> dict[str, Any]:
 
 
 def _line(doubted: Doubted) -> str:
-    """One issue as `path: kind: reason ("quote")`."""
+    """Return one issue as `path: kind: reason ("quote")`."""
     if not doubted.field and not doubted.quote:
         return doubted.reason
     text = ": ".join(part for part in (doubted.field, doubted.kind.value, doubted.reason) if part)

@@ -35,7 +35,7 @@ from handoffaudit.validation.verdict import engine_layer, library_layer
 
 _OUTPUT = "parsed_output"
 
-# whoever puts a validator into a pipeline asks for it
+# A caller that puts a validator into a pipeline asks for its check, also where the shipped policy would skip it.
 _ALL_ASKED = TypePolicy("*", evidence=EvidencePolicy.REQUIRED)
 
 
@@ -45,14 +45,17 @@ def output_type_of(parsed_output: Any) -> str:
 
 
 def record_of(parsed_output: Any, envelope: LLMEnvelope) -> Record:
-    """The record of the `output` format."""
+    """Return the output and its envelope as a record of the `output` format."""
     document = {_OUTPUT: to_json(parsed_output), "envelope": to_json(envelope)}
     record = output.read(document, Envelope())
     return replace(record, handoff_id=envelope.envelope_id or None)
 
 
 def subject_of(record: Record, demands: Requirements, **policy: Any) -> Subject:
-    """The record under validation, with what is demanded of it; `policy` changes fields of the type's policy."""
+    """Return the record under validation together with its requirements.
+
+    `policy` overrides fields of the type's policy.
+    """
     return Subject(
         record=record,
         policy=replace(_ALL_ASKED, handoff_type=record.handoff_type, **policy),
@@ -64,7 +67,7 @@ def subject_of(record: Record, demands: Requirements, **policy: Any) -> Subject:
 
 
 def library_issues(issues: Iterable[Issue]) -> list[ValidationIssue]:
-    """The engine's issues, with paths from the root of the output."""
+    """Return the engine's issues as the library's, with paths from the root of the output."""
     return [_library_issue(issue) for issue in issues]
 
 
@@ -87,7 +90,7 @@ def _metadata(given: Mapping[str, Any], hint: str) -> dict[str, Any]:
 
 
 def engine_issue(issue: ValidationIssue, layer: str) -> Issue:
-    """What the engine counts of an issue: its layer and its severity."""
+    """Return the issue with only the fields that the engine counts: layer, code, severity and message."""
     return Issue(layer=engine_layer(layer), code=issue.code, severity=issue.severity, message=issue.message, hint="")
 
 
@@ -95,11 +98,15 @@ _LONGEST_TEXT = 500
 
 
 class EvidenceValidator:
-    """Asks of every claim what it rests on.
+    """A validator that checks which source each claim of the output rests on.
 
-    `claim_fields`: for output types, the dotted paths of their claims (`*` for any list item or object value), beside
-    the shipped ones and in place of them where they name the same type. Of a type without paths, every text and number
-    at the top of the output is a claim. Raises `InvalidDemand` for a path that cannot be read.
+    `max_uncited_ratio`, from 0.0 to 1.0, is the share of claims that may lack a source. `claim_fields` maps an output
+    type to the dotted paths of its claims (`*` stands for any list item or object value): at most 100 paths of at most
+    300 characters. The paths add to the shipped ones, and replace them for a type that both name. Of a type without
+    paths, every text and number at the top of the output is a claim.
+
+    Raises InvalidConfigError, which lists every flaw, where a path cannot be read. The rule is described in
+    `docs/evidence.md`.
     """
 
     layer_name = ValidationLayer.EVIDENCE.value
@@ -120,11 +127,11 @@ class EvidenceValidator:
     def extract_claims(
         self, parsed_output: dict[str, Any], output_type: str, available_sources: Iterable[str]
     ) -> list[ClaimAnnotation]:
-        """Extract every claim of the output.
+        """Return every claim of the output, at most 500.
 
-        A claim is cited where at least one of its sources is available; its `validator_confidence` is the share of its
-        sources that are. A claim field that points at too many values to be read has no claims here, and `validate`
-        reports it.
+        A claim is cited where at least one of its sources is in `available_sources`; its `validator_confidence`, from
+        0.0 to 1.0, is the share of its sources that are. A claim field that points at too many values to be read yields
+        no claims here, and `validate` reports the field. An output that is not an object has no claims.
         """
         data, supplied = to_json(parsed_output), set(available_sources)
         if not isinstance(data, dict):
@@ -153,7 +160,11 @@ def _annotation(claim: Claim, supplied: set[str]) -> ClaimAnnotation:
 
 
 class BusinessRuleValidator:
-    """Holds the output against the registered sets; each rule says which types it is for."""
+    """A validator that checks the output against the registered rule sets.
+
+    A new validator has no rules and finds nothing. Each rule names the output types that the rule applies to
+    (`docs/evidence.md` describes the rule types).
+    """
 
     layer_name = ValidationLayer.BUSINESS_RULE.value
 
@@ -161,7 +172,7 @@ class BusinessRuleValidator:
         self._sets: dict[str, BusinessRuleSet] = {}
 
     def register(self, rule_set: BusinessRuleSet) -> None:
-        """Adds a set, or puts it in the place of the one with the same `set_id`."""
+        """Add a rule set, or replace the registered set with the same `set_id`."""
         self._sets[rule_set.set_id] = rule_set
 
     def validate(
@@ -172,8 +183,12 @@ class BusinessRuleValidator:
 
 
 class SchemaValidator:
-    """Holds the output against the envelope's `expected_output_schema`, and against the model that is registered for
-    its `_output_type`. Every error is told, not the first."""
+    """A validator that checks the output against a JSON Schema and a pydantic model.
+
+    The JSON Schema (draft 2020-12) is the envelope's `expected_output_schema`; the model is the one registered for the
+    output's `_output_type`. The validator reports every error, at most 100 per model. A schema that cannot be used is
+    an error too, and so is an output nested more than 64 levels deep.
+    """
 
     layer_name = ValidationLayer.SCHEMA.value
 
@@ -181,7 +196,7 @@ class SchemaValidator:
         self._models: dict[str, type[BaseModel]] = dict(pydantic_models or {})
 
     def register_model(self, output_type: str, model_class: type[BaseModel]) -> None:
-        """Outputs of this type must be valid for the model."""
+        """Register the pydantic model that outputs of this type must be valid for; the last one wins."""
         self._models[output_type] = model_class
 
     def validate(
@@ -202,7 +217,11 @@ class SchemaValidator:
 
 
 def _as_error(issue: Issue) -> Issue:
-    """A schema that cannot be used lets a sender's handoff pass with a warning; here it would read as a pass."""
+    """Return the issue as an error.
+
+    A schema that cannot be used lets a sender's handoff pass with a warning; in the library a warning would read as a
+    pass.
+    """
     return replace(issue, severity=Severity.ERROR)
 
 
@@ -229,7 +248,11 @@ def _model_issue(error: ErrorDetails, model: type[BaseModel]) -> Issue:
 
 
 def _fields_for(model: type[BaseModel], output: dict[str, Any]) -> dict[str, Any]:
-    """The output without what it says of itself, where the model refuses fields that it does not know."""
+    """Return the output as the model is given it.
+
+    Where the model forbids unknown fields, `_output_type`, `evidence_refs` and `assumptions` are left out unless the
+    model knows them: they describe the output and are no part of it.
+    """
     if model.model_config.get("extra") != "forbid":
         return output
     known = {name for key, field in model.model_fields.items() for name in (key, field.alias, field.validation_alias)}

@@ -1,0 +1,1 @@
+"""The ingest of submissions: preparation of the columns, and storage."""

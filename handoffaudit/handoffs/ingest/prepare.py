@@ -1,4 +1,4 @@
-"""Submissions made ready to be stored: read as far as possible, with every column, or refused with a reason."""
+"""Preparation of submissions for storage: parsing, batch splitting and the columns of a new handoff."""
 
 import hashlib
 import re
@@ -23,14 +23,17 @@ _LINE = re.compile(rb"\S[^\n]*")
 
 
 def read_submission(sent: bytes, declared_format: str | None = None, handoff_id: str | None = None) -> Submission:
-    """One submission or bare document; see `handoffaudit.validation.submission`."""
+    """Read one submission or bare document; see `handoffaudit.validation.submission`."""
     return submission.read_submission(sent, declared_format, handoff_id, max_nesting=settings.MAX_NESTING)
 
 
 def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
-    """The items of a batch, each as its own bytes; of more than `most` only one more, since millions of them would take
-    a hundred times the memory of what was sent. Raises `ValueError` where a JSON array can't be read: it says at
-    which line and column."""
+    """Return the raw bytes of each item of a batch, at most `most + 1` items.
+
+    `lines` selects NDJSON, otherwise the batch is a JSON array. The limit bounds memory: millions of items would take a
+    hundred times the memory of the request body. Raises `ValueError` with the line and column if the JSON array cannot
+    be read.
+    """
     if lines:
         return [
             sent[sent.rfind(b"\n", 0, found.start()) + 1 : found.end()]
@@ -47,18 +50,21 @@ def split_batch(sent: bytes, *, lines: bool, most: int) -> list[bytes]:
 
 @lru_cache(maxsize=4)
 def _batch_decoder(number: int) -> "msgspec.json.Decoder[msgspec.Struct]":
-    """An array's first items; msgspec reads what follows and keeps none of it."""
+    """Return a decoder for the first `number` items of a JSON array.
+
+    msgspec parses the items after them and keeps none of them.
+    """
     fields = [(f"item_{position}", msgspec.Raw, msgspec.Raw()) for position in range(number)]
     return msgspec.json.Decoder(msgspec.defstruct("Items", fields, array_like=True))
 
 
 def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
-    """What stands beside the document as far as it is usable, and the document's record where it can be read."""
+    """Return the usable fields of a faulty submission, and the record of its document if the document can be read."""
     try:
         fields = fields_of(sent)
     except UNREADABLE:
         return Envelope(), None
-    # Not `retry_of`: what was sent with an error takes nobody's place.
+    # `retry_of` is left out, because a faulty submission must not supersede another handoff.
     beside = Envelope(
         trace_id=usable_text(fields.get("trace_id")),
         parent_handoff_id=usable_text(fields.get("parent_handoff_id")),
@@ -73,7 +79,7 @@ def parse_leniently(sent: bytes) -> tuple[Envelope, Record | None]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is not stored at all, with the HTTP status that says so."""
+    """A submission that is not stored, with the HTTP status of the response."""
 
     status: int
     title: str
@@ -82,7 +88,10 @@ class Refusal:
 
 @dataclass(slots=True)
 class NewHandoff:
-    """The columns of a handoff about to be stored. Not a model: making one of those costs a third of the way in."""
+    """The columns of a handoff about to be stored.
+
+    Not a model instance: creating one takes a third of the time of the whole ingest.
+    """
 
     id: uuid.UUID
     tenant_id: int
@@ -114,8 +123,12 @@ class NewHandoff:
 
 @dataclass(frozen=True, slots=True)
 class PreparedHandoff:
-    """A handoff about to be stored. `issues` are set where no record can be read: it is rejected at the door.
-    `named` is False where the sender gave no usable id, so that there is nothing it could be a repetition of."""
+    """A handoff about to be stored.
+
+    `issues` are set if no record can be read: the handoff is then stored as rejected. `named` is False if the sender
+    gave no usable id, so that the submission cannot repeat a stored handoff. `lifted` is the document in the current
+    version, if the sender sent an older one and asked to have it lifted.
+    """
 
     handoff: NewHandoff
     submission: Submission
@@ -154,7 +167,7 @@ def prepare(tenant_id: int, tenant_slug: str, submission: Submission, now: datet
 
 
 def read_record(submission: Submission) -> Reading:
-    """The submission's document as a record, or what is wrong with it."""
+    """Return the submission's document as a record, or the issues that prevent reading it."""
     if submission.issues:
         return Reading(record=None, issues=submission.issues)
     document, issues = parse_json(submission.document, max_depth=settings.MAX_NESTING)
@@ -164,7 +177,7 @@ def read_record(submission: Submission) -> Reading:
 
 
 def _content_hash(submission: Submission, record: Record | None) -> str:
-    """The same for the same content, however its JSON is spaced or ordered."""
+    """Return the hash of the submission's content, which is independent of JSON whitespace and key order."""
     digest = hashlib.sha256(canonical.canonical(record.arrived) if record else submission.document)
     envelope = submission.envelope
     digest.update(
@@ -187,7 +200,7 @@ def _content_hash(submission: Submission, record: Record | None) -> str:
 def _prepare_unread(
     tenant_id: int, submission: Submission, reading: Reading, now: datetime, content_hash: str
 ) -> NewHandoff:
-    """What is known of a handoff before, and without, its record."""
+    """Return the columns that do not depend on the record."""
     envelope = submission.envelope
     return NewHandoff(
         id=new_id(),
@@ -221,8 +234,11 @@ def _fill(handoff: NewHandoff, record: Record) -> None:
 
 
 def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
-    """Whose it is and where it stands. Its format and its data's hash are left out: what is stored is the whole
-    submission, which is of no format, and what can't be judged is no repetition of anything."""
+    """Set the trace, parent, type and agents of a faulty submission, as far as they can be read.
+
+    Format and data hash stay empty. The stored bytes are the whole submission, which has no format, and a handoff that
+    cannot be judged repeats no other.
+    """
     handoff.trace_id = trace_name((told.trace_id if told else "") or beside.trace_id or "")
     handoff.parent_handoff_id = (told.parent_handoff_id if told else "") or beside.parent_handoff_id or ""
     if told:
@@ -235,7 +251,8 @@ def _place(handoff: NewHandoff, beside: Envelope, told: Record | None) -> None:
 def _set_names(handoff: NewHandoff, submission: Submission, record: Record | None) -> bool:
     given = record.handoff_id if record else None
     if record and given and record.arrived.get("handoff_id", given) != given:
-        # An id that had to be cut or cleaned may stand for several; the structure layer says what is wrong with it.
+        # Several sent ids may be cut or cleaned to the same id, so that id names no handoff. The structure layer
+        # reports the fault.
         given = None
     given = given or submission.envelope.handoff_id
     handoff.handoff_id = given or str(handoff.id)

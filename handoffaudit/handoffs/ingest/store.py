@@ -1,4 +1,4 @@
-"""Submissions into the database: the handoff, its body and its first event in one transaction."""
+"""Storage of submissions: the handoff, its body and its first event in one transaction."""
 
 import threading
 import uuid
@@ -35,7 +35,7 @@ BODY = db.Columns.of(HandoffBody, "handoff", "original", "context", "evidence", 
 
 EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "actor", "from_state", "to_state", "reason")
 
-# A declined one gives way only where its reviewer asked for it to be sent again.
+# A declined handoff can be replaced only if its reviewer asked for a resend.
 _REPLACEABLE = (State.REJECTED, State.DECLINED)
 
 # One statement, one round trip, one commit: the hot path (`docs/decisions/0003-hot-sql.md`).
@@ -62,12 +62,12 @@ class ExistingHandoff:
 
 
 def is_plain(arrival: PreparedHandoff) -> bool:
-    """Whether nothing but its own three rows is written: it has no findings yet and takes no other's place."""
+    """Return whether storing writes only three rows: the handoff has no findings and retries no other handoff."""
     return db.is_postgresql() and not arrival.issues and not arrival.handoff.retry_of
 
 
 def store_one(arrival: PreparedHandoff, sender: Actor) -> ExistingHandoff | None:
-    """Stores a plain arrival; the one known by its id where there is one."""
+    """Store a plain handoff and return None, or return the stored handoff that already has the id."""
     values = [*_handoff_row(arrival), *_body_row(arrival)[1:], *_event_row(arrival, sender)[1:]]
     with db.server_cursor() as cursor:
         stored = cursor.execute(INSERT_ONE, values, prepare=True, binary=True).fetchone()
@@ -79,7 +79,10 @@ def store_one(arrival: PreparedHandoff, sender: Actor) -> ExistingHandoff | None
 
 
 def store_many(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHandoff | None]:
-    """Stores those whose id is new, inside the caller's transaction; for each the one known by its id, or None."""
+    """Store the handoffs whose id is new; call inside a transaction.
+
+    Return for each handoff the stored one that already has the id, or None if the handoff is new.
+    """
     known = _find_existing(arrivals)
     answers: list[ExistingHandoff | None] = []
     new: list[PreparedHandoff] = []
@@ -99,14 +102,17 @@ def store_many(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingH
     unread = [(one.handoff.as_model(), one.issues) for one in new if one.issues]
     deltas = results.store_unreadable(verdicts_of_unread(unread))
     deltas.update(attempts.supersede(new, sender))
-    # Last of all, as workers do: rows first, then counts.
+    # Workers lock in this order too: rows first, then counts.
     counts.apply(deltas)
     return answers
 
 
 def may_replace(known: ExistingHandoff, arrival: PreparedHandoff) -> bool:
-    """Whether what has the id could not be read, nobody declined it for good, and what arrives is other content: the id
-    is that of what it was mended to, and the product's own, which it goes by from then on, is nobody else's."""
+    """Return whether the arriving handoff replaces the stored, unreadable handoff that has its id.
+
+    The content must differ, and no reviewer may have declined the stored handoff for good. The stored handoff is
+    renamed to its own UUID, so no other handoff may have that UUID as its `handoff_id`.
+    """
     handoff, name = arrival.handoff, str(known.pk)
     if known.state not in _REPLACEABLE or known.content_hash == handoff.content_hash:
         return False
@@ -114,18 +120,22 @@ def may_replace(known: ExistingHandoff, arrival: PreparedHandoff) -> bool:
         return False
     if known.state == State.DECLINED and not is_asked_again(handoff.tenant_id, known.pk):
         return False
-    # What can't be read is rejected with its first event; what is not stored yet is of the same batch.
+    # An unreadable handoff is rejected by its first event. If there is no event, the handoff is of the same batch and
+    # not stored yet.
     first = Event.objects.filter(handoff=known.pk, from_state="").values_list("to_state", flat=True).first()
     return first in (None, State.REJECTED)
 
 
 def _replace(known: ExistingHandoff, arrival: PreparedHandoff, new: list[PreparedHandoff], sender: Actor) -> None:
-    """It goes by the product's id from here on, and what arrives is the next attempt at it. Where another process was
-    first, the insert clashes and is tried again."""
+    """Rename the unreadable handoff to its own UUID and make the new document its next attempt.
+
+    If another process was first, the insert raises an error and the caller tries again.
+    """
     name = str(known.pk)
     columns: dict[str, object] = {"handoff_id": name}
     if arrival.handoff.retry_of:
-        # An attempt at the same, whose number no other one has to follow.
+        # The sender names the lineage itself. The unreadable handoff joins that lineage, with a number that later
+        # attempts need not follow.
         lineage = attempts.find_lineage(arrival.handoff.tenant_id, arrival.handoff.retry_of)
         columns |= {"lineage": lineage, "attempt": 1}
     else:
@@ -140,8 +150,8 @@ def _replace(known: ExistingHandoff, arrival: PreparedHandoff, new: list[Prepare
 
 
 def insert_handoffs(new: list[PreparedHandoff], sender: Actor, reason: str = "") -> None:
-    """Three rows each, inside the caller's transaction: the handoff, its body, its first event with that reason."""
-    # In one order everywhere, so that two batches with the same ids never wait for each other in a circle.
+    """Insert the handoff, body and first event of each, with `reason` in the event; call inside a transaction."""
+    # Every process inserts in the same order, so that two batches with the same ids cannot deadlock.
     db.insert_rows(HANDOFF, [_handoff_row(one) for one in sorted(new, key=lambda one: one.handoff.handoff_id)])
     db.insert_rows(BODY, [_body_row(arrival) for arrival in new])
     db.insert_rows(EVENT, [_event_row(arrival, sender, reason) for arrival in new])
@@ -188,8 +198,11 @@ _one_writer = threading.RLock()
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a submission. `status`: 202 stored, 200 stored before with the same content, 422 stored as
-    rejected, 409 the id is taken by other content, 403 or 413 refused. `id` is empty where nothing was stored."""
+    """The outcome of a submission, with the HTTP `status` of the response.
+
+    202: stored. 200: stored before, with the same content. 422: stored as rejected. 409: another handoff with other
+    content has the id. 403 or 413: refused. `id` is empty if nothing was stored.
+    """
 
     status: int
     id: str = ""
@@ -201,7 +214,7 @@ class Receipt:
 
 
 def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
-    """Stores one submission."""
+    """Store one submission and return its receipt."""
     prepared = prepare(tenant.pk, tenant.slug, submission, timezone.now())
     if isinstance(prepared, Refusal):
         return _refusal_receipt(prepared)
@@ -215,7 +228,7 @@ def accept(tenant: Tenant, sender: Actor, submission: Submission) -> Receipt:
 def accept_batch(
     tenant: Tenant, sender: Actor, sent: Sequence[bytes], declared_format: str | None = None
 ) -> list[Receipt]:
-    """Stores many; one receipt for each, in order. One bad item spoils no other."""
+    """Store several submissions; return one receipt for each, in order. A faulty item does not affect the others."""
     return accept_many(tenant, sender, [read_submission(item, declared_format) for item in sent])
 
 
@@ -234,19 +247,23 @@ def _store(arrivals: list[PreparedHandoff], sender: Actor) -> list[ExistingHando
                 transaction.on_commit(partial(_notify_workers_of, arrivals))
                 return known
         except CLASHES:
-            # Another process stored one of these ids between our look and our insert; the next look sees it.
+            # Another process stored one of these ids between the look-up and the insert; the next look-up finds the id.
             if last:
                 raise
         except OperationalError as error:
-            # Retries of what is not known here have no row in common that they could take turns at.
+            # Retries of unknown handoffs have no common row to lock, so two batches of them can deadlock.
             if last or not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
                 raise
     raise AssertionError("unreachable")
 
 
 def write_turn() -> AbstractContextManager[object]:
-    """SQLite has one writer at a time, and who waits for it sleeps; threads of one process had better queue here. Who
-    opens a transaction around `accept` takes it first: else each of two would have what the other waits for."""
+    """Return a lock that queues the writers of this process on SQLite, and a no-op on PostgreSQL.
+
+    SQLite allows one writer at a time, and a writer that waits for the database sleeps; a lock wakes the next thread at
+    once. A caller that opens a transaction around `accept` must take this lock first: otherwise two threads deadlock,
+    each waiting for what the other holds.
+    """
     return nullcontext() if db.is_postgresql() else _one_writer
 
 

@@ -6,5 +6,5 @@ class HandoffsConfig(AppConfig):
     label = "handoffs"
 
     def ready(self) -> None:
-        # Wake-ups go out through the Celery application, and its workers start the sweep.
+        # Importing this module connects the periodic jobs to the signals of the Celery worker.
         from handoffaudit.handoffs import periodic_jobs  # noqa: F401, PLC0415

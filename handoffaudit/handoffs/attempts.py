@@ -1,4 +1,4 @@
-"""Attempts at the same handoff, its lineage: a later one takes the place of those before it."""
+"""Attempts at the same handoff, its lineage: a later attempt supersedes the earlier ones."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,19 +15,21 @@ MOST = 32_767
 
 
 def lineage_of(handoff: Handoff) -> str:
-    """What all attempts share: the first one's handoff_id."""
+    """Return the key that all attempts of a lineage share: the `handoff_id` of the first attempt."""
     return handoff.lineage or handoff.handoff_id
 
 
 def find_lineage(tenant_id: int, handoff_id: str) -> str:
-    """The lineage of the handoff with this id, or the one that it begins."""
+    """Return the lineage of the handoff with this id, or the id itself for a first attempt or an unknown id."""
     rows = Handoff.objects.filter(tenant=tenant_id, handoff_id=handoff_id)
     return rows.values_list("lineage", flat=True).first() or handoff_id
 
 
 def take_turns(arrivals: list[PreparedHandoff]) -> None:
-    """Locks the lineages that these go on with, so that of two retries sent at once each gets a number of its own; call
-    inside the transaction that stores them, before they are numbered."""
+    """Lock the lineages that these retries continue; call inside the transaction that stores them, before `number`.
+
+    The locks make sure that two retries sent at once get different attempt numbers.
+    """
     named = {arrival.handoff.retry_of for arrival in arrivals if arrival.handoff.retry_of}
     if named:
         tenant_id = arrivals[0].handoff.tenant_id
@@ -36,9 +38,9 @@ def take_turns(arrivals: list[PreparedHandoff]) -> None:
 
 
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
-    """Locks them, and with them all attempts of their lineages that may still change; the claim that each is under.
+    """Lock these handoffs and every attempt of their lineages that may still change; return the lease of each.
 
-    All at once and in one order: two workers with attempts of one lineage would wait for each other in a circle.
+    All rows are locked at once and in one order: otherwise two workers with attempts of one lineage could deadlock.
     """
     rows = list(handoffs)
     wanted = {row.pk for row in rows}
@@ -48,7 +50,7 @@ def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
 
 
 def _attempts_of(tenant_id: int, lineages: set[str]) -> set[UUID]:
-    """The first ones, and the later ones that are not superseded."""
+    """Return the first attempts of these lineages, and the later attempts that are not superseded."""
     rows = Handoff.objects.filter(tenant=tenant_id)
     first = rows.filter(handoff_id__in=lineages).values_list("pk", flat=True)
     later = rows.filter(lineage__in=lineages).exclude(lineage="").exclude(state=State.SUPERSEDED)
@@ -61,7 +63,7 @@ def _lock(wanted: Iterable[UUID]) -> dict[UUID, UUID | None]:
 
 
 def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
-    """By tenant."""
+    """Return the lineages of these handoffs by tenant."""
     found: dict[int, set[str]] = {}
     for handoff in handoffs:
         found.setdefault(handoff.tenant_id, set()).add(lineage_of(handoff))
@@ -69,8 +71,10 @@ def _lineages(handoffs: Iterable[Handoff]) -> dict[int, set[str]]:
 
 
 def number(arrivals: list[PreparedHandoff]) -> None:
-    """Sets which try each one is, and of which lineage, whichever of its attempts it names in `retry_of`; call inside
-    the transaction that stores them."""
+    """Set the attempt number and the lineage of each new handoff; call inside the transaction that stores them.
+
+    `retry_of` may name any attempt of the lineage.
+    """
     retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
     if not retries:
         return
@@ -95,17 +99,17 @@ def _last_attempts(tenant_id: int, lineages: set[str]) -> dict[str, int]:
 
 
 def supersede(arrivals: list[PreparedHandoff], sender: Actor) -> counts.Deltas:
-    """Those whose place is taken become superseded, where their state allows it; what that changes in the counts."""
+    """Supersede the attempts that these retries replace, if their state allows it; return the changes of the counts."""
     retries = [arrival.handoff for arrival in arrivals if arrival.handoff.retry_of]
     newest = {handoff.lineage: (handoff.attempt, handoff.id, handoff.handoff_id) for handoff in retries}
     return _supersede_older(retries[0].tenant_id, newest, sender) if retries else Counter()
 
 
 def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
-    """Those of them whose place a later attempt took while they were still to be judged; call after they are stored."""
+    """Supersede those handoffs that a later attempt replaced while they were being judged; call after storing them."""
     deltas: counts.Deltas = Counter()
     for tenant_id, lineages in _lineages(judged).items():
-        # What was superseded itself takes nobody's place: what repair made and did not pass, or a later one stands.
+        # A superseded attempt replaces no other: it is a repair that did not pass, or a later attempt replaced it.
         later = Handoff.objects.filter(tenant=tenant_id, lineage__in=lineages).exclude(lineage="")
         later = later.exclude(state=State.SUPERSEDED).order_by("attempt", "id")
         newest = {row[0]: row[1:] for row in later.values_list("lineage", "attempt", "id", "handoff_id")}
@@ -114,16 +118,20 @@ def supersede_overtaken(judged: Iterable[Handoff]) -> counts.Deltas:
 
 
 def _supersede_older(tenant_id: int, newest: dict[str, tuple[int, UUID, str]], actor: Actor) -> counts.Deltas:
-    """`newest`: of each lineage, the attempt that stands, its key and its handoff_id."""
+    """Supersede every attempt that is older than the newest of its lineage; return the changes of the counts.
+
+    `newest` maps each lineage to the attempt number, primary key and `handoff_id` of its newest attempt.
+    """
     deltas: counts.Deltas = Counter()
     if not newest:
         return deltas
-    # Two conditions over two indexes; each begins with the tenant.
+    # Two conditions, so that each can use its own index; both indexes begin with the tenant.
     wanted = Q(handoff_id__in=newest) | Q(lineage__in=newest) & ~Q(lineage="")
     rows = Handoff.objects.filter(wanted, tenant=tenant_id).exclude(state=State.SUPERSEDED)
     for handoff in rows.select_for_update().order_by("id"):
         attempt, pk, name = newest.get(lineage_of(handoff), (0, handoff.pk, ""))
-        # Retries that were here before the first one can have its number, and each other's: the later one stands.
+        # Retries stored before the first attempt can have its number, or share a number. The one stored later is the
+        # newest.
         is_earlier = (bool(handoff.lineage), handoff.attempt, handoff.pk) < (True, attempt, pk)
         if name and is_earlier and may_become(handoff.state, State.SUPERSEDED):
             deltas.update(

@@ -1,4 +1,4 @@
-"""Attempts at a handoff, each compared with the one before it."""
+"""Comparison of attempts at a handoff, each with the one before."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.diff import Difference, difference
 from handoffaudit.validation.json_input import parse_json
 
-# Two documents of this size are compared in a tenth of a second.
+# Comparing two documents of this size takes a tenth of a second.
 LARGEST = 256 * 1024
 
 MOST = 20
@@ -16,8 +16,11 @@ MOST = 20
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """`changed` is None for the first attempt, and where one of the two documents can't be read or is too large to be
-    compared on the spot; `why` says so."""
+    """An attempt and what changed since the one before.
+
+    `changed` is None for the first attempt, and if one of the two documents cannot be read or is too large to compare
+    at once; `why` then gives the reason.
+    """
 
     handoff: Handoff
     changed: Difference | None = None
@@ -25,7 +28,7 @@ class Attempt:
 
 
 def compare_attempts(handoff: Handoff) -> list[Attempt]:
-    """The newest ones of the handoff's lineage, the oldest of them first."""
+    """Return the newest attempts of the handoff's lineage, oldest first, each compared with the one before."""
     known = queries.attempts(handoff, MOST)
     if len(known) < 2:
         return [Attempt(one) for one in known]
@@ -39,7 +42,7 @@ def compare_attempts(handoff: Handoff) -> list[Attempt]:
 
 
 def compare_pair(before: Handoff, after: Handoff) -> Attempt:
-    """`after` with what it changed in `before`, whichever came first."""
+    """Return `after` with its changes against `before`, whichever arrived first."""
     return _attempt(after, _document(before), _document(after))
 
 
@@ -51,7 +54,7 @@ def _attempt(handoff: Handoff, before: Any, after: Any) -> Attempt:
 
 
 def _document(handoff: Handoff) -> Any:
-    """The parsed document, or in words why there is none to compare."""
+    """Return the parsed document, or a text that says why there is none to compare."""
     if handoff.size_bytes > LARGEST:
         return f"attempt {handoff.attempt} is larger than {LARGEST // 1024} KiB"
     body = queries.body(handoff)

@@ -1,4 +1,4 @@
-"""Claimed rows through the pipeline and back. No transaction is open while the layers run."""
+"""The judging of leased handoffs. No transaction is open while the validation layers run."""
 
 import time
 from itertools import groupby
@@ -23,9 +23,9 @@ _lock = WorkerLock()
 
 
 def drain() -> int:
-    """Judges until nothing waits; how many verdicts were stored."""
+    """Judge handoffs until none waits; return how many verdicts were stored."""
     stored = 0
-    # What failed before takes its turn between fresh ones, so that a stream of these can't keep it waiting.
+    # Handoffs that failed before take turns with fresh ones, so that a stream of fresh ones cannot starve them.
     while True:
         with _lock.shared():
             fresh = leases.take_fresh(settings.CLAIM_SIZE)
@@ -40,12 +40,12 @@ def drain() -> int:
 
 
 def judge(claim: Lease) -> int:
-    """Judges what a claim holds and stores it where the claim still stands; how many were stored."""
+    """Judge the handoffs of a lease and store the verdicts of those still leased; return how many were stored."""
     stored = 0
     renewed = time.monotonic()
     for part in chunk_by_size(claim.handoffs):
         if time.monotonic() - renewed > settings.CLAIM_SECONDS / 3:
-            # Else others would judge the rest of a claim of slow ones, too.
+            # Renew the lease, or another worker would also judge the rest of a slow batch.
             leases.renew(claim)
             renewed = time.monotonic()
         stored += _judge(Lease(claim.token, part, claim.alone))
@@ -55,7 +55,7 @@ def judge(claim: Lease) -> int:
 def _judge(claim: Lease) -> int:
     bodies = HandoffBody.objects.in_bulk([handoff.pk for handoff in claim.handoffs])
     judged: list[JudgedHandoff] = []
-    # Without a key nothing is asked later either, and the verdict says so at once.
+    # Without an LLM key there is no later check, and the verdict says so at once.
     later = client.is_configured()
     repaired: list[RepairResult] = []
     for tenant_id, group in groupby(sorted(claim.handoffs, key=lambda row: row.tenant_id), lambda row: row.tenant_id):
@@ -67,7 +67,7 @@ def _judge(claim: Lease) -> int:
         for handoff in handoffs:
             name = attempts.lineage_of(handoff)
             before = PriorContext(histories[handoff.pk], records.get(name))
-            # One that breaks the pipeline is our bug. It must not take the others of its claim along.
+            # An exception here is a bug of this product. It must not affect the other handoffs of the lease.
             try:
                 verdict = verdict_on_stored(handoff, bodies[handoff.pk], before, config, model=model)
                 if not verdict.pending:

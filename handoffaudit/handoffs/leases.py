@@ -24,7 +24,10 @@ LEASE_EVENT = db.Columns.of(Event, "handoff", "tenant", "at", "actor_kind", "act
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Some handoffs that one worker may judge until the claim runs out. `alone`: one that was left behind."""
+    """A lease of one worker on some handoffs, valid until it expires.
+
+    `alone` marks a lease on a handoff whose earlier lease expired or was given back.
+    """
 
     token: uuid.UUID
     handoffs: list[Handoff]
@@ -32,22 +35,22 @@ class Lease:
 
 
 def take_fresh(limit: int) -> Lease | None:
-    """Takes up to `limit` handoffs that nobody has tried yet, oldest first; None where there are none."""
+    """Lease up to `limit` handoffs that no worker has tried yet, oldest first; return None if there are none."""
     return _take("claim_expires_at IS NULL AND tries = 0", [], limit)
 
 
 def take_left_behind() -> Lease | None:
-    """Take one whose claim ran out; None where there is none.
+    """Lease one handoff whose lease expired; return None if there are none.
 
-    The caller judges nothing else meanwhile: were it what kills its worker, it would take nothing along, and nothing
-    else would be blamed on it.
+    The caller must judge no other handoff meanwhile. If this handoff kills its worker, no other handoff is affected,
+    and no other handoff can be the cause.
     """
     values = [timezone.now(), settings.CLAIM_TRIES]
     return _take("claim_expires_at < %s AND tries <= %s", values, 1, alone=True)
 
 
 def is_any_left_behind() -> bool:
-    """Return whether a claim ran out."""
+    """Return whether any lease has expired."""
     late = Handoff.objects.filter(state__in=WAITING_STATES, parked=False, claim_expires_at__lt=timezone.now())
     return late.filter(tries__lte=settings.CLAIM_TRIES).exists()
 
@@ -58,7 +61,8 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
         SELECT id FROM "{HANDOFFS}"
         WHERE state IN ('received', 'validating') AND NOT parked AND {condition} ORDER BY id LIMIT %s
     """  # noqa: S608
-    # As an array, because PostgreSQL may run a subquery of IN again for other rows, and then take more than its limit.
+    # PostgreSQL may run a subquery of IN again for other rows, and would then lease more than the limit. An array is
+    # computed once.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
     sql = f"""
         UPDATE "{HANDOFFS}" SET state = 'validating', claim = %s, claim_expires_at = %s, tries = tries + 1
@@ -68,7 +72,8 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
     with transaction.atomic():
         if db.is_postgresql():
             with connection.cursor() as cursor:
-                # A claim lost with the power is claimed again; nothing waits for the disk here.
+                # The lease need not survive a power failure: another worker takes it again. So the commit does not wait
+                # for the disk.
                 cursor.execute("SET LOCAL synchronous_commit = off")
         handoffs = list(Handoff.objects.raw(sql, [_bind_value(token), expires, *values, limit]))
         record_start(handoff for handoff in handoffs if handoff.tries == 1)
@@ -76,19 +81,19 @@ def _take(condition: str, values: list[object], limit: int, *, alone: bool = Fal
 
 
 def record_start(handoffs: Iterable[Handoff]) -> None:
-    """Writes the event of those that are judged now for the first time."""
+    """Record the event of handoffs that are judged for the first time."""
     event = [timezone.now(), SYSTEM.kind.value, SYSTEM.name, State.RECEIVED.value, State.VALIDATING.value, ""]
     db.insert_rows(LEASE_EVENT, [[handoff.pk, handoff.tenant_id, *event] for handoff in handoffs])
 
 
 def lock_held(claim: Lease) -> set[uuid.UUID]:
-    """Which of them this claim still holds; locks them and their lineages until the end of the caller's transaction."""
+    """Lock the handoffs and their lineages until the transaction ends; return those that this lease still holds."""
     holders = attempts.lock(claim.handoffs)
     return {handoff.pk for handoff in claim.handoffs if holders.get(handoff.pk) == claim.token}
 
 
 def renew(claim: Lease) -> None:
-    """Begins the time of what it still holds anew."""
+    """Extend the lease on the handoffs that it still holds."""
     expires = timezone.now() + timedelta(seconds=settings.CLAIM_SECONDS)
     Handoff.objects.filter(pk__in=[handoff.pk for handoff in claim.handoffs], claim=claim.token).update(
         claim_expires_at=expires
@@ -96,7 +101,10 @@ def renew(claim: Lease) -> None:
 
 
 def release(claim: Lease, handoff: Handoff) -> None:
-    """Give back one that failed by itself, to be tried again alone after a while that grows with each try."""
+    """Give back a handoff whose judging failed, to be tried again alone.
+
+    The delay doubles with each try, up to `CLAIM_SECONDS`.
+    """
     later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**handoff.tries))
     own = 0 if claim.alone else 1
     Handoff.objects.filter(pk=handoff.pk, claim=claim.token).update(
@@ -105,7 +113,7 @@ def release(claim: Lease, handoff: Handoff) -> None:
 
 
 def park_exhausted() -> int:
-    """Park what failed alone as often as allowed; return how many there were."""
+    """Park handoffs that failed alone as often as `CLAIM_TRIES` allows; return how many."""
     given_up = Handoff.objects.filter(
         claim_expires_at__lt=timezone.now(),
         state__in=WAITING_STATES,
@@ -120,7 +128,10 @@ def park_exhausted() -> int:
 
 
 def is_anything_waiting() -> bool:
-    """Whether a worker should be woken: something fresh, or a claim that ran out. What waits for the model has none."""
+    """Return whether a worker has work: a fresh handoff or an expired lease.
+
+    A handoff that waits for the LLM has neither.
+    """
     return (
         Handoff.objects.filter(state__in=WAITING_STATES, parked=False)
         .filter(Q(claim_expires_at=None, tries=0) | Q(claim_expires_at__lt=timezone.now()))
@@ -133,7 +144,7 @@ def _bind_value(value: uuid.UUID) -> object:
 
 
 class WorkerLock:
-    """A lock that several threads share, or that one has alone; who waits to be alone goes before who would share."""
+    """A lock that several threads share or one thread holds alone; a thread that waits to be alone goes first."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -173,7 +184,7 @@ class NotParked(Exception):
 
 
 def retry_parked(*, tenant: Tenant, reference: str, actor: Actor) -> Handoff:
-    """Puts it back into the queue. Raises `Handoff.DoesNotExist` or `NotParked`."""
+    """Put a parked handoff back into the queue. Raises `Handoff.DoesNotExist` or `NotParked`."""
     with transaction.atomic():
         handoff = queries.get(tenant, reference)
         updated = Handoff.objects.filter(pk=handoff.pk, parked=True).update(

@@ -1,4 +1,4 @@
-"""A handoff's past as the server knows it: the chain through its parents, and how often the same went the same way."""
+"""The history of a handoff: the agent chain through its parents, and how often the same data took the same route."""
 
 import uuid
 from bisect import bisect_left
@@ -11,14 +11,14 @@ from django.db import connection
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.layers.base import History
 
-# A lineage is followed this far back; longer ones count as incomplete.
+# The limit of ancestors followed; a longer chain counts as incomplete.
 MOST_ANCESTORS = 200
-# The oldest ones that are alike decide; past so many of a batch's traces the rest adds nothing.
+# Only the oldest repetitions matter, so more rows than this for the traces of a batch add nothing.
 MOST_REPEATS = 20_000
 
 
 class Hop(NamedTuple):
-    """One earlier handoff, as far as a chain needs it."""
+    """The fields of an ancestor that the chain needs."""
 
     handoff_id: str
     parent: str
@@ -33,7 +33,7 @@ class Walk:
 
 
 def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
-    """By primary key. All handoffs must be of one tenant."""
+    """Return the history of each handoff by primary key. All handoffs must be of one tenant."""
     rows = list(handoffs)
     known = _ancestors(rows)
     repeats = _repeats(rows)
@@ -41,7 +41,7 @@ def load_histories(handoffs: Iterable[Handoff]) -> dict[object, History]:
 
 
 def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
-    """Return these rows, all their ancestors and what they retry by `handoff_id`, read in one query."""
+    """Return these handoffs, all their ancestors and the handoffs they retry by `handoff_id`, read in one query."""
     known = {
         row.handoff_id: Hop(row.handoff_id, row.parent_handoff_id, row.source_agent_id, row.target_agent_id)
         for row in rows
@@ -51,7 +51,8 @@ def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
     if not wanted:
         return known
     tenant, names = rows[0].tenant_id, sorted(wanted)
-    # Generation by generation, each at most as large as the first: the limit holds at least 200 of them.
+    # The query reads generation by generation, and each is at most as large as the first. So the limit covers at least
+    # `MOST_ANCESTORS` generations.
     values: list[str | int] = [tenant, *names, tenant, MOST_ANCESTORS * len(names)]
     with connection.cursor() as cursor:
         cursor.execute(_ANCESTORS.format(names=", ".join(["%s"] * len(names))), values)
@@ -60,9 +61,9 @@ def _ancestors(rows: list[Handoff]) -> dict[str, Hop]:
 
 
 def _ancestors_statement() -> str:
-    """Return the statement that reads ancestors: the ORM has no recursive queries.
+    """Return the SQL statement that reads ancestors, because the ORM has no recursive queries.
 
-    UNION leaves out what was read before, so that handoffs that name each other as parents end.
+    UNION drops rows that were read before, so that the recursion ends if handoffs name each other as parents.
     """
     table = Handoff._meta.db_table  # noqa: SLF001 -- Django's documented API
     columns = [f'"{name}"' for name in ("handoff_id", "parent_handoff_id", "source_agent_id", "target_agent_id")]
@@ -85,7 +86,7 @@ _ANCESTORS = _ancestors_statement()
 def _history(row: Handoff, known: dict[str, Hop], repeats: int) -> History:
     unknown = tuple(name for name in (row.retry_of, row.parent_handoff_id) if name and name not in known)
     if not row.parent_handoff_id or row.parent_handoff_id in unknown:
-        # Nothing earlier of it is known here, so there is nothing to hold its own chain against.
+        # No earlier handoff is known, so there is nothing to compare the declared chain with.
         return History(repeats=repeats, unknown=unknown)
     walked = _walk(row, known)
     full = _full([*walked.hops, known[row.handoff_id]])
@@ -108,19 +109,21 @@ def _walk(row: Handoff, known: dict[str, Hop]) -> Walk:
 
 
 def _full(hops: list[Hop]) -> tuple[str, ...]:
-    """Every agent that held the work, in order."""
+    """Return every agent that held the work, in order."""
     chain: list[str] = []
     for hop in hops:
         if not chain or chain[-1] != hop.source:
             chain.append(hop.source)
         chain.append(hop.target)
-    # The last target does not hold it yet.
+    # The last target does not hold the work yet.
     return tuple(chain[:-1])
 
 
 def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
-    """The chain without closed links: work that comes back to the agent that handed it over has not gone further,
-    as a call that returned is off the stack (`docs/decisions/0006-derived-chain.md`)."""
+    """Return the chain without round trips: an agent that gets its work back has not passed it further.
+
+    A returned call likewise leaves the stack (`docs/decisions/0006-derived-chain.md`).
+    """
     folded: list[str] = []
     for agent in chain:
         if len(folded) >= 2 and folded[-2] == agent:
@@ -131,7 +134,7 @@ def fold_returns(chain: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _repeats(rows: list[Handoff]) -> dict[object, int]:
-    """How many earlier handoffs of the trace went from the same source to the same target with the same data."""
+    """Count for each handoff the earlier ones of its trace with the same source, target and data."""
     traced = [row for row in rows if row.trace_id and row.data_hash]
     if not traced:
         return {}

@@ -1,4 +1,4 @@
-"""Periodic jobs of each worker: finding what no message told it of, and parking what cannot be judged."""
+"""Periodic jobs of each worker: finding work that no message announced, and parking handoffs that cannot be judged."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ from handoffaudit.validation.tokenizers import default_counter
 
 log = structlog.get_logger(__name__)
 
-# How often a worker that is idle looks for work. Longer or shorter by a fifth, so that workers do not look in step.
+# How often an idle worker looks for work. Each pause varies by a fifth, so that the workers do not look in step.
 LOOK_SECONDS = 1.0
 
 _stop = threading.Event()
@@ -27,13 +27,13 @@ _more: list[Callable[[], None]] = []
 
 
 def add_job(one_pass: Callable[[], None]) -> None:
-    """Has the sweep of each worker make this pass too: apps above this one say here what waits for them."""
+    """Add a job to the periodic sweep of each worker, for packages that this package may not import."""
     if one_pass not in _more:
         _more.append(one_pass)
 
 
 def sweep() -> None:
-    """One pass."""
+    """Park exhausted handoffs, end checks that have no LLM key, and start waiting dry runs."""
     parked = leases.park_exhausted()
     if parked:
         log.error("handoffs are parked: judging them failed again and again", number=parked)
@@ -46,9 +46,9 @@ def sweep() -> None:
 
 
 def look() -> None:
-    """Start what waits and no wake-up told this process of. Costs one cheap query, and none while the process is busy.
+    """Start waiting work that no message announced. One cheap query, and none while the process is busy.
 
-    Verdicts must come without the broker, so the work runs in threads of this process and not by message.
+    Verdicts must not depend on the broker, so the work runs in threads of this process and not through messages.
     """
     if notify.consumes(notify.TASK) and not tasks.drains.taken and leases.is_anything_waiting():
         notify.start_threads(notify.TASK)
@@ -57,14 +57,14 @@ def look() -> None:
 
 
 def _end_checks() -> None:
-    """Ends checks that were begun with a key that is gone now: nobody may be there whose work they are."""
+    """Finish the LLM checks begun with a key that is gone, because there may be no worker for LLM checks."""
     _park_checks()
     if jobs.count_waiting(1):
         run.drain()
 
 
 def sweep_checks() -> None:
-    """One pass over what waits for the model."""
+    """Maintain the queue of LLM checks: park exhausted checks, watch for outages, enqueue and clean up."""
     _park_checks()
     alerts.watch_outages()
     run.enqueue_unverified()
@@ -87,7 +87,7 @@ def _run(seconds: Callable[[], float], *passes: Callable[[], None]) -> None:
 
 
 def _make(one_pass: Callable[[], None]) -> None:
-    """Whatever one pass meets, the others are made, and the sweep goes on: nobody would start it again."""
+    """Run one job. An error must not stop the other jobs or the sweep, which nothing would restart."""
     try:
         one_pass()
     except DatabaseError as error:
@@ -99,8 +99,8 @@ def _make(one_pass: Callable[[], None]) -> None:
 
 @celeryd_after_setup.connect  # type: ignore[untyped-decorator]
 def start(instance: Any = None, **_: Any) -> None:
-    """Start the periodic work before the worker connects to the broker, which may be away."""
-    # Loaded now, the tokenizer costs the first handoff nothing.
+    """Start the periodic work before the worker connects to the broker, which may be unavailable."""
+    # Load the tokenizer now, so that the first handoff does not wait for it.
     default_counter()
     freeze_startup_objects()
     _stop.clear()
@@ -108,7 +108,7 @@ def start(instance: Any = None, **_: Any) -> None:
     notify.set_queues(instance.app.amqp.queues.consume_from if instance is not None else ())
     asks = notify.CHECKS_QUEUE in notify.consumed_queues()
     if asks:
-        # In the background: with several queues the worker judges meanwhile.
+        # Prepare the client in the background, because a worker with several queues judges meanwhile.
         threading.Thread(target=client.prepare_client, name="llm-client", daemon=True).start()
     passes = (sweep, *_more, sweep_checks) if asks else (sweep, *_more)
     _repeat("sweep", lambda: float(settings.SWEEP_SECONDS), *passes)

@@ -1,4 +1,4 @@
-"""Submissions judged without being stored."""
+"""Verdicts on submissions that are not stored."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from handoffaudit.validation.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The handoff that would be stored, the verdict that it would get now, and what that was made from."""
+    """The handoff that would be stored, its verdict, and the history and policy behind the verdict."""
 
     handoff: Handoff
     verdict: Verdict
@@ -26,7 +26,7 @@ class Preview:
 
 
 def preview(tenant: Tenant, submission: Submission) -> Preview | Refusal:
-    """Judged beside the handoffs and under the policy of the tenant."""
+    """Judge a submission against the tenant's handoffs and current policy, without storing the submission."""
     arrival = prepare(tenant.pk, tenant.slug, submission, timezone.now())
     if isinstance(arrival, Refusal):
         return arrival

@@ -1,4 +1,4 @@
-"""What was asked of each lineage of attempts so far, kept so that the third attempt is told what the third is due."""
+"""Remediation records: what was recommended for each lineage so far, so that the next attempt gets the next step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from handoffaudit.validation.verdict import Outcome
 
 
 def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
-    """The records of those that are not first attempts, by lineage. All handoffs must be of one tenant."""
+    """Return the records of the handoffs that are not first attempts, by lineage. All must be of one tenant."""
     lineages = {handoff.lineage for handoff in handoffs if handoff.lineage}
     if not lineages:
         return {}
@@ -25,7 +25,7 @@ def load_records(handoffs: Sequence[Handoff]) -> dict[str, RemediationLog]:
 
 
 def load_record(handoff: Handoff) -> RemediationLog | None:
-    """The record of its lineage as it stands now."""
+    """Return the current record of the handoff's lineage."""
     found = Remediation.objects.filter(tenant=handoff.tenant_id, lineage=lineage_of(handoff)).first()
     return _load(found) if found else None
 
@@ -39,7 +39,7 @@ def _dump(log: RemediationLog) -> str:
 
 
 def escalate(handoff: Handoff, reason: str) -> None:
-    """Adds to its lineage's record that a person must look, and why; call inside a transaction."""
+    """Add to the record of the lineage that a person must look, and why; call inside a transaction."""
     record = load_record(handoff)
     if record is not None:
         escalated = remediation.escalate(record, reason, timezone.now())
@@ -48,8 +48,11 @@ def escalate(handoff: Handoff, reason: str) -> None:
 
 
 def settle(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
-    """The same, with what is due decided anew where another worker judged an attempt of the lineage meanwhile, so that
-    each attempt counts; call first in the transaction that stores them."""
+    """Return the judged handoffs, with the recommended action updated; call first in the transaction that stores them.
+
+    Another worker may have judged an attempt of the same lineage meanwhile. The action is then decided again, so that
+    each attempt counts.
+    """
     retries = {(one.handoff.tenant_id, one.handoff.lineage) for one in judged if one.handoff.lineage}
     logs: dict[tuple[int, str], RemediationLog] = {}
     for tenant_id in sorted({tenant_id for tenant_id, _ in retries}):
@@ -68,7 +71,7 @@ def settle(judged: Sequence[JudgedHandoff]) -> list[JudgedHandoff]:
 
 
 def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHandoff:
-    """The verdict with what is due after the attempts that are on record now."""
+    """Return the verdict with the action that is due after the attempts now on record."""
     verdict = judged.verdict
     decided = verdict.remediation
     if log is None or decided is None or decided.actions_taken[:-1] == log.actions_taken:
@@ -88,14 +91,16 @@ def _decide_again(judged: JudgedHandoff, log: RemediationLog | None) -> JudgedHa
 
 
 def store(judged: Iterable[JudgedHandoff]) -> None:
-    """Keeps the records that the verdicts end with; call inside the transaction that stores them. A first attempt that
-    was accepted needs none."""
+    """Store the remediation records of the verdicts; call inside the transaction that stores them.
+
+    A first attempt that was accepted needs no record.
+    """
     rows = {
         (one.handoff.tenant_id, lineage_of(one.handoff)): _dump(one.verdict.remediation)
         for one in judged
         if one.verdict.remediation and (one.handoff.lineage or one.verdict.outcome is not Outcome.ACCEPTED)
     }
-    # In one order everywhere, so that two workers never wait for each other in a circle.
+    # Every worker writes in the same order, so that two workers cannot deadlock.
     Remediation.objects.bulk_create(
         [
             Remediation(tenant_id=tenant, lineage=lineage, content=rows[tenant, lineage])

@@ -1,4 +1,4 @@
-"""The Celery tasks: wake-ups without content. What is to be done stands in the database."""
+"""The Celery tasks. A message carries no data: the work to do is in the database."""
 
 import threading
 
@@ -11,9 +11,9 @@ from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.notify import Slots
 from handoffaudit.handoffs.webhooks import worker
 
-# More drains than this in one process only wait for each other.
+# More concurrent drains in one process would only wait for each other.
 drains = Slots(lambda: 2)
-# Threads that wait for the LLM.
+# Slots for threads that wait for the LLM.
 checkers = Slots(lambda: int(settings.MODEL_CONCURRENCY))
 _asked = threading.Event()
 _one_trial = threading.Lock()
@@ -22,7 +22,7 @@ _one_prompt_trial = threading.Lock()
 
 @shared_task(name="handoffaudit.handoffs.tasks.judge_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def judge_waiting() -> None:
-    """Judges all that waits. Where enough drains run already, one of them looks again instead."""
+    """Judge all waiting handoffs. If enough drains already run, one of them looks again instead."""
     _asked.set()
     while _asked.is_set() and drains.acquire():
         try:
@@ -34,7 +34,7 @@ def judge_waiting() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_drafts", ignore_result=True)  # type: ignore[untyped-decorator]
 def try_drafts() -> None:
-    """Runs the trials that wait, one after another: they must leave room for judging."""
+    """Run the waiting dry runs one after another, to leave room for judging."""
     if _one_trial.acquire(blocking=False):
         try:
             dry_runs_run.run_waiting()
@@ -44,7 +44,7 @@ def try_drafts() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.try_prompts", ignore_result=True)  # type: ignore[untyped-decorator]
 def try_prompts() -> None:
-    """The same of trials that ask the model: they must leave room for checks."""
+    """Run the waiting dry runs that ask the LLM one after another, to leave room for checks."""
     if _one_prompt_trial.acquire(blocking=False):
         try:
             dry_runs_run.run_waiting(with_model=True)
@@ -54,7 +54,7 @@ def try_prompts() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.check_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def check_waiting() -> None:
-    """Has the model check what waits for it, one handoff after another; as many of these run as calls may be out."""
+    """Run the waiting LLM checks one handoff after another, in at most `MODEL_CONCURRENCY` such tasks at once."""
     if checkers.acquire():
         try:
             run.drain()
@@ -64,5 +64,5 @@ def check_waiting() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.tell_subscribers", ignore_result=True)  # type: ignore[untyped-decorator]
 def tell_subscribers() -> None:
-    """Wakes the threads of this process that tell subscribers."""
+    """Wake the threads of this process that deliver webhooks."""
     worker.wake()

@@ -1,4 +1,4 @@
-"""The states of a handoff, and changes of state: the row, its event and its counts together."""
+"""The states of a handoff, and state changes that write the row, its event and its counts together."""
 
 from dataclasses import dataclass
 
@@ -11,15 +11,16 @@ from handoffaudit.handoffs.models import ActorKind, Event, Handoff, State
 ALLOWED: dict[str, frozenset[str]] = {
     "": frozenset({State.RECEIVED, State.REJECTED}),
     State.RECEIVED: frozenset({State.VALIDATING}),
-    # Itself again: its claim ran out, and another worker took it. Back to received: a parked one is tried again.
+    # To validating: the lease expired, and another worker took the handoff. To received: a parked handoff is tried
+    # again.
     State.VALIDATING: frozenset({State.RECEIVED, State.VALIDATING, State.ACCEPTED, State.REJECTED, State.HELD}),
     State.REJECTED: frozenset({State.APPROVED, State.DECLINED, State.SUPERSEDED}),
-    # Not by a person: it was held until the model had checked it.
+    # Accepted, rejected and held are not set by a person: the handoff was held until the LLM had checked it.
     State.HELD: frozenset(
         {State.ACCEPTED, State.REJECTED, State.HELD, State.APPROVED, State.DECLINED, State.SUPERSEDED}
     ),
     State.ACCEPTED: frozenset({State.SUPERSEDED}),
-    # Opened again: it waits as it did before the decision.
+    # A reopened handoff returns to the state it was decided from.
     State.APPROVED: frozenset({State.REJECTED, State.HELD}),
     State.DECLINED: frozenset({State.REJECTED, State.HELD, State.SUPERSEDED}),
     State.SUPERSEDED: frozenset(),
@@ -52,17 +53,22 @@ SYSTEM = Actor(ActorKind.SYSTEM, "handoffaudit")
 
 
 class VersionConflict(Exception):
-    """The handoff is not as it was seen: somebody else changed it first."""
+    """The handoff changed since the caller read it."""
 
 
 def change_state(handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object) -> None:
-    """Moves a handoff from the version that was seen; call inside a transaction. Raises `Changed`."""
+    """Change the state of a handoff, if it still has the version that the caller read; call inside a transaction.
+
+    Raises `VersionConflict`, and `ValueError` if the state change is not allowed.
+    """
     counts.apply(change_state_uncounted(handoff, to_state, actor, reason, **columns))
 
 
 def park(handoff: Handoff, why: str) -> int:
-    """Takes one out of every queue until somebody asks for another try; call inside a transaction that holds its row.
-    How many were parked."""
+    """Take a handoff out of every queue until a person retries it; return the number of parked handoffs.
+
+    Call inside a transaction that holds the lock on the row.
+    """
     updated = Handoff.objects.filter(pk=handoff.pk).update(parked=True, claim=None, claim_expires_at=None)
     Event.objects.create(
         tenant_id=handoff.tenant_id,
@@ -80,7 +86,10 @@ def park(handoff: Handoff, why: str) -> int:
 def change_state_uncounted(
     handoff: Handoff, to_state: State, actor: Actor, reason: str, **columns: object
 ) -> counts.Deltas:
-    """The same without its counts, for who moves several: counts are applied once, after all rows are locked."""
+    """Change the state like `change_state`, but return the changes of the counts instead of applying them.
+
+    A caller that changes several handoffs applies the counts once, after all rows are locked.
+    """
     before = handoff.state
     if not may_become(before, to_state):
         raise ValueError(f"a handoff does not go from {before} to {to_state}")
@@ -89,8 +98,10 @@ def change_state_uncounted(
 
 
 def record_event(handoff: Handoff, actor: Actor, reason: str, **columns: object) -> None:
-    """Tells of something that leaves the state as it is, and moves the version on; call inside a transaction. Raises
-    `Changed`."""
+    """Record an event that leaves the state as it is, and increase the version; call inside a transaction.
+
+    Raises `VersionConflict`.
+    """
     _write(handoff, columns, actor, reason)
 
 

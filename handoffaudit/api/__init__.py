@@ -1,0 +1,1 @@
+"""The HTTP API: routers, schemas, authentication, errors and health checks."""

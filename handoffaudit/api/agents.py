@@ -1,4 +1,4 @@
-"""Agents by API: who hands to whom in a period, and who is declared to."""
+"""API of agents: the routes of a period, and the declared routes."""
 
 from typing import Any, Final
 

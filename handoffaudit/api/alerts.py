@@ -1,4 +1,4 @@
-"""Alerts by API: those that stand and those that are over."""
+"""API of alerts, active and resolved."""
 
 from typing import Any
 
@@ -53,12 +53,12 @@ class AlertsOut(Schema):
     auth=KeyWith(Scope.READ),
     summary="Alerts, newest first",
     response={200: AlertsOut, 400: ProblemOut},
-    # Clients generated from openapi.json call it by this name.
+    # Clients generated from openapi.json call the operation by this name.
     operation_id="handoffaudit_api_diagnostics_alerts_list_alerts",
     url_name="list_alerts",
 )
 def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> HttpResponse:
-    """At most one of a kind stands at a time."""
+    """List active and resolved alerts, the newest first; at most one alert of each kind is active."""
     check_names(request, AlertsQuery)
     tenant, before = caller(request).tenant, None
     if query.cursor:

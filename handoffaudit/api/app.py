@@ -1,4 +1,4 @@
-"""The description of the API: what all calls have in common is added to each here, and said once."""
+"""The API and its OpenAPI document, to which the error responses that calls share are added."""
 
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -36,21 +36,21 @@ _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 _PLAIN: Final = {"type", "title", "description", "default", "examples", "example"}
 
-# Told with what kind of call: with a key; and with a body.
+# Error responses of calls that need a key, and of calls with a body.
 _KEYED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 
 _WITH_BODY: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
-# Any call can fail through no fault of the caller.
+# Any call can fail because of the server.
 _OURS: Final = (HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# An agent host takes anything but 200 as no answer: once its key is good, a hook is refused only where nothing can be
-# kept.
+# An agent host ignores any status but 200. Once the key is valid, the hook call is refused only where nothing can be
+# stored.
 NEVER_REFUSED: Final = "post_hook_event"
 
 
 class DescribedAPI(NinjaAPI):
-    """Its OpenAPI document names the refusals that any call of a kind may be answered with."""
+    """API whose OpenAPI document lists the error responses that all calls of a kind share."""
 
     def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
         described = super().get_openapi_schema(**given)
@@ -72,7 +72,7 @@ def _add_refusals(operation: dict[str, Any]) -> None:
 
 
 def _name_problem_type(operation: Mapping[str, Any]) -> None:
-    """Document refusals as problem documents: ninja knows one content type for all answers."""
+    """Document error responses as problem documents; ninja knows only one content type for all responses."""
     for status, answer in operation["responses"].items():
         content = answer.get("content", {})
         if int(status) >= HTTPStatus.BAD_REQUEST and "application/json" in content:
@@ -114,7 +114,7 @@ api = DescribedAPI(
 errors.install_handlers(api)
 
 for router in (
-    # Handoffs are submitted, read and reviewed on one router.
+    # The router of `handoffs` also has the calls that submit and review handoffs.
     handoffs.router,
     review.queue_router,
     validate.router,

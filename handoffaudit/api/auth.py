@@ -1,7 +1,7 @@
-"""How many requests a key has made in this minute, counted in this process.
+"""Authentication of API requests: keys and scopes, the request rate, and the log of refused keys.
 
-By hand and not by a library: the one that was here started a thread for most requests, and its other storages ask Redis
-each time (`docs/decisions/0001-dependencies.md`).
+Each process counts the requests of a key by itself, with code of our own: the library that was used before started a
+thread for most requests, and its other storages ask Redis for each request (`docs/decisions/0001-dependencies.md`).
 """
 
 import math
@@ -30,14 +30,17 @@ WINDOW_SECONDS = 60
 
 
 class RequestRate:
-    """Windows of a minute, each from a key's first request on; two numbers are kept for each key."""
+    """Request counts by key, in windows of 60 seconds that start with the first request of a key.
+
+    Only two numbers are stored for each key.
+    """
 
     def __init__(self) -> None:
         self._counted: dict[int, tuple[float, int]] = {}
         self._lock = threading.Lock()
 
     def seconds_to_wait(self, key_id: int, most: int) -> int:
-        """Counts a request; 0 where it is within the rate, else the seconds until the next window."""
+        """Count a request, and return the seconds until the next window; 0 if the request is within the rate."""
         now = time.monotonic()
         with self._lock:
             began, number = self._counted.get(key_id, (now, 0))
@@ -51,7 +54,7 @@ log = structlog.get_logger(__name__)
 
 LOG_EVERY_SECONDS: Final = 60.0
 
-# Whoever makes keys up makes no more lines than this in that time.
+# Invented keys must not flood the log: this many lines are the most in `LOG_EVERY_SECONDS`.
 MOST_LOGGED: Final = 100
 
 _guard = threading.Lock()
@@ -60,8 +63,10 @@ _logged: dict[tuple[str, str], float] = {}
 
 
 def log_refused(secret: str, request: HttpRequest) -> None:
-    """At most once a minute for each beginning of a key and address. What is no key of ours may be another secret, and
-    is not shown."""
+    """Log a refused API key with the reason, at most once a minute for each key prefix and address.
+
+    A secret that does not look like a key of this product may be a secret of another product and is not logged.
+    """
     address = _address(request)
     beginning = secret[:PREFIX_LENGTH] if _looks_like_ours(secret) else ""
     if not _is_due((beginning, address), time.monotonic()):
@@ -72,7 +77,7 @@ def log_refused(secret: str, request: HttpRequest) -> None:
 
 def _address(request: HttpRequest) -> str:
     if settings.SECURE_PROXY_SSL_HEADER:
-        # What the proxy added; all before it is what the caller says of itself.
+        # The proxy appends the last address. The caller controls everything before it.
         return str(request.META.get("HTTP_X_FORWARDED_FOR", "").rpartition(",")[2].strip()[:100])
     return str(request.META.get("REMOTE_ADDR", ""))
 
@@ -105,7 +110,7 @@ _rate = RequestRate()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The key that a request came with."""
+    """The caller of a request, identified by an API key."""
 
     key: KeyIdentity
 
@@ -119,7 +124,7 @@ class Caller:
 
     @property
     def named(self) -> str:
-        """As the audit log and the history of policies name it."""
+        """Return the name of the caller for the audit log and the history of policies."""
         return f"key {self.key.name}"
 
 
@@ -129,18 +134,18 @@ def _tenant(pk: int, slug: str) -> Tenant:
 
 
 class KeyWith(HttpBearer):
-    """Lets a key with this scope pass, and counts its requests against the rate."""
+    """Authentication by a key with the given scope; counts the requests of the key against the rate."""
 
     openapi_bearerFormat = "ha_…"  # noqa: N815 -- the name django-ninja reads
 
     def __init__(self, scope: Scope, *, stores: bool = False) -> None:
-        """Make the check of calls that need `scope`; `stores` where they bring something new that takes room."""
+        """Require `scope`; `stores` marks calls that store new data and therefore need free disk space."""
         super().__init__()
         self.scope = scope
         self.stores = stores
 
     def __call__(self, request: HttpRequest) -> Any:
-        # The base class looks into all headers for it.
+        # `HttpBearer.__call__` goes through all headers to find this header.
         kind, _, secret = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
         return self.authenticate(request, secret.strip()) if kind.lower() == "bearer" else None
 
@@ -159,7 +164,7 @@ class KeyWith(HttpBearer):
                 scope=self.scope.value,
             )
         if self.scope is not Scope.INGEST:
-            # Submissions have limits of their own.
+            # Submissions have their own limits.
             check_length(request, settings.MAX_BODY_BYTES)
         if self.stores:
             _check_room()
@@ -179,7 +184,7 @@ def _check_room() -> None:
 
 
 def _check_file() -> None:
-    """Refuse what would be lost when the operator restores a backup of the damaged database."""
+    """Refuse data that would be lost when the operator restores a backup of the damaged database."""
     if file_damage.watch.is_known():
         fault = FAULTS[Cause.DAMAGED]
         log.error("the database can't be used", cause=fault.cause.value)
@@ -206,6 +211,6 @@ def _count(identity: KeyIdentity) -> None:
 
 
 def caller(request: HttpRequest) -> Caller:
-    """Who passed the key check."""
+    """Return the caller that the key check accepted."""
     found: Caller = request.auth  # type: ignore[attr-defined]
     return found

@@ -1,4 +1,4 @@
-"""Every error of the API as a problem document (RFC 9457), with each refused value described in one form."""
+"""Problem documents (RFC 9457) for every error of the API, with one form for refused values."""
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ MOST: Final = 100
 
 _LONGEST: Final = 200
 
-# What pydantic refuses, by its name for it: what is wrong, and what would be right. `{value}` is what was sent.
+# Messages by pydantic error type: the problem, then the fix. `{value}` is replaced with the value that was sent.
 _MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "missing": ("It is missing.", "Add it."),
     "extra_forbidden": ("There is no such field.", "Leave it out, or mend its name."),
@@ -46,7 +46,7 @@ _MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
     "too_long": ("It has too many entries.", "Send at most {max_length}."),
 }
 
-# The same of whole families of names.
+# Expected values by the first word of a pydantic error type, for types that are not in `_MESSAGES`.
 _KINDS: Final[Mapping[str, str]] = {
     "int": "whole number",
     "float": "number",
@@ -60,48 +60,48 @@ _KINDS: Final[Mapping[str, str]] = {
 
 
 def describe_value(field: str, value: Any, message: str, remedy: str, **more: Any) -> dict[str, Any]:
-    """One value, cut to size."""
+    """Return the description of a refused value, with the value cut to size."""
     return {**more, "field": field, "value": _cut(value), "message": message, "remedy": remedy}
 
 
 def error_members(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Of a problem document: `errors`, and beside them the only one's own members."""
+    """Return the members of a problem document: `errors`, and next to it the members of a single error."""
     if len(errors) != 1:
         return {"errors": errors}
     return {name: errors[0][name] for name in ("field", "value", "remedy")} | {"errors": errors}
 
 
 def join_messages(errors: Iterable[Mapping[str, Any]]) -> str:
-    """All of them in words, for `detail`."""
+    """Join the messages and remedies of all errors into the text for `detail`."""
     return "; ".join(f"{one['field']}: {one['message']} {one['remedy']}".rstrip() for one in errors)
 
 
 def field_members(request: HttpRequest, field: str, message: str, remedy: str) -> dict[str, Any]:
-    """Members for a refusal of one field of the body."""
+    """Return the members of a problem document for a refused field of the body."""
     return error_members([describe_value(field, _inside(_body(request), (field,)), message, remedy)])
 
 
 def change_members(request: HttpRequest, error: Refused) -> dict[str, Any]:
-    """The same for a change that is not made; none where no field is at fault."""
+    """Return the members of a problem document for a refused change; no members if no field is at fault."""
     if not error.field:
         return {}
     return field_members(request, error.field, f"{error.wrong}.", sentence(error.remedy))
 
 
 def sentence(text: str) -> str:
-    """What stands after a colon elsewhere, by itself."""
+    """Capitalize a text that follows a colon elsewhere, so that the text can be a sentence of its own."""
     return text[:1].upper() + text[1:]
 
 
 def request_errors(request: HttpRequest, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the reader of a request (ninja, pydantic) found, the first `MOST` of it."""
+    """Describe the first `MOST` errors that ninja or pydantic found in a request."""
     body = _body(request) if any(one["loc"][0] == "body" for one in found) else None
     return [_request_error(request, body, one) for one in found[:MOST]]
 
 
 def _request_error(request: HttpRequest, body: Any, one: Mapping[str, Any]) -> dict[str, Any]:
     source, *place = one["loc"]
-    # Of a body, without the name that the view has for the whole.
+    # The location of a body error starts with the name of the view's parameter.
     inside = place[1:] if source == "body" else place
     field = ".".join(str(part) for part in inside) or str(source)
     if source == "body":
@@ -159,7 +159,7 @@ API_PREFIX = "/api/"
 
 
 class Problem(Exception):
-    """A refused request. `members` are added to the document, `headers` to the response."""
+    """A refused request. `members` are added to the problem document, `headers` to the response."""
 
     def __init__(
         self, status: int, title: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
@@ -178,7 +178,7 @@ def problem_response(status: int, title: str, detail: str, **members: Any) -> Ht
 
 
 def install_handlers(api: NinjaAPI) -> None:
-    """Registers one handler for each kind of error."""
+    """Register a handler for each kind of error."""
     for kind, handler in _HANDLERS.items():
         api.add_exception_handler(kind, handler)
 
@@ -252,12 +252,15 @@ _HANDLERS: dict[Any, Any] = {
     StalePolicy: _stale_policy,
 }
 
-# These have an answer of Django's own, which is translated.
+# Django answers these exceptions itself, and the middleware translates the answer.
 _DJANGOS = (Http404, PermissionDenied, SuspiciousOperation)
 
 
 class ProblemMiddleware:
-    """What Django itself answers under `/api/` (no such address, wrong method, our own bug) as problem documents."""
+    """Middleware that turns Django's own error responses under `/api/` into problem documents.
+
+    Examples are an unknown address, a wrong method, and a bug of our own.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -282,7 +285,7 @@ class ProblemMiddleware:
 
 
 def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
-    """Answer 503 where the database does not work: a problem document, or a page for people."""
+    """Answer 503 if the database does not work: a problem document, or a page for people."""
     log.error("the database can't be used", cause=fault.cause.value, path=request.path_info)
     if request.path_info.startswith(API_PREFIX):
         said = f"The database {fault.symptom}. Try again in {fault.retry_after} seconds."
@@ -290,13 +293,13 @@ def answer_unavailable(request: HttpRequest, fault: Fault) -> HttpResponse:
         response["Retry-After"] = str(fault.retry_after)
     else:
         response = page(fault)
-    # Django would log the same again, for each request.
+    # Without this mark, Django logs the same error again for each request.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
     return response
 
 
 def answer_broken(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Our own bug: an id to find it by in the logs, and nothing of it in the answer."""
+    """Answer 500 for a bug of our own, with an id to find the error in the logs and without details."""
     request_id = str(uuid.uuid4())
     log.error("the API failed", request_id=request_id, path=request.path_info, exc_info=exception)
     return problem_response(

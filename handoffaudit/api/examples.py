@@ -1,4 +1,4 @@
-"""Request bodies as the documentation shows them; a test submits each one."""
+"""Request bodies that the API documentation shows; a test submits each body."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ EVIDENCE: dict[str, Any] = {
     "retrieved_at": "2026-02-15T00:10:00Z",
 }
 
-# Each with an id of its own, so that one can be sent after the other, and again.
+# Each document has its own id, so that all of them can be sent one after the other, and again.
 ENVELOPE: dict[str, Any] = {
     "format": "payload",
     "document": PAYLOAD
@@ -184,14 +184,14 @@ READ_ONE: dict[str, Any] = {"parameters": [_prefer("the verdict, and of a held h
 
 
 def body_example(summary: str, value: Any) -> dict[str, Any]:
-    """An example of a call's body."""
+    """Return the OpenAPI extra with an example of a request body."""
     return {
         "requestBody": {"content": {"application/json": {"examples": {"one": {"summary": summary, "value": value}}}}}
     }
 
 
 def policy_example(note: str, **rows: Any) -> dict[str, Any]:
-    """An example of saving a policy that is still as shipped."""
+    """Return an example of saving a policy for the first time, on top of the shipped policy."""
     return body_example(
         "On what is as shipped: after that, `base_version` is the `version` that GET answers",
         {"base_version": 0, "note": note, **rows},

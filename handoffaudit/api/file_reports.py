@@ -1,4 +1,4 @@
-"""Diagnostics by API: reports of handoff files, and what counts as failed."""
+"""API of handoff file reports, and of the policy that says which reports count as failed."""
 
 from typing import Any
 
@@ -129,8 +129,11 @@ class FilePolicyIn(policies.PolicyIn):
     openapi_extra=BODY,
 )
 def report_file(request: HttpRequest, handoff_id: str | None = NAMED) -> HttpResponse:
-    """Stored as a handoff, too. With a `timestamp` or a `handoff_id` the same report sent again is answered 200 with
-    the first answer, and counted once; without, each report is its own."""
+    """Store a report of a handoff file; the report is also stored as a handoff.
+
+    If the report has a `timestamp` or a `handoff_id`, the same report sent again is answered 200 with the first answer
+    and counted once. Without either, each report counts as a new report.
+    """
     who = caller(request)
     sent = read_body(request, settings.MAX_BODY_BYTES)
     received = file_reports.receive_report(who.tenant, who.actor, sent, handoff_id or "")

@@ -1,4 +1,4 @@
-"""Finding groups by API: like with like, the handoffs of each, and muting what is known."""
+"""API of finding groups: list and read groups, mute and unmute them."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -56,7 +56,7 @@ MUTING: Final[dict[str, Any]] = {
 
 
 class Until(StrEnum):
-    """As `muting.UNTIL` has them."""
+    """The growth after which a muted finding group comes back."""
 
     FIFTH = mutes.FIFTH
     TEN = "10"
@@ -180,7 +180,7 @@ def get_group(request: HttpRequest, group: GroupId) -> HttpResponse:
     response={200: HandoffsOut, 400: ProblemOut, 404: ProblemOut},
 )
 def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandoffsQuery]) -> HttpResponse:
-    """`GET /handoffs?group=` narrows them further."""
+    """List the handoffs of a finding group; `GET /handoffs?group=` accepts more filters."""
     check_names(request, GroupHandoffsQuery)
     tenant = caller(request).tenant
     filters = Filters(group=str(_get_group(tenant, group).pk))
@@ -199,7 +199,10 @@ def list_handoffs(request: HttpRequest, group: GroupId, query: Query[GroupHandof
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": MUTING}}}},
 )
 def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
-    """Its rejected handoffs leave the review queue. One that is muted is muted anew, with this limit and note."""
+    """Mute a finding group, which takes its rejected handoffs out of the review queue.
+
+    If the group is muted already, the new limit and note replace the old limit and note.
+    """
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
     try:
@@ -219,7 +222,7 @@ def mute(request: HttpRequest, group: GroupId, asked: MuteIn) -> HttpResponse:
     response={200: GroupInFullOut, 404: ProblemOut},
 )
 def unmute(request: HttpRequest, group: GroupId) -> HttpResponse:
-    """One that is not muted stays as it is."""
+    """Unmute a finding group; a group that is not muted does not change."""
     who = caller(request)
     pk = _get_group(who.tenant, group).pk
     return _answer(who.tenant, mutes.unmute_group(tenant=who.tenant, group=pk, actor=who.named))

@@ -1,4 +1,4 @@
-"""Reading handoffs."""
+"""API that reads handoffs with their verdicts, events, attempts and chains."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from handoffaudit.handoffs import compare, long_poll, queries, remediation
 from handoffaudit.handoffs.filters import FLAGS, Filters
 from handoffaudit.handoffs.models import WAITING_STATES, State
 
-# Submitting's router and not one of its own: an address with two methods must stand in one, and `/handoffs/batch` must
-# come before `/handoffs/{reference}`.
+# This module uses the router of `submit`: both methods of an address must be on the same router, and `/handoffs/batch`
+# must come before `/handoffs/{reference}`.
 __all__ = ["router"]
 
 READ = KeyWith(Scope.READ)
@@ -59,7 +59,11 @@ def list_handoffs(request: HttpRequest, query: Query[ListQuery]) -> HttpResponse
     openapi_extra=examples.READ_ONE,
 )
 def get_handoff(request: HttpRequest, reference: Reference) -> HttpResponse:
-    """With `Prefer: wait=N` the answer waits for the verdict, and for a held handoff for the person's decision."""
+    """Return a handoff with its document and verdict.
+
+    With `Prefer: wait=N` the answer waits up to N seconds for the verdict and, if the handoff is held, for the decision
+    of a reviewer.
+    """
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     seconds = seconds_to_wait(request)
@@ -110,7 +114,7 @@ def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     response={200: AttemptsOut, 404: ProblemOut},
 )
 def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
-    """The newest twenty of its lineage, with what was asked of the lineage so far."""
+    """List the newest 20 attempts of the handoff's lineage, with what was asked of the lineage so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     items = [serializers.attempt_of(attempt, who.tenant.slug) for attempt in compare.compare_attempts(handoff)]

@@ -1,5 +1,8 @@
-"""`/healthz`: the process answers. `/readyz`: what it needs is there, too, and whether workers were seen. Neither needs
-a key nor tells a secret."""
+"""Health checks: `/healthz` for the process, `/readyz` for everything that the process needs.
+
+`/readyz` checks the database, the migrations, the queue and the disk, and reports whether workers were seen. Neither
+address needs a key or reveals a secret.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 _DAMAGED = "the file is damaged: restore a backup (handoffaudit up says how)"
 
-# Whoever asks hears within 2 seconds.
+# The answer to a probe must arrive within 2 seconds.
 PROBE_SECONDS = 1.8
 
 _prober = ThreadPoolExecutor(2, thread_name_prefix="readyz")
@@ -38,7 +41,7 @@ def ready(request: HttpRequest) -> JsonResponse:
     if checks["database"] == "ok":
         try:
             checks["migrations"] = _migrations()
-            # Thresholds are looked at without a queue, too.
+            # Evaluate alert rules even if the queue does not work; `_workers` does so while no worker runs.
             there = {"workers": _workers()} if checks["migrations"] == "ok" else {}
         except DatabaseError as error:
             fault = fault_of(error)
@@ -46,19 +49,19 @@ def ready(request: HttpRequest) -> JsonResponse:
                 raise
             checks["database"] = _fault_name(fault)
     missing = {name: value for name, value in checks.items() if value != "ok"}
-    # Without a worker or Redis handoffs are taken all the same, and workers look at the database by themselves: where
-    # only that is missing, it is ready.
+    # Without Redis the server still accepts handoffs, and the workers poll the database. The server is ready if only
+    # the queue does not work.
     is_degraded = settings.REDIS_URL and missing.keys() == {"queue"}
     status = "degraded" if is_degraded else "not ready" if missing else "ok"
     response = JsonResponse({"status": status, "checks": checks} | there, status=503 if status == "not ready" else 200)
-    # It is asked again and again: Django would log each time that it answered, and not what is missing.
+    # Probes repeat. Django would log each failed probe, without the checks that failed.
     response._has_been_logged = True  # type: ignore[attr-defined]  # noqa: SLF001
     _log(status, missing)
     return response
 
 
 def _log(status: str, missing: dict[str, str]) -> None:
-    """What is missing, once for each that is."""
+    """Log the failed checks when they change."""
     global _logged  # noqa: PLW0603 -- one for the process
     if missing and missing != _logged:
         if status == "degraded":
@@ -88,7 +91,7 @@ def _fault_name(fault: Fault) -> str:
 
 
 def _find_fault() -> Fault | None:
-    """Look for trouble. A server that does not answer at all must not keep whoever asks waiting."""
+    """Return the fault of the database, if any; do not wait long for a database server that does not answer."""
     if connection.vendor == "sqlite":
         return find_fault()
     asked = _prober.submit(find_fault)

@@ -1,7 +1,7 @@
-"""`POST /hooks/post-tool-use`: hook events of agent hosts, answered in their own words. `GET /validation-state/…`: what
-an event came to.
+"""API of agent hooks: hook events, and the validation state that an event led to.
 
-Once its key is good a hook is never refused: an agent host takes anything but a 2xx as no answer at all.
+`POST /hooks/post-tool-use` answers an event in the terms of the agent host. Once the key is valid, the call is never
+refused: an agent host ignores any status but 2xx.
 """
 
 import math
@@ -30,7 +30,10 @@ LONGEST_KEY: Final = 200
 
 
 class _HookKey(KeyWith):
-    """Over its rate a key is heard all the same: its events are kept, and answered without waiting for a verdict."""
+    """Authentication that also accepts a key over its rate.
+
+    Events over the rate are stored, and answered without waiting for a verdict.
+    """
 
     def authenticate(self, request: HttpRequest, token: str) -> Caller | None:
         try:
@@ -75,7 +78,7 @@ class PermissionOut(Schema):
 
 
 class HookOut(Schema):
-    """An event that is not looked at is answered with an empty object."""
+    """The answer to a hook event; an empty object for an event that is not checked."""
 
     status: Status | None = Field(None, description="What the event came to.")
     blocked: bool | None = Field(None, description="Whether the host should stop.")
@@ -159,8 +162,12 @@ _BODY = {
     openapi_extra={"parameters": [_TIMEOUT, _KEY], "requestBody": _BODY},
 )
 def post_tool_use(request: HttpRequest) -> HttpResponse:
-    """`PreToolUse`, `PostToolUse`, `SubagentStart` and `SubagentStop` of Claude Code, or a delegation in its own
-    spelling. Always 200: what can't be read is kept as a finding, and said."""
+    """Judge a hook event of an agent host, and answer in the terms of the host.
+
+    The event is `PreToolUse`, `PostToolUse`, `SubagentStart` or `SubagentStop` of Claude Code, or a delegation in the
+    format of another host. The status is always 200: an event that can't be read is stored as a finding, and the answer
+    says so.
+    """
     who = caller(request)
     try:
         sent = read_body(request, settings.MAX_BODY_BYTES)
@@ -172,7 +179,7 @@ def post_tool_use(request: HttpRequest) -> HttpResponse:
 
 
 def _seconds(request: HttpRequest) -> float:
-    """How long to wait. What is no number of seconds is taken as none given."""
+    """Return how many seconds to wait; the limit of the server if `timeout` is not a number."""
     most = float(settings.MAX_HOOK_SECONDS)
     if getattr(request, "over_rate", False):
         return 0.0
@@ -191,7 +198,7 @@ def _seconds(request: HttpRequest) -> float:
     response={200: ValidationStateOut, 404: ProblemOut},
 )
 def get_validation_state(request: HttpRequest, workflow_id: WorkflowId, phase_id: PhaseId) -> HttpResponse:
-    """A verdict that came after the event was answered is in it."""
+    """Return the state of the newest event of a phase, with a verdict that came after the event was answered."""
     tenant = caller(request).tenant
     found = records.find_state(tenant, workflow_id, phase_id)
     if found is None:

@@ -1,4 +1,4 @@
-"""JSON Schemas by API: those of single handoff types, and the published ones of formats and results."""
+"""API of JSON Schemas: the schemas of handoff types, and the published schemas of formats and results."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Diagnostics by API: how the language model does."""
+"""API of LLM health: calls, latency, failures, breakers, waiting checks and budget."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Diagnostics by API: logs sent in, and their lines found again."""
+"""API of logs: send a log, search its lines, and read what became of the import."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -132,10 +132,13 @@ class PageQuery(Schema):
     openapi_extra=BODY,
 )
 def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST_LINE) -> HttpResponse:
-    """Lines of any of the forms, as text; gzip is unpacked, with `Content-Encoding` or without. Durable before it is
-    answered, read soon after. The lines of a large body (9 MiB or 250,000 lines) are counted later, too: ask the link
-    until `stored` is `size`. A line that was sent before under this name is not counted again: a log that grew can
-    be sent whole, and a request can be repeated."""
+    """Store a log; its lines are read soon after the answer.
+
+    The body has lines in any of the known formats, as text; gzip is unpacked with or without `Content-Encoding`. The
+    body is durable before the call is answered. The lines of a large body (9 MiB or 250,000 lines) are also counted
+    later: poll the link until `stored` equals `size`. A line that was sent before under this name is not counted again,
+    so a log that grew can be sent whole, and a request can be repeated.
+    """
     who = caller(request)
     check_length(request, settings.MAX_BATCH_BYTES)
     if not source.strip() or not source.isprintable():
@@ -171,7 +174,10 @@ def send_log(request: HttpRequest, source: str = SOURCE, first_line: int = FIRST
     response={200: LinesOut, 400: ProblemOut},
 )
 def search_logs(request: HttpRequest, query: QueryOf[LinesQuery]) -> HttpResponse:
-    """A search looks at so much and no more: where it says `next`, it goes on from `reached`."""
+    """Search log lines, the newest first.
+
+    A search reads a limited amount of data: if the answer has `next`, the next page continues from `reached`.
+    """
     check_names(request, LinesQuery)
     if query.kind and query.kind not in list(Kind):
         raise FilterError("kind", query.kind[:40], f"use one of {', '.join(Kind)}.")
@@ -205,7 +211,7 @@ def list_log_imports(request: HttpRequest, query: QueryOf[PageQuery]) -> HttpRes
     response={200: OneImportOut, 400: ProblemOut, 404: ProblemOut},
 )
 def get_log_import(request: HttpRequest, import_id: ImportId, query: QueryOf[PageQuery]) -> HttpResponse:
-    """How far it is read, and which of its new lines are in no known form, with why."""
+    """Return how far a log is read, and which of its new lines are in no known format, with the reason."""
     found = LogImport.objects.filter(tenant=caller(request).tenant, pk=import_id).first()
     if found is None:
         raise Http404(f"There is no import {import_id}.")

@@ -1,4 +1,4 @@
-"""Policies by API: what all kinds have in common, and strictness, business rules and prompts."""
+"""API of policies: the code that all kinds share, and strictness, business rules and prompts."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -35,14 +35,14 @@ class PolicyIn(Schema):
 
 
 def policy_response(request: HttpRequest, versions: Versions[Any]) -> HttpResponse:
-    """What is in force in the caller's tenant."""
+    """Answer with the current policy of the caller's tenant."""
     return serializers.json_response(version_json(versions, versions.current(caller(request).tenant)))
 
 
 def save_policy(
     request: HttpRequest, versions: Versions[Any], change: PolicyIn, rows: Iterable[Mapping[str, Any]]
 ) -> HttpResponse:
-    """Saves plain rows in the caller's tenant, and answers with what is in force then."""
+    """Save plain rows as a new version in the caller's tenant, and answer with the saved policy."""
     who = caller(request)
     saved = versions.save(
         tenant=who.tenant,
@@ -68,7 +68,7 @@ strictness_router = Router(tags=["Strictness"])
 
 STRICTNESS_ROWS = [to_plain(TypePolicy("research_result")), to_plain(TypePolicy(ANY_OTHER_TYPE))]
 
-# The table as shipped, with one change: what a row leaves out is as shipped.
+# The shipped table with one change. A field that a row leaves out has its shipped value.
 SHADOWED = [
     {"handoff_type": "customer_info"},
     {"handoff_type": "deal_data"},

@@ -1,4 +1,4 @@
-"""Diagnostics by API: compliance, the reasons of handoff files, and noise."""
+"""API of reports: compliance, reasons why handoff files were not used, and overturn rates of rule codes."""
 
 from enum import StrEnum
 from typing import Any, Final
@@ -25,7 +25,7 @@ from handoffaudit.handoffs.rates import ACCEPTANCE_RATE
 
 router = Router()
 
-# How the report is sent where it is not asked for as JSON.
+# Content types of the report in formats other than JSON.
 TEXTS: Final = ("text/csv", "text/plain")
 
 

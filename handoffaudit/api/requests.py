@@ -1,4 +1,4 @@
-"""Requests before any call: bodies within the limits, known parameters, the parameters that many calls share."""
+"""Parsing of requests: body limits, known parameters, and the parameters that several calls share."""
 
 import re
 import uuid
@@ -21,14 +21,17 @@ _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?(\d{1,6})")
 
 
 class StrictParser(Parser):
-    """Takes no lone surrogates, NaN or endless integers, which Python's own takes and no database keeps."""
+    """Parser that rejects lone surrogates, NaN and huge integers.
+
+    Python's own parser accepts such values, but no database stores them.
+    """
 
     def parse_body(self, request: HttpRequest) -> Any:
         return orjson.loads(request.body)
 
 
 def check_names(request: HttpRequest, query: type[Schema]) -> None:
-    """A parameter that is misspelt must not pass as one that narrows nothing. Raises `BadFilter`."""
+    """Refuse unknown parameters, so that a misspelt filter is not ignored. Raises `FilterError`."""
     known = list(query.model_fields)
     for name in request.GET:
         if name not in known:
@@ -38,7 +41,10 @@ def check_names(request: HttpRequest, query: type[Schema]) -> None:
 
 
 def check_length(request: HttpRequest, most: int) -> None:
-    """Before anything is read. Raises `Problem` 413, or 400 for a length that is none."""
+    """Check the announced length before the body is read.
+
+    Raises `Problem` 413 if the length is above `most` bytes, or 400 if the length is not a number.
+    """
     announced = request.META.get("CONTENT_LENGTH") or "0"
     if not announced.isdigit():
         raise Problem(400, "Bad length", f"Content-Length is {announced[:40]!r}: send the number of bytes.")
@@ -49,9 +55,10 @@ def check_length(request: HttpRequest, most: int) -> None:
 
 
 def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) -> bytes:
-    """The body, at most that many bytes. Raises `Problem` 413, or 400 where there is none.
+    """Return the body of at most `most` bytes.
 
-    `may_be_empty`: an empty document is a finding of its sender's, and no refusal.
+    Raises `Problem` 413 if the body is larger, or 400 if the body is empty or cut off. With `may_be_empty` an empty
+    body is returned: an empty document becomes a finding for its sender, not a refused request.
     """
     check_length(request, most)
     try:
@@ -60,15 +67,18 @@ def read_body(request: HttpRequest, most: int, *, may_be_empty: bool = False) ->
         raise Problem(400, "Body cut off", f"The body could not be read to its end: {error}.") from error
     if len(body) > most:
         raise Problem(413, "Body too large", f"The body has {len(body):,} bytes; {most:,} are the most.", limit=most)
-    # Chunks without a length are not read: what they bring must not pass as an empty document.
+    # Django does not read a chunked body without a length. Such a body must not pass as an empty document.
     if not body and (not may_be_empty or "HTTP_TRANSFER_ENCODING" in request.META):
         raise Problem(400, "No body", "Send the document as the body of the request, with its Content-Length.")
     return body
 
 
 def read_pieces(request: HttpRequest, most: int, piece: int) -> Iterator[bytes]:
-    """Give the body in pieces of that many bytes, without keeping it. Raise `Problem` as `body_of` does, and where the
-    body ends before the length that was announced."""
+    """Yield the body in pieces of at most `piece` bytes, without keeping the body in memory.
+
+    Raises `Problem` 413 if the body is larger than `most` bytes, or 400 if the body is empty or ends before its
+    announced length.
+    """
     size = 0
     try:
         while read := request.read(piece):
@@ -86,7 +96,7 @@ def read_pieces(request: HttpRequest, most: int, piece: int) -> Iterator[bytes]:
 
 
 def seconds_to_wait(request: HttpRequest) -> int:
-    """What `Prefer: wait=N` asks for, at most the setting's; 0 where it does not."""
+    """Return the seconds of `Prefer: wait=N`, at most the limit of the settings; 0 without this header."""
     found = _WAIT.search(request.META.get("HTTP_PREFER", ""))
     return min(int(found[1]), settings.MAX_WAIT_SECONDS) if found else 0
 
@@ -131,7 +141,7 @@ SchemaName = Annotated[str, Path(description="Which schema: one of the names abo
 
 
 class HandoffsQuery(Schema):
-    """What lists of handoffs are narrowed by, and the page of them."""
+    """Filters and paging of handoff lists."""
 
     type: str = Field("", description="The handoff type.", examples=["research_result"])
     source: str = Field("", description=SOURCE, examples=["planner"])

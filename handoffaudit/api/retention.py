@@ -1,4 +1,4 @@
-"""For how long data is kept, by API."""
+"""API of retention: how long each kind of data is kept."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ class RetentionIn(policies.PolicyIn):
     response={200: RetentionOut},
 )
 def get_retention(request: HttpRequest) -> HttpResponse:
-    """With how much there is, and what goes in the next run."""
+    """Return how long each kind of data is kept, how much is stored, and what the next run deletes."""
     return _answer(request)
 
 
@@ -73,7 +73,10 @@ def get_retention(request: HttpRequest) -> HttpResponse:
     openapi_extra=examples.policy_example("Logs of a quarter are enough.", rows=ROWS),
 )
 def put_retention(request: HttpRequest, change: RetentionIn) -> HttpResponse:
-    """Removing begins an hour later, and can't be undone: look at what `goes` before."""
+    """Save how long each kind of data is kept.
+
+    Deletion starts an hour later and can't be undone: check `goes` in the answer before then.
+    """
     policies.save_policy(request, kinds.retention, change, change.rows)
     return _answer(request)
 

@@ -1,4 +1,4 @@
-"""Review by API: the queue of handoffs that wait for a person, and the decision on one."""
+"""API of review: the queue of handoffs that wait for a person, and the decision on a handoff."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -23,7 +23,7 @@ from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.review.errors import NoReviewer
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 
-# The one of reading, and not one of its own: an address with two methods must stand in one.
+# This module uses the router of `handoffs`: all methods of an address must be on the same router.
 __all__ = ["router"]
 
 EXAMPLES: dict[str, Any] = {
@@ -49,7 +49,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 class Step(StrEnum):
-    """What can be asked for."""
+    """The decision or other step that the caller asks for."""
 
     APPROVE = "approve"
     DECLINE = "decline"
@@ -93,8 +93,11 @@ class ReviewIn(Schema):
     openapi_extra={"requestBody": {"content": {"application/json": {"examples": EXAMPLES}}}},
 )
 def review(request: HttpRequest, reference: Reference, asked: ReviewIn) -> HttpResponse:
-    """Where the type needs four eyes, the first decision is a proposal: the state stays, and `awaits_second` is true.
-    The same decision by another key or person takes effect."""
+    """Decide a handoff, or take another step such as reopening or reassigning the handoff.
+
+    If the handoff's type needs two reviewers, the first decision is a proposal: the state does not change, and
+    `awaits_second` is true. The same decision by another key or person takes effect.
+    """
     who = caller(request)
     handoff = _decide(who.tenant, reference, asked, who.actor)
     return serializers.json_response(serializers.handoff_of(handoff, who.tenant.slug) | serializers.review_of(handoff))
@@ -124,7 +127,10 @@ class _Common(TypedDict):
 
 
 def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
-    """The member of that name, in any case, as sign-in takes it. Raises `NoReviewer`."""
+    """Return the member with this name, ignoring case as sign-in does; None without a name.
+
+    Raises `NoReviewer` if there is no such reviewer.
+    """
     if not name:
         return None
     found = next(
@@ -137,7 +143,7 @@ def _reviewer(tenant: Tenant, name: str | None) -> Person | None:
 
 queue_router = Router(tags=["Review"])
 
-# These are a person's, and a key is none.
+# The other two views belong to a person, and a key is not a person.
 VIEWS: Final = tuple(view for view in queue.VIEWS if view not in ("mine", "proposed"))
 
 
@@ -176,7 +182,10 @@ class QueueOut(Schema):
     response={200: QueueOut, 400: ProblemOut},
 )
 def list_queue(request: HttpRequest, query: Query[QueueQuery]) -> HttpResponse:
-    """`POST /handoffs/{reference}/review` decides one. What can't be approved does not wait."""
+    """List the handoffs that wait for review.
+
+    `POST /handoffs/{reference}/review` decides a handoff. A handoff that can't be approved does not wait for review.
+    """
     check_names(request, QueueQuery)
     tenant = caller(request).tenant
     if query.view not in VIEWS:

@@ -1,4 +1,4 @@
-"""Answers of the API, described for its documentation: receipts, handoffs, problems and verdicts."""
+"""Response schemas of the API: receipts, handoffs, problems, verdicts, repairs and attempts."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ class LayerOut(Schema):
 
 
 class ValueOut(Schema):
-    """A concrete value of a claim, by its characters in the text, and what it rests on."""
+    """A concrete value in a claim: its position in the text, and the sources that support the value."""
 
     kind: str = Field(description="number, date, name, quote, identifier or wording.", examples=["number"])
     start: int = Field(description="Where it begins in `claim_text`, in characters.")
@@ -188,7 +188,7 @@ class BareProblemOut(Schema):
 
 
 class RefusedValueOut(Schema):
-    """One value that was refused."""
+    """A value that was refused."""
 
     row: str | None = Field(None, description="Of a table: the name of its row.")
     field: str = Field(description="The parameter, or the field of the body with its place.", examples=["limit"])
@@ -280,7 +280,7 @@ class SummaryOut(Schema):
 
 
 class ProposalOut(Schema):
-    """The first of two decisions, where the type needs four eyes."""
+    """The first of two decisions, if the handoff's type needs two reviewers."""
 
     decision: str = Field(description="approve or decline", examples=["approve"])
     note: str = Field(description="Why.")
@@ -298,7 +298,7 @@ class PassedOnOut(Schema):
 
 
 class ReplacedByOut(Schema):
-    """The attempt that took the place of a superseded handoff."""
+    """The attempt that replaced a superseded handoff."""
 
     id: str = Field(description="The product's id of it.")
     handoff_id: str = Field(description="The sender's id of it; of a repaired one, the product's.")

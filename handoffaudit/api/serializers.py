@@ -1,4 +1,4 @@
-"""What the API shows: rows into JSON values. `schemas.py` describes them."""
+"""Conversion of database rows and results to the JSON values that `schemas.py` describes."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -43,7 +43,10 @@ def links(pk: str, tenant_slug: str) -> dict[str, str]:
 
 
 def codes_link() -> str:
-    """Where a code is told, as a URI template (RFC 6570) and not in each issue: stored verdicts go out as they are."""
+    """Return the address of the documentation of rule codes, as a URI template (RFC 6570).
+
+    The findings have no addresses of their own, because stored verdicts are sent unchanged.
+    """
     return f"{settings.PUBLIC_URL}/help/codes/{{code}}/"
 
 
@@ -57,7 +60,7 @@ def receipt_of(receipt: Receipt) -> dict[str, Any]:
 
 
 def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
-    """A handoff as lists show it."""
+    """Return the summary of a handoff that lists contain."""
     return {
         "id": str(handoff.pk),
         "handoff_id": handoff.handoff_id,
@@ -100,7 +103,7 @@ def handoff_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
 
 
 def replacement_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
-    """The attempt that took the place of a superseded one. No other is asked for."""
+    """Return the attempt that replaced a superseded handoff; only a superseded handoff needs a query."""
     later = queries.later_attempt(handoff)
     return {
         "superseded_by": later
@@ -116,7 +119,7 @@ def replacement_of(handoff: Handoff, tenant_slug: str) -> dict[str, Any]:
 
 
 def review_of(handoff: Handoff) -> dict[str, Any]:
-    """What people did with one that still waits for them."""
+    """Return the proposed decision and the reassignment of a handoff that waits for review."""
     return review_as(proposals.find_proposal(handoff), assignments.reassignment_of(handoff))
 
 
@@ -150,14 +153,16 @@ def attempt_of(attempt: Attempt, tenant_slug: str) -> dict[str, Any]:
 
 
 def repair_of(result: Repair) -> dict[str, Any]:
-    """The repair with the verdict on the candidate that is offered."""
+    """Return a repair with the verdict on the offered candidate."""
     verdict = verdict_to_dict(result.repaired.verdict) if result.repaired else None
     return repair_to_dict(result) | {"verdict": verdict, "session_context": None, "links": {"codes": codes_link()}}
 
 
 def documents_of(handoff: Handoff) -> dict[str, Any]:
-    """What was sent: the document as JSON, or as text in `raw` where it is none. Of what retention has removed only its
-    hash, and when."""
+    """Return the sent document: as JSON in `document`, or as text in `raw` if the document is not JSON.
+
+    If retention removed the document, return only its hash and the time of the removal.
+    """
     body = queries.body(handoff)
     if body is None:
         left = queries.removal_of(handoff)
@@ -174,7 +179,7 @@ def _documents_of(body: HandoffBody) -> dict[str, Any]:
     raw: str | None
     try:
         orjson.loads(plain)
-        # As it was sent: writing it anew would refuse what is nested deeply, and change numbers.
+        # Send the original bytes. Encoding the document again would fail on deep nesting, and change numbers.
         document, raw = orjson.Fragment(plain), None
     except orjson.JSONDecodeError:
         document, raw = None, original.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""`POST /handoffs` and `POST /handoffs/batch`: parse, call one function, shape the answer."""
+"""API that submits handoffs: one handoff, or a batch."""
 
 from collections import Counter
 from typing import Any
@@ -52,9 +52,12 @@ NAMED: Any = Query(
     openapi_extra=examples.SUBMIT,
 )
 def submit(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
-    """Stored before it is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with the verdict when
-    that comes in time. The same `handoff_id` with the same content is answered 200; with other content 409, unless what
-    has it could not be read."""
+    """Store a handoff, and answer with a receipt or with the verdict.
+
+    The handoff is stored before the call is answered. With `Prefer: wait=N` (seconds, up to 60) the answer is 200 with
+    the verdict if the verdict is ready in time. The same `handoff_id` with the same content is answered 200; with other
+    content 409, unless the stored handoff with this id could not be read.
+    """
     who = caller(request)
     sent = read_body(request, settings.MAX_BODY_BYTES, may_be_empty=True)
     receipt = store.accept(who.tenant, who.actor, read_submission(sent, declared_format, handoff_id))
@@ -98,8 +101,10 @@ def _wait_for_verdict(tenant: Tenant, receipt: Receipt, seconds: int) -> HttpRes
     openapi_extra=examples.BATCH,
 )
 def submit_batch(request: HttpRequest, declared_format: str | None = FORMAT) -> HttpResponse:
-    """A JSON array, or one document a line (NDJSON). Each item is answered in order with a status of its own; one bad
-    item spoils no other."""
+    """Store the handoffs of a JSON array, or of one document per line (NDJSON).
+
+    The items are answered in order, each with its own status. A bad item does not affect the other items.
+    """
     who = caller(request)
     items = _items(read_body(request, settings.MAX_BATCH_BYTES))
     receipts = store.accept_batch(who.tenant, who.actor, items, declared_format)
@@ -131,7 +136,7 @@ def _items(sent: bytes) -> list[bytes]:
 def _item(receipt: Receipt, slug: str) -> dict[str, Any]:
     shown = {"status": receipt.status} | serializers.receipt_of(receipt)
     if receipt.id:
-        # Not all of them, a thousand times over.
+        # A batch has up to a thousand items, so each item carries only the two most useful links.
         links = serializers.links(receipt.id, slug)
         shown["links"] = {name: links[name] for name in ("self", "page")}
     return shown | ({"title": receipt.title, "detail": receipt.detail} if receipt.title else {})

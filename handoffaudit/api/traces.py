@@ -1,4 +1,4 @@
-"""One trace by API: its handoffs in order, who hands to whom, where what is wrong came in and who carried it on."""
+"""API of traces: handoffs in order, routes, and where wrong values were introduced and who carried them on."""
 
 from collections import Counter
 from typing import Any
@@ -96,7 +96,7 @@ class TraceOut(Schema):
     )
 
 
-# before the trace itself, whose id may hold slashes
+# This address must come before the address of the trace itself, whose id may contain slashes.
 @router.get(
     "/traces/{path:trace_id}/lanes.svg",
     auth=KeyWith(Scope.READ),
@@ -121,7 +121,7 @@ def get_trace_lanes(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
     response={200: TraceOut, 404: ProblemOut},
 )
 def get_trace(request: HttpRequest, trace_id: TraceId) -> HttpResponse:
-    """Its first 200 handoffs, by their steps where they have one, else as they came."""
+    """Return the first 200 handoffs of a trace, ordered by step, or by arrival if they have no step."""
     trace = _trace(request, trace_id)
     slug = caller(request).tenant.slug
     findings: dict[int, list[dict[str, Any]]] = {}

@@ -1,4 +1,4 @@
-"""`POST /validate` and `/repair`: the verdict on a document that is not stored, and what would mend it."""
+"""API that judges or repairs a document without storing the document, and that repairs a stored handoff."""
 
 import threading
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ AT_ONCE = 2
 
 WAIT_SECONDS = 5
 
-# who waits keeps a thread of the web server from everybody else
+# Each waiting request occupies a thread of the web server.
 MOST_WAITING = 4
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
@@ -54,8 +54,11 @@ _places = threading.BoundedSemaphore(AT_ONCE + MOST_WAITING)
 def validate(
     request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED
 ) -> HttpResponse:
-    """The verdict that the same submission would get now, under the tenant's policy and beside the handoffs of its
-    trace. What can't be read is answered with a verdict as well: rejected, and why. Nothing is kept."""
+    """Return the verdict that the same submission would get now; nothing is stored.
+
+    The document is judged under the tenant's policy and together with the handoffs of its trace. A document that can't
+    be read gets a verdict, too: rejected, with the reason.
+    """
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
         preview = _verdict_json(handoffs_preview.preview(caller(request).tenant, sent))
@@ -71,10 +74,13 @@ def validate(
     openapi_extra=examples.JUDGE,
 )
 def repair(request: HttpRequest, declared_format: str | None = FORMAT, handoff_id: str | None = NAMED) -> HttpResponse:
-    """`status` is `repaired` with the candidate in `document`; `not_needed`; `not_possible`, where no rule says what to
-    change; or `escalated` after three tries that did not come to a document without errors. Each try is listed with
-    what it changed and what was still wrong. A session that was taken out to meet the token budget is answered as
-    `session_context`: store it at its `path`, which the candidate refers to."""
+    """Return a repaired candidate for a document; nothing is stored.
+
+    `status` is `repaired` (the candidate is in `document`), `not_needed`, `not_possible` (no rule says what to change),
+    or `escalated` (three tries did not lead to a document without errors). Each try is listed with its changes and the
+    remaining errors. A session that was removed to meet the token budget is returned as `session_context`: store the
+    session at its `path`, to which the candidate refers.
+    """
     sent = _read_submission(request, declared_format, handoff_id)
     with _turn():
         case = _verdict_json(cases.case_of_sent(caller(request).tenant, sent))
@@ -104,7 +110,10 @@ def repair_stored(request: HttpRequest, reference: Reference) -> HttpResponse:
 
 @contextmanager
 def _turn() -> Iterator[None]:
-    """Judging here takes the processor from submissions, so only a few do it at once; others are told to come back."""
+    """Limit how many documents are judged at once; answer 503 to callers above the limit.
+
+    Judging a document here takes processor time from submissions.
+    """
     if not _places.acquire(blocking=False):
         raise _busy()
     try:
@@ -130,7 +139,10 @@ def _busy() -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class _WithoutTurn:
-    """A model that is asked while others judge: it may take a minute, and nothing of the processor."""
+    """An LLM that gives up the turn of its request while the LLM answers.
+
+    The answer may take a minute and needs no processor time, so other documents can be judged meanwhile.
+    """
 
     model: LanguageModel
 
@@ -139,7 +151,7 @@ class _WithoutTurn:
         try:
             return self.model.ask(question)
         finally:
-            # for what is left to judge: nobody keeps a turn for long
+            # The rest of the judging needs a turn again. The wait is short, because nobody keeps a turn for long.
             _turns.acquire()
 
 

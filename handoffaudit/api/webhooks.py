@@ -1,4 +1,4 @@
-"""Who is told of what happens, by API: web addresses and e-mail addresses listed, made, tried, deleted."""
+"""API of webhooks and e-mail subscriptions: list, create, test and delete."""
 
 from typing import Annotated, Any
 
@@ -137,7 +137,11 @@ def delete(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
     response={200: TestedOut, 404: ProblemOut},
 )
 def test(request: HttpRequest, webhook: WebhookId) -> HttpResponse:
-    """Answered once the receiver has answered, or its time is up. The test stands in the log, as any delivery."""
+    """Send a test event now, and return what the receiver answered.
+
+    The call returns when the receiver has answered or its time is up. The log of deliveries lists the test like any
+    delivery.
+    """
     answer = log.send_test(_get_webhook(caller(request).tenant, webhook))
     shown = {"delivered": answer.delivered, "status": answer.status, "ms": answer.ms, "error": answer.error or None}
     return serializers.json_response(shown)

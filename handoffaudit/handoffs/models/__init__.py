@@ -1,4 +1,4 @@
-"""The rows of the flow, by what they are about."""
+"""The Django models of handoffs, their verdicts, reviews, counts, LLM calls, hook events and webhooks."""
 
 from handoffaudit.handoffs.models.counts import DailyCount, DailyPair, HourlyCount, HourlyTotal
 from handoffaudit.handoffs.models.handoff import (

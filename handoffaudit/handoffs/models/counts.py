@@ -6,8 +6,10 @@ from handoffaudit.accounts.models import Tenant
 
 
 class HourlyCount(models.Model):
-    """How many handoffs received in an hour stand in a state now, by type and pair; `code` empty: all of them,
-    else those with a finding of that code."""
+    """The number of handoffs received in an hour that are now in a state, by type and route.
+
+    Rows with an empty `code` count all handoffs. Other rows count the handoffs with a finding of that rule code.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()
@@ -31,7 +33,10 @@ class HourlyCount(models.Model):
 
 
 class HourlyTotal(models.Model):
-    """The same over all types and agents: few rows, so that pages about all of them read few."""
+    """The hourly counts summed over all types and agents.
+
+    The table is small, so that pages that show totals read few rows.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()
@@ -41,10 +46,11 @@ class HourlyTotal(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "hour", "state", "code"], name="one_hourly_total")]
-        # The sum over all hours of one state stands on every page.
+        # Every page shows the sum over all hours for one state.
         indexes = [
             models.Index(fields=["tenant", "state", "hour"], condition=models.Q(code=""), name="hourly_total_by_state"),
-            # Whether any with a code stand in a state is asked before they are looked for.
+            # The queue first checks whether any handoff with a rule code is in a state, and only then looks for the
+            # handoffs.
             models.Index(fields=["tenant", "code", "state"], condition=~models.Q(code=""), name="hourly_total_by_code"),
         ]
 
@@ -53,7 +59,10 @@ class HourlyTotal(models.Model):
 
 
 class _Outcomes(models.Model):
-    """What became of handoffs received on a day (UTC): `decided` are approved, `stopped` rejected, held or declined."""
+    """The outcomes of handoffs received on a day (UTC).
+
+    `decided` handoffs are approved; `stopped` handoffs are rejected, held or declined.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     day = models.DateField()
@@ -68,7 +77,7 @@ class _Outcomes(models.Model):
 
 
 class DailyCount(_Outcomes):
-    """The hourly counts of a day by type and source: reports of weeks read these. `code` as in `HourlyCount`."""
+    """The outcomes of a day by type and source agent, for reports over weeks. `code` as in `HourlyCount`."""
 
     code = models.CharField(max_length=100, blank=True)
     handoff_type = models.CharField(max_length=200)
@@ -85,7 +94,7 @@ class DailyCount(_Outcomes):
 
 
 class DailyPair(_Outcomes):
-    """The same of all, by source and target."""
+    """The outcomes of all handoffs of a day, by source and target agent."""
 
     target_agent_id = models.CharField(max_length=200)
 

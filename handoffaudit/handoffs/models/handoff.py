@@ -1,8 +1,8 @@
-"""Handoffs, their documents, and what was asked of their lineages.
+"""Handoffs, their documents, and the remediation records of their lineages.
 
-The rows that arrive by the thousand carry no foreign-key constraints: each check would cost a lookup and a row lock on
-the tenant, and history must neither block nor cascade. One transaction writes what belongs together instead
-(`docs/decisions/0004-rows-without-foreign-keys.md`).
+Tables that grow by thousands of rows have no foreign-key constraints: each check would cost a look-up and a row lock on
+the tenant, and history must neither block a deletion nor be deleted with its parent. Instead, one transaction writes
+the rows that belong together (`docs/decisions/0004-rows-without-foreign-keys.md`).
 """
 
 import uuid
@@ -15,7 +15,7 @@ from handoffaudit.accounts.models import Tenant
 
 
 def new_id() -> uuid.UUID:
-    """A UUIDv7: later rows have greater ids and land beside each other."""
+    """Return a new UUIDv7: later rows have greater ids and are stored next to each other."""
     made: uuid.UUID = uuid_utils.compat.uuid7()
     return made
 
@@ -32,12 +32,15 @@ class State(models.TextChoices):
 
 
 WAITING_STATES = (State.RECEIVED, State.VALIDATING)
-# What says that bytes are no document of any format.
+# The rule codes which say that the bytes are not a document of any format.
 _UNREADABLE_CODES = frozenset({"structure.json_parse", "structure.unrecognised_format"})
 
 
 class Handoff(models.Model):
-    """One handoff, lean: what lists, filters and the queue need. Its documents stand in `HandoffBody`."""
+    """A handoff with the fields that lists, filters and the queue need.
+
+    The row is small; the documents are in `HandoffBody`.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -49,17 +52,17 @@ class Handoff(models.Model):
     trace_id = models.CharField(max_length=200, blank=True)
     parent_handoff_id = models.CharField(max_length=200, blank=True, default="", db_default="")
     retry_of = models.CharField(max_length=200, blank=True, default="", db_default="")
-    # The handoff_id of the first attempt, on all later ones; empty on the first.
+    # The `handoff_id` of the first attempt; empty on the first attempt itself.
     lineage = models.CharField(max_length=200, blank=True, default="", db_default="")
     attempt = models.PositiveSmallIntegerField(default=1, db_default=1)
-    # What the sender asked for: to lift an older version, to repair what is rejected.
+    # The sender may ask to lift an older version of the document (`adapt`) and to repair a rejected one (`repair`).
     adapt = models.BooleanField(default=False, db_default=False)
     repair = models.BooleanField(default=False, db_default=False)
-    # Made here by repair, from the attempt before it.
+    # The repair made this attempt from the one before.
     repaired = models.BooleanField(default=False, db_default=False)
     step = models.IntegerField(null=True)
     state = models.CharField(max_length=10, choices=State.choices)
-    # Counts the changes of state, so that a decision made on an old view is told.
+    # Increases with each change, so that a decision made on an outdated view is detected.
     version = models.PositiveIntegerField(default=1, db_default=1)
     received_at = models.DateTimeField()
     judged_at = models.DateTimeField(null=True)
@@ -74,18 +77,18 @@ class Handoff(models.Model):
     token_count = models.PositiveIntegerField(null=True)
     chain_length = models.PositiveIntegerField(default=0, db_default=0)
     warnings = models.BooleanField(default=False, db_default=False)
-    # Set where shadow mode let pass what would have been rejected or held.
+    # The state that the handoff would have without shadow mode, if it would have been rejected or held.
     would_decide = models.CharField(max_length=10, blank=True, default="", db_default="")
     approvable = models.BooleanField(default=True, db_default=True)
     user_approved = models.BooleanField(default=False, db_default=False)
     review_due_at = models.DateTimeField(null=True)
-    # Whoever sends it can't mend it any more: shown first to those who review.
+    # The sender can no longer fix the handoff, so reviewers see it first.
     escalated = models.BooleanField(default=False, db_default=False)
-    # The model's check was due and could not be made.
+    # The LLM check was due, but the LLM was unavailable.
     unverified = models.BooleanField(default=False, db_default=False)
-    # Accepted unverified, and the model's check, made later, would have rejected it.
+    # Accepted unverified; the later LLM check would have rejected the handoff.
     flagged = models.BooleanField(default=False, db_default=False)
-    # It was handed out, and its end has not been reported.
+    # A hook event handed the task out, and its end has not been reported.
     open = models.BooleanField(default=False, db_default=False)
 
     claim = models.UUIDField(null=True)
@@ -113,11 +116,12 @@ class Handoff(models.Model):
             models.Index(
                 fields=["tenant", "lineage", "attempt"], condition=~models.Q(lineage=""), name="handoff_by_lineage"
             ),
-            # With the state among its columns: SQLite takes the one of all states otherwise.
+            # The state is among the columns because SQLite would otherwise choose the index over all states.
             models.Index(
                 fields=["tenant", "state", "id"], condition=models.Q(escalated=True), name="handoff_escalated"
             ),
-            # Few rows each, and none of them when a handoff arrives: what is rare must be found without a scan.
+            # Rare conditions must be found without a scan. These partial indexes have few rows, and an arriving handoff
+            # adds none.
             models.Index(fields=["tenant", "review_due_at"], condition=models.Q(state="held"), name="handoff_due"),
             models.Index(fields=["tenant", "id"], condition=~models.Q(would_decide=""), name="handoff_shadowed"),
             models.Index(fields=["tenant", "id"], condition=models.Q(warnings=True), name="handoff_warned"),
@@ -125,7 +129,7 @@ class Handoff(models.Model):
             models.Index(fields=["tenant", "id"], condition=models.Q(unverified=True), name="handoff_unverified"),
             models.Index(fields=["tenant", "id"], condition=models.Q(flagged=True), name="handoff_flagged"),
             models.Index(fields=["tenant", "id"], condition=models.Q(open=True), name="handoff_open"),
-            # What people decided is looked up beside what waits: the newest of a type, and between two agents.
+            # The review page shows decided handoffs as precedents: the newest of the type, and the newest of the route.
             models.Index(
                 fields=["tenant", "handoff_type", "id"],
                 condition=models.Q(state__in=("approved", "declined")),
@@ -144,7 +148,7 @@ class Handoff(models.Model):
 
     @property
     def is_unreadable(self) -> bool:
-        """Return whether no format could read what arrived: nothing of it is known, and nothing of it was checked."""
+        """Return whether no format could read the document, so that no field is known and nothing was checked."""
         is_named = bool(self.handoff_type or self.source_agent_id or self.target_agent_id)
         is_none = not self.format or not _UNREADABLE_CODES.isdisjoint(self.codes)
         return not is_named and is_none and self.verdict is not None
@@ -155,13 +159,15 @@ class Handoff(models.Model):
 
     @property
     def overdue(self) -> bool:
-        """Held for longer than its type's limit."""
+        """Return whether the handoff has been held for longer than the limit of its type."""
         return self.state == State.HELD and self.review_due_at is not None and self.review_due_at < timezone.now()
 
 
 class HandoffBody(models.Model):
-    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON. `lifted` is the
-    document in the current version, where an older one came and the sender asked to have it lifted."""
+    """The documents of a handoff as they arrived, byte for byte; `context` and `evidence` are JSON.
+
+    `lifted` is the document in the current version, if the sender sent an older one and asked to have it lifted.
+    """
 
     handoff = models.OneToOneField(
         Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="body"
@@ -176,8 +182,10 @@ class HandoffBody(models.Model):
 
 
 class RemovedDocument(models.Model):
-    """What is left of the documents of a handoff that retention has removed, kept for `days`: `sha256` is that of the
-    document as it arrived."""
+    """A record of documents that retention removed.
+
+    `days` is the retention period. `sha256` is the hash of the document as it arrived.
+    """
 
     handoff = models.OneToOneField(
         Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True, related_name="removed_document"
@@ -192,8 +200,10 @@ class RemovedDocument(models.Model):
 
 
 class Remediation(models.Model):
-    """What was asked of a lineage of attempts so far; `content` is the core's record. `lineage` is the first attempt's
-    handoff_id."""
+    """The remediation record of a lineage: what was recommended after each attempt.
+
+    `content` is the record as JSON. `lineage` is the `handoff_id` of the first attempt.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     lineage = models.CharField(max_length=200)

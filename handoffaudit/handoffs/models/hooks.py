@@ -1,4 +1,4 @@
-"""Hook events of agent hosts: the tasks that they tell of, and the answer to each event."""
+"""Hook events of agent hosts, the tasks that these events report, and the answer to each event."""
 
 from django.db import models
 
@@ -7,11 +7,11 @@ from handoffaudit.handoffs.models.handoff import new_id
 
 
 class HandedOut(models.Model):
-    """One task given to another agent, joined from the events that tell of it.
+    """A task given to another agent, joined from several hook events.
 
-    `session`, `tool_use` and `agent` are digests: senders choose how long their ids are, and what is cut would join
-    strangers. `handoff` handed it out and `returned` handed it back last, with a deliverable of that digest. `over`:
-    its end was reported.
+    `session`, `tool_use` and `agent` are digests, because senders choose the length of their ids, and cut ids could
+    join unrelated tasks. `handoff` handed the task out. `returned` is the latest handoff that handed the task back, and
+    `deliverable` the digest of its deliverable. `over` says that the end of the task was reported.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -40,8 +40,11 @@ class HandedOut(models.Model):
 
 
 class HookEvent(models.Model):
-    """One event that the gate was asked about. `key` is what it is known by when it comes again; `answer` is what was
-    said first, empty until then. `phase` holds the phase rules and their results, as JSON."""
+    """A hook event that an agent host sent, and the answer to it.
+
+    `key` identifies the event if the host sends it again. `answer` is the first answer, empty until there is one.
+    `phase` has the phase rules and their results, as JSON.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -64,8 +67,11 @@ class HookEvent(models.Model):
 
 
 class ValidationState(models.Model):
-    """What an event came to. Only added, never changed: where a verdict came late, another row follows the first.
-    `content` is the state as the API shows it; of a phase the newest event's counts."""
+    """The validation state that a hook event led to. Rows are only added, never changed.
+
+    A late verdict adds a second row for the event. `content` is the state as the API shows it. The state of a phase is
+    that of its newest event.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)

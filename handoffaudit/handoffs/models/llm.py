@@ -1,4 +1,4 @@
-"""Handoffs that wait for the LLM, the calls to it, its answers, its cost, its circuit breaker, and alerts."""
+"""Handoffs that wait for the LLM; the calls to the LLM, its answers, its cost and its circuit breaker; and alerts."""
 
 from django.db import models
 
@@ -9,14 +9,15 @@ from handoffaudit.handoffs.models.handoff import Handoff, new_id
 class CheckKind(models.TextChoices):
     FIRST = "first"
     RECHECK = "recheck"
-    # Rejected already, and no rule could mend it: the model is asked for a repair.
+    # Already rejected, and no repair by rules worked: the LLM is asked for a repair.
     REPAIR = "repair"
 
 
 class ModelCheck(models.Model):
-    """A handoff that the model is to be asked about: for the first time, or again since it could not be asked then.
+    """A handoff that waits for an LLM check, the first one or one repeated after the LLM was unavailable.
 
-    Gone once it was made. A queue of its own, so that looking for work never reads the handoffs.
+    The row is deleted after the check. The queue is a table of its own, so that workers never scan the handoffs for
+    work.
     """
 
     handoff = models.OneToOneField(
@@ -37,10 +38,10 @@ class ModelCheck(models.Model):
 
 
 class ModelCall(models.Model):
-    """One question to the model, with all its tries. Only added, never changed.
+    """A question to the LLM, with all its tries. Rows are only added, never changed.
 
-    `outcome` is `ok` or the reason why there is no answer; a `cached` one was answered before, and cost nothing now.
-    Costs in USD, `latency_ms` over all tries.
+    `outcome` is `ok` or the reason why there is no answer. A `cached` call reused an earlier answer and cost nothing.
+    Cost in USD; `latency_ms` over all tries.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -72,8 +73,11 @@ class ModelCall(models.Model):
 
 
 class ModelAnswer(models.Model):
-    """An answer kept, so that an equal question is asked once. `key` is the hash of the model, the prompt and all that
-    was sent. Written as soon as it came: a worker that dies right after pays nothing twice."""
+    """A stored answer of the LLM, so that the same question is asked only once.
+
+    `key` is the hash of the LLM's name, the prompt and everything sent. The answer is stored as soon as it arrives: if
+    the worker dies right after, the next one need not pay again.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
     key = models.CharField(max_length=64)
@@ -91,7 +95,7 @@ class ModelAnswer(models.Model):
 
 
 class ModelSpend(models.Model):
-    """What a tenant spent on the model in one day (UTC), with what is reserved for calls under way."""
+    """The money a tenant spent on the LLM in a day (UTC), including the reservations of calls under way."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
     day = models.DateField()
@@ -105,7 +109,7 @@ class ModelSpend(models.Model):
 
 
 class ModelBreaker(models.Model):
-    """Whether a model is called at all, for every process: several failures in a row open the breaker for a while."""
+    """The circuit breaker of an LLM, shared by every process: several failures in a row stop the calls for a while."""
 
     model = models.CharField(max_length=100, primary_key=True)
     failures = models.PositiveIntegerField(default=0)
@@ -118,10 +122,10 @@ class ModelBreaker(models.Model):
 
 
 class Alert(models.Model):
-    """Something that a person should look at, until somebody says that they have. One of a kind is open at a time.
+    """An event that a person should look at, open until acknowledged. Only one alert of a kind is open at a time.
 
-    `kind` is an event, or a threshold that is passed (then `value` is the last figure, and it closes by itself).
-    `notified_at`: when subscribers were last told; they are told again after a while.
+    `kind` names an event or an alert rule. An alert of a rule has the latest measurement in `value`, and resolves by
+    itself. `notified_at` is when the webhooks were last notified; the notification repeats after a while.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

@@ -7,7 +7,7 @@ from handoffaudit.handoffs.models.handoff import Handoff, new_id
 
 
 class ReviewHold(models.Model):
-    """Who is looking at a waiting handoff. Soft: it frees itself and stops nobody from deciding."""
+    """A note that a person has a waiting handoff open. The hold expires, and stops nobody from deciding."""
 
     handoff = models.OneToOneField(Handoff, on_delete=models.CASCADE, primary_key=True)
     person = models.ForeignKey(Person, on_delete=models.CASCADE)
@@ -18,9 +18,11 @@ class ReviewHold(models.Model):
 
 
 class PassedOn(models.Model):
-    """A waiting handoff that somebody took out of the queue without judging it: to one person, or to nobody in
-    particular. Its state stays, and no rate counts it. It holds while the handoff is at `version`; `over`: a decision
-    ended it."""
+    """A reassignment of a waiting handoff to one person, or to nobody in particular, without a decision.
+
+    The handoff keeps its state, and no rate counts the reassignment, which is valid while the handoff has this
+    `version`. `over` says that a decision ended the reassignment.
+    """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -41,9 +43,12 @@ class PassedOn(models.Model):
 
 
 class Proposal(models.Model):
-    """The first of the two decisions that a type with four eyes needs. It holds while the handoff is at `version`;
-    `over`: a decision ended it. `replaced`: the proposal that it took the place of (decision, note, actor_kind, actor,
-    at as text), for who takes it back."""
+    """The first of the two decisions on a handoff whose type requires four eyes.
+
+    The proposal is valid while the handoff has this `version`; `over` says that a decision ended the proposal.
+    `replaced` is the proposal that this one replaced (decision, note, actor_kind, actor, and at as text), to restore on
+    withdrawal.
+    """
 
     handoff = models.OneToOneField(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, primary_key=True)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -66,12 +71,12 @@ class Proposal(models.Model):
 
 
 class Trial(models.Model):
-    """A draft of a policy tried on handoffs that were judged before: how many verdicts would change.
+    """A dry run: a draft policy evaluated on past handoffs, to count how many verdicts would change.
 
-    `draft` is the plain content of its kind, as JSON. `reached` is the handoff judged last; the newest is judged first.
-    `flips` counts by `before>after`; `changed` has the first ones: `{handoff, handoff_id, before, after, codes}`.
-    `unasked`: of those judged, how many a model could not be asked about, where the trial asks one; `removed`: how
-    many have no documents any more, and count as neither.
+    `draft` is the policy content, as JSON. The newest handoff is judged first, and `reached` is the last one judged.
+    `flips` counts verdict changes by `before>after`; `changed` has the first changed handoffs: `{handoff, handoff_id,
+    before, after, codes}`. Of the judged handoffs, `unasked` had no LLM answer, if the dry run asks the LLM, and
+    `removed` had no documents any more, so that there was no verdict to compare.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)

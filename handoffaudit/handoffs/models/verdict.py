@@ -1,4 +1,4 @@
-"""What was said of a handoff, and what became of it. Only added, never changed."""
+"""Verdicts, findings and events of handoffs."""
 
 from django.db import models
 
@@ -7,7 +7,10 @@ from handoffaudit.handoffs.models.handoff import Handoff, new_id
 
 
 class Verdict(models.Model):
-    """One validation run. Only added, never changed. `content` is the verdict as the API shows it."""
+    """The result of one validation run. Rows are only added, never changed.
+
+    `content` is the verdict as the API shows it.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -15,7 +18,7 @@ class Verdict(models.Model):
     outcome = models.CharField(max_length=10)
     policy_version = models.PositiveIntegerField()
     validated_at = models.DateTimeField()
-    # Text and not jsonb: a sender's NUL character is valid JSON and jsonb refuses it.
+    # Text and not jsonb, because a NUL character of a sender is valid JSON, but PostgreSQL's jsonb refuses it.
     content = models.TextField()
 
     def __str__(self) -> str:
@@ -23,7 +26,10 @@ class Verdict(models.Model):
 
 
 class Finding(models.Model):
-    """One issue of warning and up of the verdict in force, so that "by code" is an index and not a scan."""
+    """A finding with severity warning or above in the current verdict of a handoff.
+
+    The table lets a filter by rule code use an index instead of scanning verdicts.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="findings")
@@ -46,7 +52,7 @@ class ActorKind(models.TextChoices):
 
 
 class Event(models.Model):
-    """One change of state. Only added, never changed."""
+    """A change of state, or a remark that keeps the state. Rows are only added, never changed."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     handoff = models.ForeignKey(Handoff, on_delete=models.DO_NOTHING, db_constraint=False, related_name="events")
@@ -59,7 +65,8 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # Decisions are few beside what the system does: no entry when a handoff arrives or is judged.
+            # People make few of the changes. The indexes cover decisions only, so that ingest and judging add no
+            # entries.
             models.Index(
                 fields=["tenant", "at"],
                 condition=models.Q(to_state__in=("approved", "declined")),

@@ -1,4 +1,4 @@
-"""Who outside wants to hear of verdicts, decisions, alerts and finding groups, and what was sent to them."""
+"""Webhooks and e-mail subscribers for verdicts, decisions, alerts and finding groups, and their deliveries."""
 
 from django.db import models
 from django.utils import timezone
@@ -13,11 +13,11 @@ class SubscriberKind(models.TextChoices):
 
 
 class Subscriber(models.Model):
-    """An address that hears of events: a web address that gets signed requests, or an e-mail address.
+    """A receiver of events: a webhook, which gets signed requests, or an e-mail address.
 
-    `events` are of `verdict`, `decision`, `alert`, `group`; `states` narrows verdicts to those that end in one of them
-    (empty: all). `secret` signs requests; both sides need it, so it is kept as it is. It hears of what happens after
-    `heard_from`: since it was made, or was switched on again.
+    `events` lists `verdict`, `decision`, `alert` and `group`. `states` narrows verdicts to those with one of these
+    states (empty: all). `secret` signs the requests; both sides need the secret, so it is stored in plain text. The
+    subscriber gets the events after `heard_from`, when it was created or last enabled.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
@@ -37,8 +37,11 @@ class Subscriber(models.Model):
 
 
 class Delivery(models.Model):
-    """One event for one subscriber. `about` names the event, once for each subscriber; `payload` is what is sent, to
-    the byte. Given up after the last try: `gave_up_at`."""
+    """The delivery of one event to one subscriber.
+
+    `about` names the event and is unique for each subscriber. `payload` is the exact request body. `gave_up_at` is set
+    after the last failed try.
+    """
 
     id = models.UUIDField(primary_key=True, default=new_id)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)
@@ -59,7 +62,7 @@ class Delivery(models.Model):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["subscriber", "about"], name="one_delivery_per_event")]
         indexes = [
-            # `due_at` is empty once it is delivered or given up.
+            # `due_at` is empty after a delivery succeeded or was given up.
             models.Index(fields=["due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due"),
             models.Index(
                 fields=["subscriber", "due_at"], condition=models.Q(due_at__isnull=False), name="delivery_due_of_one"
@@ -72,9 +75,12 @@ class Delivery(models.Model):
 
 
 class Gathering(models.Model):
-    """How far events were gone over for subscribers: one row. Every event up to `reached` was, but for those in `gaps`:
-    ids that were not there yet, as `[first, last, seconds since 1970 when they were missed]`. Transactions end in
-    another order than their ids are given out. `pass_number` counts the passes, so that of two at once one ends."""
+    """The progress of the scan for events to deliver: a single row.
+
+    All events up to `reached` were scanned, except for the ids in `gaps`: `[first, last, seconds since 1970 when the
+    ids were found missing]`. An id can be missing for a while, because transactions commit in another order than they
+    draw their ids. `pass_number` counts the scans, so that one of two concurrent scans ends.
+    """
 
     reached = models.BigIntegerField(default=0)
     gaps = models.JSONField(default=list)

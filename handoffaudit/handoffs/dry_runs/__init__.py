@@ -1,0 +1,1 @@
+"""Dry runs: policies and prompts evaluated on past handoffs without saving."""

@@ -1,7 +1,7 @@
-"""Drafts of prompts tried on past handoffs: the model is asked, so what it may cost is told before.
+"""Dry runs of prompts: past handoffs judged with the current and the drafted prompts, and an estimate of the cost.
 
-A handoff is asked about where the draft has another prompt for it, once by what is in force and once by the draft.
-Answers that are kept cost nothing again.
+These dry runs ask the LLM, so people see an estimate of the cost before. A handoff is judged where the draft changes
+its prompts: once with the current prompts, once with the draft. Stored answers cost nothing again.
 """
 
 import time
@@ -30,21 +30,24 @@ MOST = 500
 
 AT_ONCE = 4
 
-# Two questions (the check and a critique) by what is in force, two by the draft.
+# The current prompts and the draft each ask two questions: the check and a critique.
 CALLS_OF_ONE = 4
 
 SAMPLE = 50
 
 MOST_SECONDS = 5.0
 
-# What would be the same for each that comes after.
+# After an outage for one of these reasons, all later questions would fail in the same way.
 _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason.BREAKER_OPEN})
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One handoff's verdicts by what is in force and by the draft; both None where the draft has no other prompt for
-    it, where its documents were removed, or where the model could not be asked: then `outage` says why."""
+    """The verdicts on one handoff with the current policy and with the draft.
+
+    Both are None where the draft does not change the prompts of the handoff, where its documents were removed, or where
+    the LLM could not be asked: then `outage` says why.
+    """
 
     handoff: Handoff
     now: Verdict | None = None
@@ -59,8 +62,11 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a trial may cost: of `handoffs` so many are `touched` by the draft, and so many `questions` are asked about
-    those. Counted on the newest `looked_at`, and taken to be alike in all. `left`: of today's budget, in USD."""
+    """The estimated cost of a dry run on `handoffs` handoffs.
+
+    The draft changes the prompts of `touched` handoffs, which need `questions` questions to the LLM for `usd` USD. The
+    numbers are extrapolated from the newest `looked_at` handoffs. `left` is the rest of today's budget in USD.
+    """
 
     handoffs: int
     looked_at: int
@@ -75,11 +81,14 @@ class Cost:
 
 
 class AnswerNotStored(Exception):
-    """Some answer of the model is not kept any more, so that nothing can be said without asking again."""
+    """An answer of the LLM is no longer stored, so the verdicts need new calls."""
 
 
 def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:
-    """Each judged twice, with the model; several at once. No transaction may be open."""
+    """Judge each handoff with the current policy and with the draft, several at once, and ask the LLM.
+
+    Call with no open transaction.
+    """
     histories, bodies = _beside(part)
 
     def one(handoff: Handoff) -> Pair:
@@ -97,7 +106,10 @@ def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: Vali
 
 
 def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draft: ValidationConfig) -> Pair:
-    """One judged twice by the answers that the trial got; nothing is asked. Raises `NotKept`."""
+    """Judge a handoff twice with the stored answers of the dry run, without any call to the LLM.
+
+    Raises `AnswerNotStored`, or `HandoffBody.DoesNotExist` where the documents were removed.
+    """
     histories, bodies = _beside([handoff])
     meter = _Meter(handoff.tenant_id)
     body = bodies.get(handoff.pk)
@@ -112,8 +124,10 @@ def judge_from_stored_answers(handoff: Handoff, in_force: ValidationConfig, draf
 def estimate_cost_of_prompts(
     newest: Sequence[Handoff], total: int, tenant_id: int, in_force: ValidationConfig, draft: ValidationConfig
 ) -> Cost:
-    """What it may cost to try the draft on `total` handoffs, of which `newest` are the first; somebody waits for it, so
-    of large ones fewer are looked at."""
+    """Estimate the cost of a dry run on `total` handoffs, of which `newest` come first.
+
+    A person waits for the estimate, so it ends after `MOST_SECONDS` and reads fewer handoffs where they are large.
+    """
     meter = _Meter(tenant_id)
     touched = looked_at = 0
     until = time.monotonic() + MOST_SECONDS
@@ -169,8 +183,10 @@ def _pair(
 
 
 class _Noting:
-    """The model, and why it could not be asked. A question that would cost more than it may is no outage: the handoff
-    is judged without it, by both."""
+    """An LLM that remembers why it could not be asked.
+
+    A question over its cost limit is no outage: both verdicts are made without it.
+    """
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
@@ -186,7 +202,7 @@ class _Noting:
 
 
 class _Meter:
-    """In place of the model: answers what is kept, and adds up what the rest would cost."""
+    """A stand-in for the LLM that returns stored answers and adds up the cost of all other questions."""
 
     outage: Final = None
 

@@ -1,4 +1,4 @@
-"""Dry runs: drafts of policies tried in the background on handoffs that were judged before."""
+"""Dry runs of policy drafts: planned, run in the background on past handoffs, and stored."""
 
 import uuid
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ PART = 20
 
 MOST_SHOWN = 200
 
-# So that a rare flip is listed beside a frequent one.
+# This limit keeps rare changes in the list beside frequent ones.
 MOST_OF_A_FLIP = 50
 
 MOST_LISTED = 5
 
-# Of one handoff.
+# The limit for one handoff.
 MOST_CODES = 5
 
 TRIES = 3
@@ -58,9 +58,9 @@ def plan(
     most: int = MOST,
     since: datetime | None = None,
 ) -> Trial:
-    """A trial of the draft `content` that is not begun yet. No types: handoffs of all types.
+    """Return an unsaved dry run of the draft `content`. Without `handoff_types`, it covers all types.
 
-    Raises `InvalidPolicy` where the draft could not be saved either.
+    Raises `InvalidPolicy` for a draft that could not be saved as a policy.
     """
     load.draft(tenant.pk, kind, content)
     trial = Trial(
@@ -78,13 +78,13 @@ def plan(
 
 
 def start(**wanted: Any) -> Trial:
-    """Begins a trial as `planned` takes it; workers are woken."""
+    """Plan a dry run with the arguments of `plan`, save it, and notify the workers."""
     return begin(plan(**wanted))
 
 
 def begin(trial: Trial) -> Trial:
-    """Begins a planned trial; workers are woken."""
-    # What was tried a week ago is of no use to anybody, and drafts may be large.
+    """Save a planned dry run and notify the workers."""
+    # Nobody needs results that are a week old, and drafts may be large.
     Trial.objects.filter(tenant=trial.tenant_id, started_at__lt=timezone.now() - KEPT).delete()
     _make_room(trial.tenant)
     if not trial.total:
@@ -95,13 +95,16 @@ def begin(trial: Trial) -> Trial:
 
 
 def estimate_cost(trial: Trial) -> prompts.Cost:
-    """What a planned trial of prompts may cost."""
+    """Estimate the cost of a planned dry run of prompts."""
     newest = list(_chosen_handoffs(trial)[: min(trial.total, prompts.SAMPLE)])
     return prompts.estimate_cost_of_prompts(newest, trial.total, trial.tenant_id, *_configs(trial))
 
 
 def _make_room(tenant: Tenant) -> None:
-    """Ends the oldest that wait: trials of all tenants run one after another, and none may fill the queue."""
+    """End the oldest waiting dry runs of the tenant.
+
+    The dry runs of all tenants run one after another, and no tenant may fill the queue.
+    """
     unfinished = Trial.objects.filter(tenant=tenant, finished_at=None).order_by("-id")
     too_many = list(unfinished.values_list("pk", flat=True)[MOST_UNFINISHED - 1 :])
     Trial.objects.filter(pk__in=too_many, finished_at=None).update(
@@ -110,27 +113,32 @@ def _make_room(tenant: Tenant) -> None:
 
 
 def get(tenant: Tenant, pk: uuid.UUID) -> Trial:
-    """Raises `Trial.DoesNotExist`."""
+    """Return a dry run of the tenant. Raises `Trial.DoesNotExist`."""
     return Trial.objects.get(tenant=tenant, pk=pk)
 
 
 def list_recent(tenant: Tenant, kind: Kind) -> list[Trial]:
-    """The newest of a kind, without their drafts and what they found in single."""
+    """Return the newest dry runs of a kind, without their drafts and changed handoffs."""
     rows = Trial.objects.filter(tenant=tenant, kind=kind, started_at__gte=timezone.now() - KEPT)
     return list(rows.defer("draft", "changed").order_by("-id")[:MOST_LISTED])
 
 
 def cancel(*, tenant: Tenant, pk: uuid.UUID, actor: str) -> bool:
-    """Ends it with what was found until then; False where it was over already. Its worker finds the claim gone."""
+    """End a dry run with its results so far. Return False where it had ended before.
+
+    The worker of the dry run notices the lost lease and stops.
+    """
     found = Trial.objects.filter(tenant=tenant, pk=pk, finished_at=None)
     told = f"{actor[:200]} stopped it."
     return bool(found.update(finished_at=timezone.now(), error=told, claim=None, claim_expires_at=None))
 
 
 def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
-    """That handoff judged by what is in force now, and by the draft. The model is not asked: where prompts are tried,
-    its answers are those that the trial got. Raises `InvalidPolicy` where the draft could no longer be saved,
-    `prompt_trials.NotKept` where the answers are gone, and `HandoffBody.DoesNotExist` where the documents are."""
+    """Judge the handoff with the current policy and with the draft, without any call to the LLM.
+
+    A dry run of prompts uses its stored answers. Raises `InvalidPolicy` for a draft that could no longer be saved,
+    `prompts.AnswerNotStored` where an answer is gone, and `HandoffBody.DoesNotExist` where the documents are gone.
+    """
     in_force, draft = _configs(trial)
     if trial.kind == Kind.PROMPTS:
         pair = prompts.judge_from_stored_answers(handoff, in_force, draft)
@@ -142,7 +150,7 @@ def judge_again(trial: Trial, handoff: Handoff) -> tuple[Verdict, Verdict]:
 
 
 def run_waiting(*, with_model: bool = False) -> int:
-    """Runs trials until none waits, those that ask the model or those that do not; how many were finished."""
+    """Run all waiting dry runs, either with or without the LLM, and return the number finished."""
     finished = 0
     while trial := _claim(with_model=with_model):
         finished += _run(trial)
@@ -182,20 +190,20 @@ def _expiry(*, with_model: bool) -> datetime:
 
 
 def _configs(trial: Trial) -> tuple[ValidationConfig, ValidationConfig]:
-    """What is in force, and that with the draft in its place."""
+    """Return the current configuration, and the same configuration with the draft."""
     draft = load.draft(trial.tenant_id, Kind(trial.kind), orjson.loads(trial.draft))
     return load.load(trial.tenant_id), draft
 
 
 def _run(trial: Trial) -> bool:
-    """Judges part after part; False where the claim ran out meanwhile, and another worker goes on."""
+    """Judge batch after batch. Return False where the lease expired and another worker continues."""
     in_force, draft = _configs(trial)
     with_model = trial.kind == Kind.PROMPTS
     while trial.judged < trial.total:
         found = list(_next(trial))
         if not found:
             break
-        # Large ones a few at a time: a part must be judged within a claim.
+        # Large handoffs form small batches: a worker must judge a batch within its lease.
         for part in chunk_by_size(found):
             ended = (_ask if with_model else _judge)(trial, part, in_force, draft)
             if ended:
@@ -223,7 +231,7 @@ def _next(trial: Trial) -> "QuerySet[Handoff]":
 
 
 def _ask(trial: Trial, part: list[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> str:
-    """Judges a part with the model; why the trial ends, empty where it goes on."""
+    """Judge a batch with the LLM. Return why the dry run ends, empty where it continues."""
     ended = ""
     for pair in prompts.judge_twice(part, in_force, draft):
         if pair.now and pair.then and _decides(pair.now) != _decides(pair.then):
@@ -258,7 +266,7 @@ def _reached(trial: Trial, part: list[Handoff]) -> None:
 
 
 def _decides(verdict: Verdict) -> tuple[Outcome, Outcome]:
-    # In shadow nothing is rejected, and what a draft would do there is what people try it for.
+    # Shadow mode rejects nothing, and the effect of a draft there is the reason for a dry run.
     return verdict.outcome, verdict.would_decide
 
 
@@ -269,7 +277,7 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
-        # What decides is new where it got worse, and what decided is gone where it got better.
+        # The decisive findings are in the new verdict where it got worse, and in the old verdict where it got better.
         levels = _deciding(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
         row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}
@@ -278,8 +286,10 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
 
 
 def _deciding(verdict: Verdict) -> dict[str, str]:
-    """The codes that decide, the gravest first, each with its severity there: a draft may make an error of a
-    warning."""
+    """Return the decisive rule codes with their severity in this verdict, the gravest first.
+
+    A draft may raise a warning to an error, so the severity belongs to the verdict.
+    """
     deciding = [issue for issue in verdict.issues if blocks(issue)] or list(verdict.issues)
     found: dict[str, str] = {}
     for issue in sorted(deciding, key=lambda one: (-list(Severity).index(one.severity), one.code)):
@@ -288,7 +298,7 @@ def _deciding(verdict: Verdict) -> dict[str, str]:
 
 
 def _keep(trial: Trial, **columns: object) -> bool:
-    """Writes how far it is, where the claim still stands."""
+    """Store the progress of the dry run. Return False where the lease was lost."""
     columns |= {"judged": trial.judged, "reached": trial.reached, "flips": trial.flips, "changed": trial.changed}
     columns["unasked"] = trial.unasked
     columns["removed"] = trial.removed

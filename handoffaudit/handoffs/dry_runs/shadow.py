@@ -1,4 +1,4 @@
-"""Shadow mode: how many handoffs each row of the strictness table blocked, or would have blocked."""
+"""Shadow mode: how many handoffs each row of the strictness table blocked or would have blocked."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +35,11 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class BlockStats:
-    """What became of the final attempts of a row since `since`, and how many of them were accepted only in shadow mode,
-    by what they would be. `attempts` counts the superseded ones as well."""
+    """The outcomes of the final attempts of a row since `since`.
+
+    `would_reject` and `would_hold` count the handoffs that were accepted only in shadow mode. `attempts` includes
+    superseded attempts.
+    """
 
     since: datetime
     judged: OutcomeCounts = field(default_factory=OutcomeCounts)
@@ -63,8 +66,11 @@ class BlockStats:
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Why those of a row would be stopped: the newest `explained` of them by the codes that decide, all by sender and
-    by type, the most frequent first."""
+    """Why handoffs of a row would be blocked, each list with the most frequent first.
+
+    `codes` counts the decisive rule codes of the newest `explained` handoffs. `sources` and `types` count all handoffs
+    by source agent and by type.
+    """
 
     explained: int = 0
     codes: Sequence[tuple[str, int]] = ()
@@ -88,15 +94,17 @@ class _Sums:
 
 
 def find_start(tenant: Tenant, now: datetime | None = None) -> datetime:
-    """Return the hour from which handoffs are counted: the whole hours of a week, the current one included, or as many
-    as keep what is read within bounds."""
+    """Return the hour from which handoffs are counted: the last week in whole hours, or less for a busy tenant.
+
+    The current hour is included. A busy tenant gets as many hours as the limits of rows to read allow.
+    """
     hour = _hour(now or timezone.now())
     week = hour + _HOUR - PERIOD
     return min(hour, max(_few_enough(tenant, week), _few_enough_in_shadow(tenant, week)))
 
 
 def _few_enough(tenant: Tenant, since: datetime) -> datetime:
-    # By the totals, which are few, so that of the counts by type and agents a busy tenant's are not all read.
+    # There are few hourly totals. The counts by type and agent of a busy tenant would be too many to read.
     hours = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, code="").values_list("hour")
     counted = 0
     for hour, number in hours.annotate(sum=Sum("number")).order_by("-hour"):
@@ -109,13 +117,13 @@ def _few_enough(tenant: Tenant, since: datetime) -> datetime:
 
 def _few_enough_in_shadow(tenant: Tenant, since: datetime) -> datetime:
     newest = _filter_shadowed(tenant, since).order_by("-id").values_list("received_at", flat=True)
-    # A slice from there to there is one step along the index of what is in shadow.
+    # This slice is one step along the index of handoffs in shadow mode.
     edge = next(iter(newest[MOST_READ : MOST_READ + 1]), None)
     return since if edge is None else _hour(edge) + _HOUR
 
 
 def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mapping[str, BlockStats]:
-    """For each row of the table, by its type's name; types without a row of their own count to the last one."""
+    """Return the outcomes by row of the table. Types without a row of their own count for the last row."""
     sums = {row: _Sums() for row in rows}
     counted = HourlyCount.objects.filter(tenant=tenant, hour__gte=since, code="").order_by()
     _add(sums, _sum_by_row(counted, rows).values_list("row", "state").annotate(sum=Sum("number")))
@@ -125,8 +133,10 @@ def count_by_row(tenant: Tenant, rows: Sequence[str], since: datetime) -> Mappin
 
 
 def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequence[str]) -> Mapping[str, BlockStats]:
-    """The same of those rows alone, of what came since each was put in shadow: `starts`. The hour of a switch is looked
-    at handoff by handoff, since what came before it says nothing of the shadow."""
+    """Return the outcomes of the rows in shadow mode, each since its start in `starts`.
+
+    The hour of a switch is counted handoff by handoff, since handoffs before the switch were not in shadow mode.
+    """
     if not starts:
         return {}
     begun = {row: _hour(start) + _HOUR for row, start in starts.items()}
@@ -146,7 +156,10 @@ def count_in_shadow(tenant: Tenant, starts: Mapping[str, datetime], rows: Sequen
 def _count_within(
     tenant: Tenant, windows: Mapping[str, tuple[UUID, UUID]], rows: Sequence[str]
 ) -> Iterator[tuple[str, str, int]]:
-    """Of each row, how many came between its two ids, by state. Windows overlap: their pieces do not."""
+    """Count the handoffs of each row between its two IDs, by state.
+
+    The windows overlap, so the query counts disjoint pieces of them.
+    """
     pieces = list(pairwise(sorted({edge for window in windows.values() for edge in window})))
     piece = Case(*(When(id__gte=first, id__lt=end, then=number) for number, (first, end) in enumerate(pieces)))
     within = reduce(or_, (Q(id__gte=first, id__lt=end) for first, end in set(windows.values())))
@@ -158,10 +171,10 @@ def _count_within(
 
 
 def list_reasons(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Reasons:
-    """Why handoffs of that row would be stopped."""
+    """Return why handoffs of the row would be blocked."""
     of_row = list(_of_row(tenant, row, rows, since))
     explained = [one[0] for one in of_row[:MOST_EXPLAINED]]
-    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    # The handoffs belong to the tenant already. With a tenant filter as well, SQLite reads all findings of the tenant.
     found = Finding.objects.filter(handoff__in=explained).values_list("handoff_id", "code", "severity")
     deciding = {(pk, code) for pk, code, severity in found if _decides(code, severity)}
     return Reasons(
@@ -204,7 +217,7 @@ def _hour(moment: datetime) -> datetime:
 
 
 def _of_row(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Iterator[tuple[Any, str, str]]:
-    # Not narrowed to the type in the query: the index of types would be taken, and each of its handoffs looked at.
+    # A type filter in the query would make the database use the index of types and read each of its handoffs.
     newest = (
         _final(_filter_shadowed(tenant, since)).order_by("-id").values_list("id", "handoff_type", "source_agent_id")
     )

@@ -1,0 +1,1 @@
+"""Repair of rejected handoffs: candidates, their verdicts, and their storage as new attempts."""

@@ -1,4 +1,4 @@
-"""Cases for repair: a handoff with the verdict on it, and how each candidate for it is judged."""
+"""Repair cases: a handoff with its verdict, and the verdicts on its candidates."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -38,20 +38,21 @@ WAIT_SECONDS: Final = 5
 
 _turns = threading.BoundedSemaphore(AT_ONCE)
 
-# one more may wait for its turn: who waits serves nobody, either
+# One more thread may wait for its turn. A thread that waits serves no other request.
 _places = threading.BoundedSemaphore(AT_ONCE + 1)
 
 _BY_MODEL: Final = frozenset(layer.name for layer in MODEL_LAYERS)
 
-# a layer that says one of these has not said what it thinks of the data
+# With one of these findings, a layer has not judged the data.
 _NOT_SAID: Final = frozenset({"semantic.unavailable", "critique.call_failed", "critique.skipped_budget"})
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A handoff to be repaired: what was sent, the verdict on it, what was known before it and what is demanded.
+    """A handoff to repair, with its submission, its verdict, the context before it, and its configuration.
 
-    `model` may mend what no rule can; None: nobody is asked. `is_stored`: its candidates are judged to the end.
+    `model` is the LLM that may repair what no rule can, None for no LLM. `is_stored` says whether the candidates are
+    judged to the end.
     """
 
     tenant: Tenant
@@ -65,7 +66,7 @@ class Case:
 
     @property
     def held_against_it(self) -> tuple[Issue, ...]:
-        """What a model found that keeps it from being accepted."""
+        """Return the blocking findings of the LLM layers."""
         return tuple(issue for issue in self.verdict.issues if issue.layer in _BY_MODEL and blocks(issue))
 
 
@@ -88,8 +89,10 @@ def case_of(
 
 
 def case_of_stored(handoff: Handoff) -> Case:
-    """A stored handoff judged anew, by what is in force now. What a model found is not asked for again: it stands as
-    it was stored."""
+    """Return the case of a stored handoff, judged with the current policy.
+
+    The findings of the LLM are taken from the stored verdict, without a new call.
+    """
     config = load.load(handoff.tenant_id)
     body = HandoffBody.objects.get(pk=handoff.pk)
     before = PriorContext(lineage.load_histories([handoff])[handoff.pk], remediation.load_record(handoff))
@@ -99,7 +102,7 @@ def case_of_stored(handoff: Handoff) -> Case:
 
 
 def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
-    """A submission that is not stored."""
+    """Return the case of a submission that is not stored."""
     found = preview.preview(tenant, submission)
     if isinstance(found, Refusal):
         return found
@@ -108,13 +111,13 @@ def case_of_sent(tenant: Tenant, submission: Submission) -> Case | Refusal:
 
 
 def model_of_web(handoff: Handoff) -> LanguageModel | None:
-    """The model as a web request may ask it, None where there is none."""
+    """Return the LLM for web requests, None where none is configured."""
     return _AFewAtOnce(client.model_for(handoff.tenant_id, handoff.pk)) if client.is_configured() else None
 
 
 @dataclass(frozen=True, slots=True)
 class _AFewAtOnce:
-    """A model that only a few threads of this process ask at a time: the others serve requests."""
+    """An LLM that only a few threads of this process ask at a time, so that the others serve requests."""
 
     model: LanguageModel
 
@@ -136,10 +139,10 @@ def _turn(turns: threading.BoundedSemaphore, seconds: float) -> Iterator[None]:
 def verdict_on_candidate(
     case: Case, arrival: PreparedHandoff, before: PriorContext, model: LanguageModel | None
 ) -> Verdict:
-    """The verdict on a candidate. `model` is asked where the layers before it find no error; without one it is asked
-    later, as for any submission.
+    """Return the verdict on a candidate.
 
-    What a model held against the handoff stays until a model says otherwise.
+    `model` is asked where the layers before it find no error. Without `model`, a worker asks the LLM later, as for any
+    submission. The LLM's blocking findings on the handoff stay until an LLM layer judges the candidate.
     """
     handoff = arrival.handoff.as_model()
     reading = read_record(arrival.submission)
@@ -161,14 +164,17 @@ def _ask_layers(case: Case, model: LanguageModel | None) -> ModelChoice:
 
 
 def _leaves_open(verdict: Verdict, case: Case) -> bool:
-    """Whether a layer whose model found something did not look at the candidate: one with no data left, too."""
+    """Return whether an LLM layer with a blocking finding has not judged the candidate.
+
+    A layer without any data left to judge counts as well.
+    """
     held = {issue.layer for issue in case.held_against_it}
     looked = {layer.name for layer in verdict.layers if layer.status is not LayerStatus.SKIPPED}
     return not held <= looked or any(issue.layer in held and issue.code in _NOT_SAID for issue in verdict.issues)
 
 
 def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
-    """The verdict with these issues, too, each of which keeps it from being accepted."""
+    """Return the verdict with these blocking findings added."""
     if not found:
         return verdict
     issues = tuple(issue.numbered(number) for number, issue in enumerate((*verdict.issues, *found), 1))
@@ -178,8 +184,7 @@ def _add_findings(verdict: Verdict, found: tuple[Issue, ...]) -> Verdict:
 
 
 def _stored_findings(handoff: Handoff, body: HandoffBody, config: ValidationConfig) -> Iterator[Issue]:
-    """What a model found that keeps it from being accepted, as the verdict in force has it, of layers that its type
-    still asks."""
+    """Yield the LLM's blocking findings of the current stored verdict, for layers that the handoff type still uses."""
     policy = config.policy_for(handoff.handoff_type)
     reading = reading_of(handoff, body)
     content = queries.current_verdict(handoff) or {}
@@ -207,7 +212,7 @@ def _issue(told: dict[str, Any], document: object) -> Issue:
 
 
 def _location(pointer: str, document: object) -> Location:
-    """The place that a JSON Pointer names in a document."""
+    """Return the location in a document that a JSON Pointer names."""
     place: list[str | int] = []
     value = document
     for part in _parts(pointer):

@@ -1,7 +1,8 @@
-"""Rejected handoffs repaired: candidates are made and judged, and stored as new attempts where somebody asked for it.
+"""Repair of rejected handoffs: candidates are made, judged, and stored as new attempts where somebody asked for it.
 
-What arrived is never changed. A candidate that passes takes the place of the attempts before it, like one that its
-sender sent; one that does not is kept beside them. After three that do not, a person must look.
+The original submission never changes. A candidate that passes supersedes the attempts before it, like a retry of its
+sender. A candidate that fails is kept as a superseded attempt. After three failed candidates, a person must look at the
+handoff.
 """
 
 from collections import Counter
@@ -51,13 +52,16 @@ CHECKED_LATER = "The model is asked about the candidate once it is stored: so fa
 
 
 class NotRepairable(Exception):
-    """The handoff is in a state in which there is nothing to repair."""
+    """The handoff is in a state that repair does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What repair came to. `is_for_model`: the rules could not mend it, and a model is to be asked in its own queue;
-    then nothing of it is stored yet."""
+    """The result of a repair.
+
+    `is_for_model` says that the rules could not repair the handoff and that the LLM queue takes over; nothing is stored
+    yet.
+    """
 
     case: Case
     result: Repair
@@ -72,8 +76,11 @@ def repair_judged(
     config: ValidationConfig,
     model: LanguageModel | None = None,
 ) -> list[RepairResult]:
-    """The candidates for one that is rejected, where its sender or its type asks for repair. What repair made is not
-    repaired again without somebody asking for it. Without a `model`, one that only a model may mend is left to it."""
+    """Return the repair of a rejected handoff, where its sender or its type asks for repair.
+
+    A repaired handoff is repaired again only on request. Without `model`, a handoff that only an LLM may repair is left
+    for the LLM queue.
+    """
     asked = handoff.repair or (config.policy_for(handoff.handoff_type).repair and not handoff.repaired)
     if not asked or verdict.outcome is not Outcome.REJECTED:
         return []
@@ -84,10 +91,10 @@ def repair_judged(
 
 
 def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
-    """Repairs a rejected handoff because somebody asks for it now, and stores what came of it.
+    """Repair a rejected handoff on request, and store the result.
 
-    Raises `NotRepairable` where it is not, or no longer, rejected. Candidates are made with no open transaction: they
-    can take seconds, for which nobody else should wait.
+    Raises `NotRepairable` where the handoff is not, or no longer, rejected. Candidates take seconds, so they are made
+    with no open transaction: nobody else should wait for them.
     """
     if handoff.state != State.REJECTED:
         raise NotRepairable(f"This handoff is {handoff.state}; only rejected ones can be repaired.")
@@ -103,8 +110,10 @@ def repair_stored(*, handoff: Handoff, actor: Actor) -> Repair:
 
 
 def repair_due(due: Job) -> bool:
-    """Repairs a rejected handoff in the queue of the model, and stores what came of it; False where the claim no longer
-    stands, or the handoff changed meanwhile."""
+    """Repair a rejected handoff from the LLM queue, and store the result.
+
+    Returns False where the lease was lost, or where the handoff changed meanwhile.
+    """
     handoff = due.handoff
     found = []
     if handoff.state == State.REJECTED:
@@ -124,9 +133,12 @@ def repair_due(due: Job) -> bool:
 
 
 def make_candidates(case: Case, model: LanguageModel | None = None, files: FileStore | None = None) -> Repair:
-    """What repair comes to; nothing is stored. `model` mends what no rule can, and judges what comes of it, at once:
-    call it with one only where a minute may pass. Without it the case's own model is asked, if it has one. `files`
-    takes the session of a document that is compressed; without it the session is dropped."""
+    """Make and judge the candidates of a case, and store nothing.
+
+    `model` repairs what no rule can and judges the candidates at once, so pass it only where a minute may pass. Without
+    `model`, the LLM of the case is asked, if there is one. `files` stores the session of a compressed document; without
+    `files`, the session is dropped.
+    """
     reading = read_record(case.submission)
     record = reading.record
     before = PriorContext(case.before.history, case.verdict.remediation)
@@ -153,12 +165,12 @@ def make_candidates(case: Case, model: LanguageModel | None = None, files: FileS
 
 
 def _prompt(case: Case, record: Record) -> Prompt | None:
-    """A prompt of users in place of the one that is shipped."""
+    """Return the repair prompt of the tenant, None for the default prompt."""
     return case.config.demands_for(case.handoff.handoff_type, workflow_of(record)).prompts.get(Use.REPAIR)
 
 
 def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None:
-    """The candidate as if it had been sent as the next attempt; None where it would be refused, as too large."""
+    """Return the candidate as if its sender had sent it as the next attempt, None where it is too large to accept."""
     envelope = replace(case.submission.envelope, retry_of=case.handoff.handoff_id, adapt=False)
     sent = replace(case.submission, document=canonical.compact(document), envelope=envelope)
     arrival = prepare(case.handoff.tenant_id, case.tenant.slug, sent, timezone.now())
@@ -169,8 +181,10 @@ def _prepare_candidate(case: Case, document: Document) -> PreparedHandoff | None
 
 
 def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Deltas:
-    """Stores the candidates as attempts; call inside a transaction, after the verdicts on what they were made from.
-    The caller applies the counts."""
+    """Store the candidates as attempts, and return the changes of the counts.
+
+    Call inside a transaction, after the verdicts on the original handoffs are stored. The caller applies the counts.
+    """
     deltas: counts.Deltas = Counter()
     for one in repaired:
         if one.is_for_model:
@@ -181,13 +195,13 @@ def store(repaired: Sequence[RepairResult], actor: Actor = SYSTEM) -> counts.Del
             deltas.update(_store_attempt(one.case, one.result, attempt, actor))
         if one.result.status is RepairStatus.ESCALATED:
             remediation.escalate(one.case.handoff, "repair_failed")
-            # Of two who ask at once, the second is told.
+            # The new version makes the second of two concurrent requests fail.
             Handoff.objects.filter(pk=one.case.handoff.pk).update(escalated=True, version=F("version") + 1)
     return deltas
 
 
 def _drop_empty_tries(result: Repair) -> list[Attempt]:
-    """The candidates, without those of tries that found nothing to do."""
+    """Return the candidates, without tries that found nothing to do."""
     return [attempt for attempt in result.attempts if not attempt.is_idle]
 
 
@@ -199,7 +213,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
     _name(arrival)
     ingest_store.insert_handoffs([arrival], actor, f"repair, try {attempt.number}: {attempt.name}")
     if attempt.verdict.pending and attempt is result.repaired:
-        # The model is to be asked yet: its final verdict comes as that of any submission does.
+        # The LLM has not judged the candidate yet: its final verdict comes later, as for any submission.
         transaction.on_commit(notify.notify_workers)
         return attempts.supersede([arrival], actor)
     leases.record_start([arrival.handoff.as_model()])
@@ -218,7 +232,7 @@ def _store_attempt(case: Case, result: Repair, attempt: Attempt, actor: Actor) -
 
 
 def _name(arrival: PreparedHandoff) -> None:
-    """A candidate's id is its lineage's with the number of the attempt, unless a sender uses that already."""
+    """Set the ID of a candidate: its lineage with the attempt number, or a UUID where that ID is taken."""
     handoff = arrival.handoff
     name = f"{handoff.lineage[:MOST_OF_A_NAME]}~{handoff.attempt}"
     taken = Handoff.objects.filter(tenant=handoff.tenant_id, handoff_id=name).exists()

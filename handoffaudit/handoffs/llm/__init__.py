@@ -1,0 +1,1 @@
+"""LLM checks of handoffs: the client, its limits, the queue of checks, and their results."""

@@ -1,4 +1,4 @@
-"""The LLM as the product asks it: once for equal questions, within the budget; each call is recorded."""
+"""LLM client of the server: caches answers to equal questions, stays within the budget, and records each call."""
 
 import hashlib
 import threading
@@ -32,12 +32,12 @@ FORGOTTEN_AT_ONCE = 1000
 
 
 def answer_key(model: str, question: Question) -> str:
-    """The same for equal questions to the same model."""
+    """Return the cache key of a question. Equal questions to the same LLM have equal keys."""
     return hashlib.sha256(f"{model} {question.digest}".encode()).hexdigest()
 
 
 def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
-    """The answer to an equal question, where it is kept, not too old, and still reads as one."""
+    """Return the stored answer to an equal question, None where there is none, or where it is too old or unreadable."""
     try:
         row = ModelAnswer.objects.filter(tenant=tenant_id, key=key, at__gte=_oldest_valid()).first()
     except Error as error:
@@ -53,7 +53,7 @@ def find_answer(tenant_id: int, key: str, question: Question) -> Answer | None:
 
 
 def store_answer(tenant_id: int, key: str, answer: Answer) -> None:
-    """Keeps it in place of an older one; call inside the transaction that records the call."""
+    """Store the answer in place of an older one. Call inside the transaction that records the call."""
     if not storable(answer.text):
         return
     row = ModelAnswer(
@@ -74,7 +74,7 @@ def store_answer(tenant_id: int, key: str, answer: Answer) -> None:
 
 
 def delete_old_answers() -> int:
-    """Deletes some of those that count no more; how many. Call it again and again: each takes a bite."""
+    """Delete expired answers and return their number. Each call deletes at most `FORGOTTEN_AT_ONCE`."""
     old = ModelAnswer.objects.filter(at__lt=_oldest_valid()).order_by("at").values_list("pk", flat=True)
     bite = list(old[:FORGOTTEN_AT_ONCE])
     return ModelAnswer.objects.filter(pk__in=bite).delete()[0] if bite else 0
@@ -89,7 +89,7 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks what, of which model, under which key an answer is kept."""
+    """One question with its tenant, its handoff, its LLM, and the cache key of its answer."""
 
     tenant_id: int
     handoff: uuid.UUID | None
@@ -112,8 +112,10 @@ class Asker:
 
 
 def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
-    """A call that was made: commits at once the row, the answer and what it cost, so that whoever dies after this pays
-    nothing twice."""
+    """Record a call that was made.
+
+    The record, the answer and the cost commit at once: a process that dies after this pays nothing twice.
+    """
     error = call.error
     row = asker.row(error.reason.value if error else OK, error)
     row.tokens_in, row.tokens_out, row.tokens_cached = (
@@ -134,7 +136,7 @@ def record_call(asker: Asker, call: Call, reservation: Reservation) -> None:
 
 
 def record_cached(asker: Asker) -> None:
-    """An equal question was answered before: this one cost nothing."""
+    """Record a question that a stored answer settled at no cost."""
     row = asker.row(OK)
     row.cached = True
     _commit(lambda: row.save(force_insert=True))
@@ -142,22 +144,25 @@ def record_cached(asker: Asker) -> None:
 
 
 def record_skipped(asker: Asker, error: Unavailable) -> None:
-    """Nothing was asked, and why."""
+    """Record a question that was not asked, and why."""
     row = asker.row(error.reason.value, error)
     _commit(lambda: row.save(force_insert=True))
     event_log.log_llm_call(row)
 
 
 def _commit(write: Callable[[], None]) -> None:
-    """Where the database is away the answer still counts: it is paid for. The reservation then stays as it is."""
+    """Write the record, and only log a database failure: the answer is paid for and still counts.
+
+    After a failure the reservation stays in the budget.
+    """
     for attempt in (1, 2):
         try:
-            # Alone: a transaction around it could still be rolled back.
+            # The record commits on its own: an outer transaction could still roll it back.
             with transaction.atomic(durable=True):
                 write()
         except Error as error:
             log.warning("a call to the model could not be recorded", attempt=attempt, error=str(error))
-            # It may have broken while the model was asked; the second attempt gets another.
+            # The connection may have broken during the call to the LLM. The second attempt opens a new connection.
             if not connection.in_atomic_block:
                 connection.close()
         else:
@@ -168,12 +173,15 @@ NO_KEY = "No key is set for the model (ANTHROPIC_API_KEY)."
 
 
 def is_configured() -> bool:
-    """Whether there is a key, or a provider that brings its own."""
+    """Return whether the LLM has a key, or a provider with credentials of its own."""
     return bool(settings.ANTHROPIC_API_KEY.strip()) or settings.MODEL_PROVIDER != "anthropic"
 
 
 def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
-    """The model, asked for a tenant: its answers, its budget, its records. `handoff` is what the records tell of."""
+    """Return the LLM for a tenant, with the tenant's answers, budget and records.
+
+    The records name `handoff` as their subject.
+    """
     caller = _provider_caller(
         settings.MODEL_PROVIDER,
         settings.ANTHROPIC_API_KEY,
@@ -187,7 +195,7 @@ def model_for(tenant_id: int, handoff: uuid.UUID | None) -> LanguageModel:
 
 
 def prepare_client() -> None:
-    """Load what the first question to the LLM needs. Takes seconds; a failure is left to that question."""
+    """Load the libraries for the first question to the LLM. Takes seconds; a failure is left to that question."""
     client = client_from(
         settings.MODEL_PROVIDER,
         settings.ANTHROPIC_API_KEY,
@@ -211,22 +219,24 @@ def _provider_caller(
     seconds: float,
     tries: int,
 ) -> Caller | None:
-    """One for a process: its connections are shared."""
+    """Return the one caller of this process: its connections are shared."""
     client = client_from(provider, api_key, base_url, connect_seconds=connect_seconds)
     fast, careful = models
     return caller_from(client, fast=fast, careful=careful, seconds=seconds, tries=tries) if client else None
 
 
 class _Flights:
-    """Questions that this process is asking now. Other processes may ask an equal one at the same time: both pay, and
-    one answer is kept."""
+    """Questions that this process is asking now.
+
+    Another process may ask an equal question at the same time: both pay, and one answer is stored.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._flying: dict[Hashable, Future[Answer]] = {}
 
     def join(self, key: Hashable) -> "tuple[Future[Answer], bool]":
-        """The answer to come, and whether the caller is the one who has to fetch it, and to `land`."""
+        """Return the future answer, and whether the caller must fetch the answer and call `land`."""
         with self._lock:
             found = self._flying.get(key)
             if found:
@@ -249,7 +259,7 @@ class _Model:
     caller: Caller
 
     def ask(self, question: Question) -> Answer:
-        """Raises `Unavailable`."""
+        """Return the stored or new answer to a question. Raises `Unavailable`."""
         model = self.caller.model_of(question.role)
         key = answer_key(model, question)
         asker = Asker(self.tenant_id, self.handoff, question, model, key)
@@ -301,13 +311,13 @@ class _Model:
 
 
 def _wait_for_flight(asker: Asker, flight: "Future[Answer]") -> Answer | None:
-    """What another thread fetches at this moment; None where it failed for a reason of its own."""
+    """Return the answer that another thread is fetching, None where that thread failed for a reason of its own."""
     release_connection()
     try:
         answer = flight.result()
     except Unavailable as error:
         record_skipped(asker, error)
-        # Its own one: threads that raise the same write their traces into each other.
+        # Each thread raises an exception of its own: threads that share an exception mix their tracebacks.
         raise Unavailable(error.reason, error.detail, retry_after=error.retry_after, status=error.status) from None
     except BaseException:  # noqa: BLE001 -- told by the thread that it happened to
         return None
@@ -317,7 +327,7 @@ def _wait_for_flight(asker: Asker, flight: "Future[Answer]") -> Answer | None:
 
 
 def _record_in_breaker(model: str, admitted: Breaker, call: Call) -> None:
-    """A database that is away must not cost the answer."""
+    """Record the result in the breaker, and only log a database failure: it must not cost the answer."""
     try:
         if call.error and is_outage(call.error):
             limits.record_failure(model, call.error)

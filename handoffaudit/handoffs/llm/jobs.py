@@ -1,4 +1,4 @@
-"""The queue of handoffs that the LLM is to be asked about: one row each, leased one at a time."""
+"""Queue of handoffs for the LLM: one row for each handoff, leased one at a time."""
 
 import uuid
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ CHECKS = ModelCheck._meta.db_table  # noqa: SLF001 -- Django's documented API
 
 CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 
-# One handoff may ask for the check, the critique and a repair, whose candidate is checked and criticised in its turn.
+# One handoff may need the check, the critique and a repair, whose candidate needs a check and a critique again.
 CALLS_OF_A_LEASE = 5
 
-# What never gets an answer of its own, though the model answers others, is asked again after at least and at most this.
+# Limits of the pause before a handoff is asked about again that alone gets no answer.
 SOONEST_AGAIN = timedelta(minutes=1)
 
 LATEST_AGAIN = timedelta(days=1)
@@ -28,7 +28,7 @@ LATEST_AGAIN = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One check that one thread may make until the claim runs out. `alone`: its last worker died with it in hand."""
+    """A lease on one check for one thread. `alone` says that the last worker died during this check."""
 
     token: uuid.UUID
     handoff: Handoff
@@ -37,22 +37,25 @@ class Job:
 
 
 def enqueue(handoffs: Sequence[Handoff], kind: CheckKind) -> None:
-    """Queues them; call inside the transaction that stores why."""
+    """Queue the handoffs. Call inside the transaction that stores the reason."""
     now = timezone.now()
     db.insert_rows(CHECK, [[handoff.pk, handoff.tenant_id, kind.value, now, 0] for handoff in handoffs])
 
 
 def take() -> Job | None:
-    """Take the oldest check that nobody makes, first ones before those made again; None where there is none.
+    """Lease the oldest free check, first checks before rechecks. Return None where no check is free.
 
-    A try is counted where it fails by itself: of several checks that a worker died with, nobody knows which it was.
+    A failure of the check itself counts as a try. When a worker dies with several checks, nobody knows which of them
+    caused it, so its death does not count.
     """
     return _take("(claim_expires_at IS NULL OR (claim_expires_at < %s AND claim IS NULL))", alone=False)
 
 
 def take_left_behind() -> Job | None:
-    """Take a check that a worker died with; None where there is none. The caller makes no other one meanwhile, and the
-    try counts."""
+    """Lease a check that a worker died with, None where there is none.
+
+    The caller makes no other check meanwhile, and the try counts.
+    """
     return _take("claim_expires_at < %s AND claim IS NOT NULL", alone=True)
 
 
@@ -69,7 +72,7 @@ def _take(condition: str, *, alone: bool) -> Job | None:
         SELECT handoff_id FROM "{CHECKS}" WHERE {condition} AND tries < %s
         ORDER BY kind, handoff_id LIMIT 1
     """  # noqa: S608
-    # As an array, because PostgreSQL may run a subquery of IN again for other rows, and then take more than its limit.
+    # PostgreSQL may run a subquery of IN again for other rows and exceed the limit. An array is computed once.
     among = f"= ANY(ARRAY({picked} FOR UPDATE SKIP LOCKED))" if db.is_postgresql() else f"IN ({picked})"
     sql = f"""
         UPDATE "{CHECKS}" SET claim = %s, claim_expires_at = %s, tries = tries + %s
@@ -86,7 +89,7 @@ def _take(condition: str, *, alone: bool) -> Job | None:
 
 
 def lock_if_held(due: Job) -> bool:
-    """Whether the claim stands; locks its row until the end of the caller's transaction."""
+    """Return whether the lease is still held, and lock its row until the caller's transaction ends."""
     return _of(due).select_for_update().exists()
 
 
@@ -95,7 +98,7 @@ def finish(due: Job) -> None:
 
 
 def release(due: Job) -> None:
-    """Give back one that failed by itself, to be tried again after a while that grows with each try."""
+    """Release a check that failed by itself, for a retry after a pause that grows with each try."""
     row = ModelCheck.objects.filter(pk=due.handoff.pk).first()
     tries = (row.tries if row else 0) + (0 if due.alone else 1)
     later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**tries))
@@ -103,12 +106,12 @@ def release(due: Job) -> None:
 
 
 def end_leases() -> None:
-    """Lets what is claimed be taken at once; call where no process that claimed anything can still be there."""
+    """Expire all leases. Call where no process with a lease can still exist."""
     ModelCheck.objects.exclude(claim=None).update(claim_expires_at=timezone.now())
 
 
 def postpone(due: Job) -> None:
-    """Gives it back for as long again as it has waited so far; call while its row is locked."""
+    """Release the check for as long as it has waited so far. Call while its row is locked."""
     now = timezone.now()
     waited = now - _of(due).get().since
     later = now + min(max(waited, SOONEST_AGAIN), LATEST_AGAIN)
@@ -120,26 +123,26 @@ def _of(due: Job) -> "QuerySet[ModelCheck]":
 
 
 def count_under_way(kind: CheckKind) -> int:
-    """How many are claimed or may be claimed now; not those that were given back for later."""
+    """Return the number of checks that are leased or free to lease, without postponed checks."""
     later = Q(claim=None, claim_expires_at__gt=timezone.now())
     return ModelCheck.objects.filter(kind=kind).exclude(later).count()
 
 
 def count_waiting(most: int) -> int:
-    """How many nobody makes, counted up to `most`."""
+    """Return the number of checks without a lease, counted up to `most`."""
     free = Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())
     return ModelCheck.objects.filter(free, tries__lt=settings.CLAIM_TRIES)[:most].count()
 
 
 def park_exhausted() -> int:
-    """Parks the handoffs whose check was begun as often as allowed and never ended; how many there were."""
+    """Park the handoffs whose check used all its tries without a result, and return their number."""
     spent = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES)
     return sum(_park(check) for check in spent.order_by("handoff_id")[:100])
 
 
 def _park(check: ModelCheck) -> bool:
     with transaction.atomic():
-        # The handoff first, as who stores a verdict does: one that comes after all must not be parked.
+        # Lock the handoff first, as workers that store a verdict do: a handoff with a late verdict must not be parked.
         handoff = Handoff.objects.select_for_update().get(pk=check.handoff_id)
         deleted, _ = ModelCheck.objects.filter(pk=check.pk, claim=check.claim, tries=check.tries).delete()
         if not deleted or check.kind != CheckKind.FIRST:

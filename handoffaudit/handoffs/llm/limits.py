@@ -1,4 +1,4 @@
-"""Limits of calls to the LLM: a circuit breaker for each model, and a daily budget for each tenant."""
+"""Limits of calls to the LLM: a circuit breaker for each LLM, and a daily budget for each tenant."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,17 +13,17 @@ from handoffaudit.handoffs.models import ModelBreaker, ModelSpend
 from handoffaudit.llm.breaker import Breaker
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 
-# How long the other side may ask to be left alone.
+# The longest pause that the service can ask for, in seconds.
 LONGEST_OPEN_SECONDS = 600.0
 
-# A probe may take as long as any call; after that time and this, its process is taken to have died.
+# A probe may take as long as any call. After that and this many seconds, its process counts as dead.
 PROBE_GRACE_SECONDS = 30
 
 
 def admit(model: str) -> Breaker:
-    """Lets a call to this model pass, or raises `Unavailable`; the breaker as it then stands.
+    """Admit a call to this LLM and return the breaker after that. Raises `Unavailable`.
 
-    While it is open, one call at a time passes: the probe.
+    While the breaker is open, only one call at a time is admitted: the probe.
     """
     now = timezone.now()
     before = load_breaker(model)
@@ -40,7 +40,7 @@ def _may_pass(breaker: Breaker, now: datetime) -> tuple[Breaker, bool]:
 
 
 def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
-    """Among all who found that it is time for a probe, for one alone."""
+    """Admit one caller alone as the probe, of all that found the breaker ready for a probe."""
     with transaction.atomic():
         row = ModelBreaker.objects.select_for_update().filter(pk=model).first()
         before = _value(row)
@@ -51,12 +51,12 @@ def _claim_probe(model: str, now: datetime) -> tuple[Breaker, bool]:
 
 
 def record_success(model: str) -> None:
-    """The model answered."""
+    """Close the breaker: the LLM answered."""
     _change(model, lambda breaker: breaker.succeeded())
 
 
 def record_failure(model: str, error: Unavailable) -> None:
-    """The model could not be reached, or refused whoever asks."""
+    """Count a failure: the LLM could not be reached, or refused all requests."""
     seconds = max(float(settings.MODEL_BREAKER_SECONDS), min(error.retry_after or 0.0, LONGEST_OPEN_SECONDS))
     _change(
         model,
@@ -67,14 +67,14 @@ def record_failure(model: str, error: Unavailable) -> None:
 
 
 def return_admission(model: str, admitted: Breaker) -> None:
-    """Who was let pass did not ask after all: where it was the probe, another may be."""
+    """Return an admission that was not used. Where it was the probe, another caller may become the probe."""
     if admitted.probing_until:
         ModelBreaker.objects.filter(pk=model, probing_until=admitted.probing_until).update(probing_until=None)
 
 
 def _change(model: str, change: Callable[[Breaker], Breaker]) -> None:
     seen = load_breaker(model)
-    # Nearly always nothing is to be written, and no call should wait for another's lock then.
+    # The breaker rarely changes, and then no call should wait for the lock of another call.
     if change(seen) == seen:
         return
     with transaction.atomic():
@@ -89,7 +89,7 @@ def _store(model: str, breaker: Breaker) -> None:
 
 
 def load_breaker(model: str) -> Breaker:
-    """As it stands now."""
+    """Return the current breaker of an LLM."""
     return _value(ModelBreaker.objects.filter(pk=model).first())
 
 
@@ -100,7 +100,10 @@ def _value(row: ModelBreaker | None) -> Breaker:
 
 
 def _cap_future(until: datetime | None) -> datetime | None:
-    """What is further ahead than anybody sets it was set before the clock was put back: it is over."""
+    """Return the time, or a past time where it is further ahead than any breaker sets it.
+
+    Such a time was set before the system clock was set back.
+    """
     now = timezone.now()
     probe = settings.MODEL_SECONDS + PROBE_GRACE_SECONDS
     longest = timedelta(seconds=max(float(settings.MODEL_BREAKER_SECONDS), LONGEST_OPEN_SECONDS, probe))
@@ -108,34 +111,34 @@ def _cap_future(until: datetime | None) -> datetime | None:
 
 
 def describe_breaker(breaker: Breaker, now: datetime) -> str:
-    """Why nothing is asked now, as one sentence."""
+    """Return one sentence that says why the LLM is not asked now."""
     times = f"The model failed {breaker.failures} times in a row ({breaker.reason.replace('_', ' ')})"
     if breaker.open_until and breaker.open_until > now:
         return f"{times}; it is asked again in {(breaker.open_until - now).total_seconds():.0f} s."
     return f"{times}; one call finds out now whether it answers again."
 
 
-# An answer that can't be read is asked for once more, and both are paid.
+# An unreadable answer is requested once more, and both answers are paid.
 ANSWERS_PAID = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """`usd` of one day's budget, kept for one call."""
+    """A reserved share of one day's budget for one call, in USD."""
 
     tenant_id: int
     day: date
     usd: float
 
     def settle(self, usd: float) -> None:
-        """Puts what the call did cost in place of what was reserved."""
+        """Replace the reserved amount with the real cost of the call."""
         _day(self.tenant_id, self.day).update(usd=F("usd") + (usd - self.usd))
 
 
 def reserve(tenant_id: int, estimate: float) -> Reservation:
-    """Keeps the most that a call of this estimate may cost. Raises `Unavailable` where the budget has no room for it.
+    """Reserve the highest cost of a call with this estimate. Raises `Unavailable` where the budget has no room for it.
 
-    One conditional UPDATE: however many ask at once, all reservations together stay within the budget.
+    One conditional UPDATE keeps all reservations within the budget, however many calls are made at once.
     """
     reservation = Reservation(tenant_id, timezone.now().date(), ANSWERS_PAID * estimate)
     if not _is_taken(reservation):
@@ -159,7 +162,7 @@ def _day(tenant_id: int, day: date) -> "QuerySet[ModelSpend]":
 
 
 def sum_spent_today(tenant_id: int) -> float:
-    """USD spent and reserved since 00:00 UTC."""
+    """Return the USD spent and reserved since 00:00 UTC, at least 0."""
     found = _day(tenant_id, timezone.now().date()).values_list("usd", flat=True).first()
     return max(0.0, found or 0.0)
 

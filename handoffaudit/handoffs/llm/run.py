@@ -1,4 +1,4 @@
-"""Checks by the LLM, made in a queue of their own, and made again after it was unavailable."""
+"""LLM checks from the queue, and rechecks of handoffs that were decided while the LLM was unavailable."""
 
 import threading
 from dataclasses import replace
@@ -53,29 +53,28 @@ _OF_ALL = frozenset({Reason.BREAKER_OPEN, Reason.NO_KEY, Reason.BUDGET})
 
 
 def enqueue_unverified() -> int:
-    """Queues the oldest unverified handoffs of each tenant, where the model may answer; how many.
+    """Queue the oldest unverified handoffs of each tenant where the LLM may answer, and return their number.
 
-    None while the breaker is open, and one alone where the last call failed: it is the probe for all of them.
+    Queues none while the breaker is open, and only one after a failed call: it is the probe for all of them.
     """
     if not client.is_configured():
         return 0
     room = _count_room()
     waiting = [_oldest_unverified(tenant_id, room) for tenant_id in _tenants_to_recheck()] if room > 0 else []
-    # In turn, so that the tenant with most of them does not keep the others waiting.
+    # The tenants take turns, so that the tenant with the most handoffs does not block the others.
     found = [one for turn in zip_longest(*waiting) for one in turn if one is not None][:room]
     now = timezone.now()
     rows = [ModelCheck(handoff=one, tenant_id=one.tenant_id, kind=CheckKind.RECHECK, since=now) for one in found]
-    # Two sweeps may find the same ones; in one order, so that they never wait for each other in a circle.
+    # Two sweeps may insert the same rows. Both insert in the same order, so that they never deadlock.
     rows.sort(key=lambda row: row.handoff_id)
     ModelCheck.objects.bulk_create(rows, ignore_conflicts=True)
     return len(found)
 
 
 def _count_room() -> int:
-    """How many more may be queued now."""
+    """Return how many more rechecks may be queued now."""
     now = timezone.now()
-    # The model that makes these checks; what others fail at does not matter here, nor what one failed at that was used
-    # before.
+    # Only the breaker of the LLM that makes these checks counts, not the breakers of other or former LLMs.
     breaker = limits.load_breaker(settings.MODEL_FAST)
     if any(until and until > now for until in (breaker.open_until, breaker.probing_until)):
         return 0
@@ -83,8 +82,10 @@ def _count_room() -> int:
 
 
 def _tenants_to_recheck() -> list[int]:
-    """Those with something to go over and room in today's budget: not where it is used up, or was lately too small for
-    a call."""
+    """Return the tenants with unverified handoffs and room in today's budget.
+
+    A budget that was too small for a call in the last minutes counts as used up.
+    """
     now = timezone.now()
     spent = ModelSpend.objects.filter(day=now.date(), usd__gte=settings.MODEL_DAILY_USD).values("tenant")
     lately = ModelCall.objects.filter(tenant=OuterRef("pk"), at__gte=now - BUDGET_PAUSE, outcome=Reason.BUDGET.value)
@@ -99,13 +100,13 @@ def _oldest_unverified(tenant_id: int, most: int) -> "list[Handoff]":
 
 
 def filter_unverified(tenant_id: int | OuterRef) -> "QuerySet[Handoff]":
-    """Those that are still to be gone over: not decided against, and not older than the setting says."""
+    """Return the unverified handoffs to recheck: accepted, held or approved, and within the setting's age limit."""
     oldest = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS)
     return Handoff.objects.filter(tenant=tenant_id, unverified=True, state__in=_STANDING, id__gte=first_id_at(oldest))
 
 
 def store_recheck(due: Job, judged: JudgedHandoff, repaired: list[RepairResult]) -> bool:
-    """Stores what the model says now; where it could not be asked again, the handoff stays as it is."""
+    """Store the LLM's new verdict. A handoff whose LLM check failed again stays as it is."""
     with transaction.atomic():
         attempts.lock([due.handoff])
         if not jobs.lock_if_held(due):
@@ -123,7 +124,10 @@ def store_recheck(due: Job, judged: JudgedHandoff, repaired: list[RepairResult])
 
 
 def _concerns_it_alone(judged: JudgedHandoff) -> bool:
-    """Whether others may well be answered: else it would be the oldest again, and asked again and again."""
+    """Return whether the LLM failed for this handoff but may answer for others.
+
+    Without a pause, such a handoff would stay the oldest and be asked about again and again.
+    """
     for issue in judged.verdict.issues:
         if issue.code == _UNAVAILABLE:
             said = Unavailable(Reason(issue.metadata["reason"]), "", status=issue.metadata["http_status"])
@@ -134,10 +138,10 @@ def _concerns_it_alone(judged: JudgedHandoff) -> bool:
 def _apply_recheck(handoff: Handoff, judged: JudgedHandoff, repaired: list[RepairResult]) -> None:
     held = handoff.state == State.HELD
     state = results.STATES[judged.verdict.outcome] if held else State(handoff.state)
-    # What only a policy that is newer than the handoff holds against it is no oversight of anybody.
+    # A finding that only a newer policy produces is no oversight of the earlier decision.
     flagged = not held and judged.verdict.outcome is Outcome.REJECTED and _model_rejects(judged.verdict)
     if not held:
-        # What is due was decided when it was let through.
+        # The recommended action was decided when the handoff was accepted.
         judged = replace(judged, verdict=replace(judged.verdict, remediation=None, recommended_action=None))
     [settled] = remediation.settle([judged])
     verdict, place = settled.verdict, counts.CountKey.of(handoff)
@@ -180,14 +184,14 @@ def _describe_recheck(judged: JudgedHandoff, *, flagged: bool) -> str:
 
 log = structlog.get_logger(__name__)
 
-# The process is about to end: what it has begun it ends, and takes nothing more.
+# The process is about to end: it finishes the checks it has begun and takes no more.
 ending = threading.Event()
 
 _lock = WorkerLock()
 
 
 def drain() -> int:
-    """Makes checks until none waits; how many were stored."""
+    """Make checks until none waits, and return the number stored."""
     stored = 0
     while not ending.is_set():
         with _lock.shared():
@@ -204,7 +208,7 @@ def drain() -> int:
 
 
 def _make(due: Job) -> bool:
-    # One that breaks the pipeline is our bug. It must not take the others along.
+    # A handoff that breaks the pipeline is a bug of the product. It must not stop the other checks.
     try:
         was_stored = check(due)
     except Exception:
@@ -212,13 +216,13 @@ def _make(due: Job) -> bool:
         jobs.release(due)
         return False
     if was_stored and due.kind == CheckKind.RECHECK:
-        # It answers again: what waits for that does not wait for a sweep each time.
+        # The LLM answers again, so the next rechecks need not wait for a sweep.
         enqueue_unverified()
     return was_stored
 
 
 def check(due: Job) -> bool:
-    """Makes one check and stores it where the claim still stands; False where it does not."""
+    """Make one check and store it. Return False where the lease was lost."""
     if due.kind == CheckKind.REPAIR:
         return run.repair_due(due)
     handoff = due.handoff
@@ -230,7 +234,7 @@ def check(due: Job) -> bool:
     model = client.model_for(handoff.tenant_id, handoff.pk)
     verdict = verdict_on_stored(handoff, body, before, config, model=model)
     judged = JudgedHandoff(handoff, State.VALIDATING, verdict, config.policy_for(handoff.handoff_type))
-    # What was let through is not repaired afterwards.
+    # A handoff that was accepted is not repaired afterwards.
     decides = due.kind == CheckKind.FIRST or handoff.state == State.HELD
     repaired = run.repair_judged(handoff, body, verdict, before, config, model) if decides else []
     if due.kind == CheckKind.RECHECK:

@@ -1,6 +1,6 @@
-"""Calls to a language model: the SDK, its failures, and how often it is tried.
+"""Calls to an LLM: the SDK, its failures, retries, and the circuit breaker.
 
-The names below are for those who use the validators as a library, and are loaded when they are first asked for.
+The names in `__all__` are for users of the validators as a library, and are imported on first access.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""One event loop for each process, in a thread of its own: threads hand it their calls and wait.
+"""One event loop for each process, in a thread of its own: threads hand their calls to the loop and wait.
 
-So a hundred calls in flight share one pool of connections, and each is ended exactly when its time is over, however
-slowly the other side drips.
+A hundred calls in flight share one connection pool, and each call ends exactly at its timeout, however slowly the
+service sends its answer.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _STOPPING_SECONDS = 2.0
-# how long a caller waits beyond its time for a loop that is held up
+# A caller waits this many seconds beyond its timeout for a loop that is held up.
 _GRACE_SECONDS = 5.0
 
 
 class StoppedError(Exception):
-    """The process is ending, and the call with it."""
+    """The process is ending, and the call ends with it."""
 
 
 class Background:
-    """Starts its thread on the first call, and anew in a process that was forked off."""
+    """A background event loop. Its thread starts on the first call, and again in a forked process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,13 +33,16 @@ class Background:
         self._thread: threading.Thread | None = None
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._stopped = False
-        # what a fork inherits is kept and never touched: closing it would speak on connections of the parent
+        # Inherited objects are kept and never used: closing them would write to connections of the parent process.
         self._inherited: list[object] = []
         os.register_at_fork(after_in_child=self._forget)
         atexit.register(self.stop)
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        """The coroutine's result. Raises TimeoutError after `seconds`, StoppedError where the process is ending."""
+        """Return the result of the coroutine.
+
+        Raises TimeoutError after `seconds`, and StoppedError where the process is ending.
+        """
         future = self._submitted(coroutine, seconds)
         try:
             return future.result(max(seconds, 0) + _GRACE_SECONDS)
@@ -49,12 +52,12 @@ class Background:
             future.cancel()
 
     async def awaited(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
-        """The same for who has an event loop of their own: it goes on meanwhile."""
+        """Return the result of the coroutine like `run`, without blocking the event loop of the caller."""
         future = self._submitted(coroutine, seconds)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            # cancelled from here, or the loop there ended
+            # Either the caller cancelled the call, or the background loop has ended.
             if self._stopped:
                 raise StoppedError from None
             raise
@@ -68,11 +71,11 @@ class Background:
         return asyncio.run_coroutine_threadsafe(_within(coroutine, seconds), loop)
 
     def when_stopping(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Has `close` awaited on the loop before it ends. To be called on the loop."""
+        """Register `close`, which the loop awaits before it ends. Call on the loop."""
         self._closers.append(close)
 
     def stop(self) -> None:
-        """Ends the thread with whatever it still does. Nothing runs here afterwards."""
+        """Cancel all calls and end the thread. No call is accepted afterwards."""
         with self._lock:
             self._stopped = True
             loop, thread = self._loop, self._thread
@@ -112,7 +115,7 @@ class Background:
                 await close()
 
     def _forget(self) -> None:
-        """In a forked process, where the thread does not run and the lock may be held for ever."""
+        """Reset the state in a forked process, where the thread does not run and the lock may be held forever."""
         self._inherited += [self._loop, self._thread, self._closers]
         self._lock = threading.Lock()
         self._loop = self._thread = None

@@ -1,6 +1,6 @@
-"""Whether the model is asked at all: several failures in a row stop the asking for a while, then one probe decides.
+"""Circuit breaker for the LLM: several failures in a row stop all calls for a while, then one probe decides.
 
-A value without a place of its own: whoever keeps it for all processes stores what each transition returns.
+A breaker is an immutable value: the caller stores the result of each transition, where all processes share it.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from handoffaudit.validation.prompts.question import Reason, Unavailable
 
 FAILURES = 5
 OPEN_SECONDS = 30.0
-# a probe that never reports back makes room for another
+# A probe that never reports back makes room for another probe after this many seconds.
 PROBE_SECONDS = 90.0
 
 _OUTAGES = frozenset(
@@ -23,13 +23,13 @@ _OUTAGES = frozenset(
         Reason.REFUSED,
     }
 )
-# refused for what one question holds: the next may well be answered
+# The service refuses these requests for their content, and may answer the next request.
 _OF_ONE_QUESTION = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Open while `open_until` is set: then nobody is admitted before that time, and one at a time after it."""
+    """The state of the breaker. Before `open_until` it admits no call, after that time one call at a time."""
 
     failures: int = 0
     open_until: datetime | None = None
@@ -37,7 +37,7 @@ class Breaker:
     reason: str = ""
 
     def admit(self, now: datetime, *, probe_seconds: float = PROBE_SECONDS) -> "tuple[Breaker, bool]":
-        """The breaker after somebody wanted to ask, and whether they may."""
+        """Return the breaker after a request for admission, and whether the call is admitted."""
         if self.open_until is None:
             return self, True
         if now < self.open_until or (self.probing_until is not None and now < self.probing_until):
@@ -45,11 +45,15 @@ class Breaker:
         return replace(self, probing_until=now + timedelta(seconds=probe_seconds)), True
 
     def succeeded(self) -> "Breaker":
-        """After an answer: closed, whatever was before."""
+        """Return the breaker after an answer: closed, whatever the state before."""
         return Breaker()
 
     def failed(self, now: datetime, reason: str, *, limit: int = FAILURES, seconds: float = OPEN_SECONDS) -> "Breaker":
-        """After a failure. A probe that fails opens it anew; one that began before it opened prolongs nothing."""
+        """Return the breaker after a failure.
+
+        A failed probe opens the breaker again. A failed call that began before the breaker opened does not extend the
+        pause.
+        """
         counted = replace(self, failures=self.failures + 1, reason=reason)
         if self.open_until is not None and now < self.open_until:
             return counted
@@ -59,5 +63,5 @@ class Breaker:
 
 
 def is_outage(error: Unavailable) -> bool:
-    """Whether this failure speaks of the service, and not of the one question that was asked."""
+    """Return whether the failure concerns the whole service and not only this one question."""
     return error.reason in _OUTAGES and error.status not in _OF_ONE_QUESTION

@@ -1,4 +1,4 @@
-"""One question asked with all its tries: within one limit of time, again after a failure that may pass."""
+"""One question to the LLM with all its tries: one time limit, and retries after transient failures."""
 
 import random
 import time
@@ -27,12 +27,12 @@ _FIRST_WAIT = 1.0
 
 _LONGEST_WAIT = 16.0
 
-# so that those who were told to wait do not all come back at the same moment
+# Random seconds added to the wait, so that callers do not all come back at the same moment.
 _SPREAD = 1.0
 
 _LONGEST_SHOWN_ANSWER = 20_000
 
-# an answer that ends otherwise is no whole answer
+# An answer with any other stop reason is incomplete.
 _WHOLE = frozenset({"end_turn", "stop_sequence", "tool_use", ""})
 
 _CUT_SHORT = {
@@ -46,7 +46,7 @@ Messages = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens. Those of the prompt are in `tokens_in`, or in `tokens_cached` where the service had them in its cache."""
+    """Token counts. Prompt tokens count as `tokens_cached` where the service had them cached, else as `tokens_in`."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -62,7 +62,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model said to one request. `stop_reason` in the service's words."""
+    """The LLM's reply to one request, with the `stop_reason` as the service named it."""
 
     text: str
     model: str
@@ -71,7 +71,7 @@ class Reply:
 
 
 class Client(Protocol):
-    """Makes one request."""
+    """A client that makes one request at a time."""
 
     def complete(
         self,
@@ -83,14 +83,16 @@ class Client(Protocol):
         max_tokens: int,
         seconds: float,
     ) -> Reply:
-        """The model's reply, within `seconds`. Raises `Unavailable`."""
+        """Return the LLM's reply within `seconds`. Raises `Unavailable`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """How the asking ended: with an answer, or with the error why there is none. The other values are of all tries
-    together; a try that was not answered has no tokens that anybody knows of."""
+    """The result of a call: an answer, or the error that prevented an answer.
+
+    All other values cover all tries together. The tokens of a try without a reply are unknown and not included.
+    """
 
     answer: Answer | None
     error: Unavailable | None
@@ -103,7 +105,7 @@ class Call:
 
 @dataclass(slots=True)
 class _Course:
-    """One call while it runs."""
+    """The state of one call while it runs."""
 
     model: str
     deadline: float
@@ -115,7 +117,7 @@ class _Course:
 
 
 class Caller:
-    """Asks questions through a client. Safe to use from many threads at once."""
+    """A caller that asks questions through a client. Thread-safe."""
 
     def __init__(
         self,
@@ -142,12 +144,12 @@ class Caller:
         return self._models[role]
 
     def estimate(self, question: Question) -> float:
-        """USD that one try costs at most, about."""
+        """Return about the highest cost of one try, in USD."""
         size = sum(len(text.encode("utf-8", "replace")) for text in (question.instructions, question.content))
         return pricing.estimate_call_cost(self.model_of(question.role), size, question.max_tokens, self._prices)
 
     def call(self, question: Question) -> Call:
-        """Asks. An outage is in the call's `error`, never raised."""
+        """Ask the question. An outage is stored in the call's `error`, never raised."""
         started = self._monotonic()
         course = _Course(
             self.model_of(question.role), started + self._seconds, [{"role": "user", "content": question.content}]
@@ -200,7 +202,7 @@ class Caller:
         return reply
 
     def _wait(self, error: Unavailable, course: _Course) -> None:
-        """Until the next try. Raises the error where there is none, or none in time."""
+        """Sleep until the next try. Raises the error where no try is left, or no time for one."""
         course.failures += 1
         if error.reason not in RETRIED or course.failures >= self._tries:
             raise error
@@ -226,14 +228,14 @@ class Caller:
 
 
 def whole(reply: Reply) -> str:
-    """The text of a reply that came to its end. Raises `MalformedAnswer` for one that was cut off or declined."""
+    """Return the text of a complete reply. Raises `MalformedAnswer` for a truncated or declined one."""
     if reply.stop_reason not in _WHOLE:
         raise MalformedAnswer(_CUT_SHORT.get(reply.stop_reason, f"The answer ended with {reply.stop_reason}."))
     return reply.text
 
 
 def _show(malformed: MalformedAnswer, reply: Reply, course: _Course) -> None:
-    """Puts the answer and what is wrong with it into the conversation. Raises `Unavailable` the second time."""
+    """Add the unusable answer and its error to the conversation. Raises `Unavailable` the second time."""
     course.malformed += 1
     if course.malformed > 1:
         raise Unavailable(Reason.MALFORMED_ANSWER, f"The model's answer could not be read, twice: {malformed}")

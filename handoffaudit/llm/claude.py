@@ -1,4 +1,4 @@
-"""Requests to Claude through its SDK, which is loaded on the first call unless `prepare` did: it takes a second."""
+"""Client for Claude. The SDK takes a second to import, so the first call imports it unless `prepare` did."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ LONGEST_BODY: Final = 4 * 1024 * 1024
 
 
 async def read_bounded(response: Any) -> None:
-    """Reads the body of a response of the SDK's HTTP client, unpacked. Raises `Unavailable` where it is too long."""
+    """Read the body of an SDK response, decompressed. Raises `Unavailable` where it is longer than `LONGEST_BODY`."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
@@ -30,7 +30,7 @@ async def read_bounded(response: Any) -> None:
         if size > LONGEST_BODY:
             raise errors.too_long(LONGEST_BODY)
         parts.append(part)
-    # Where the client itself keeps what it has read: else it would read again, and find nothing.
+    # The HTTP client looks for the body in this attribute. Otherwise it would read the stream again and find nothing.
     response._content = b"".join(parts)  # noqa: SLF001
 
 
@@ -48,16 +48,19 @@ _CLIENTS: Final = {
     "vertex": "AsyncAnthropicVertex",
 }
 
-# no context is as long: more is a mistake, which must not use up a budget, nor go beyond what a row takes
+# No context is this long. A larger count is a mistake, and must neither use up a budget nor exceed a database column.
 _LARGEST_COUNT = 10_000_000
 
-# models of these generations think before they answer, and take a word on how much; older ones refuse that word
+# LLMs of these generations think before they answer and accept an `effort` parameter. Older ones reject it.
 _EFFORT: Final = re.compile(r"(?:haiku|sonnet|opus|fable|mythos)-(?:[5-9]|\d\d)(?!\d)")
 
 
 class ClaudeClient:
-    """A `calling.Client`, for many threads at once. Without `base_url` the provider's own address is used; Bedrock and
-    Vertex take their credentials from where their own tools do."""
+    """A thread-safe `calls.Client` for Claude.
+
+    Without `base_url`, the client uses the provider's own address. Bedrock and Vertex find their credentials where
+    their own tools do.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class ClaudeClient:
         self._base_url = base_url
         self._connect_seconds = connect_seconds
         self._background = background
-        # with its loop: after a fork there is another loop, and the old client stays untouched
+        # Each client belongs to its event loop. After a fork there is another loop, and the old client stays unused.
         self._made: list[tuple[asyncio.AbstractEventLoop, Any]] = []
 
     def __repr__(self) -> str:
@@ -91,11 +94,11 @@ class ClaudeClient:
         max_tokens: int,
         seconds: float,
     ) -> Reply:
-        """One request, never repeated here. Raises `Unavailable`."""
+        """Return the reply to one request, without retries. Raises `Unavailable`."""
         self._check_key()
         load_sdk()
         request = _request(model, system, messages, schema, max_tokens)
-        # The cause may hold what was sent, the key too: it is not shown with the error.
+        # The cause may hold the request and the key, so the error does not show it.
         try:
             return self._background.run(self._requested(request, seconds), seconds)
         except TimeoutError:
@@ -113,7 +116,7 @@ class ClaudeClient:
         max_tokens: int,
         seconds: float,
     ) -> Reply:
-        """The same for who has an event loop."""
+        """Return the reply like `complete`, without blocking the event loop of the caller."""
         self._check_key()
         await asyncio.to_thread(load_sdk)
         request = _request(model, system, messages, schema, max_tokens)
@@ -149,7 +152,7 @@ class ClaudeClient:
         connect_seconds = min(self._connect_seconds, seconds)
         try:
             client = self._on_this_loop()
-            # The whole call is timed from outside: what runs out in here is the connecting.
+            # A timeout outside covers the whole call, so a timeout in here concerns the connection.
             timeout = anthropic.Timeout(seconds + 1, connect=connect_seconds)
             return _reply(await client.messages.create(**request, timeout=timeout))
         except anthropic.APITimeoutError:
@@ -177,7 +180,7 @@ class ClaudeClient:
     def _client(self) -> Any:
         import anthropic  # noqa: PLC0415
 
-        # A redirect would take the key along.
+        # A redirect would send the key to another host.
         arguments: dict[str, Any] = {
             "max_retries": 0,
             "http_client": anthropic.DefaultAsyncHttpxClient(
@@ -194,7 +197,7 @@ class ClaudeClient:
             raise self._of_sdk(error) from None
 
     def _of_sdk(self, error: Exception) -> Unavailable:
-        """Failures before anything is sent: those of the other providers look for their credentials then."""
+        """Return the error for a failure before anything was sent, such as missing credentials of Bedrock or Vertex."""
         if self._provider == "anthropic":
             return errors.unforeseen(error)
         return errors.not_set_up(self._provider, error)
@@ -209,7 +212,7 @@ class ClaudeClient:
 
 
 def load_sdk() -> None:
-    """Imports the SDK, so that its second is no part of the first call's time."""
+    """Import the SDK, so that its second does not count against the timeout of the first call."""
     import anthropic  # noqa: F401, PLC0415
 
 
@@ -227,13 +230,13 @@ def _request(model: str, system: str, messages: Messages, schema: Mapping[str, A
 
 
 def _sendable(content: Any) -> Any:
-    """Half of a character, as it stands where a text was cut, cannot be sent."""
+    """Return the content without lone surrogates, which a cut text may contain and which UTF-8 cannot encode."""
     return content.encode("utf-8", "replace").decode() if isinstance(content, str) else content
 
 
 def _output_config(model: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     config: dict[str, Any] = {}
-    # An object that is left open cannot be asked for by schema: the prompt says what is wanted.
+    # The service does not support schemas of open objects. For these, only the prompt describes the answer.
     if schema.get("additionalProperties") is False:
         config["format"] = {"type": "json_schema", "schema": dict(schema)}
     if _EFFORT.search(model):
@@ -242,7 +245,7 @@ def _output_config(model: str, schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reply(message: Any) -> Reply:
-    """A message of the SDK, read without belief in its shape: the SDK does not check it."""
+    """Return the reply from an SDK message, without trust in its types: the SDK does not check them."""
     content = getattr(message, "content", None)
     if not isinstance(content, list):
         raise errors.not_a_message()
@@ -255,7 +258,7 @@ def _reply(message: Any) -> Reply:
 
 
 def _text(content: Iterable[Any]) -> str:
-    """All text, one part after the other; where there is none, what a tool was to be called with."""
+    """Return all text blocks joined, or the JSON inputs of tool calls where there is no text."""
     texts, inputs = [], []
     for block in content:
         if getattr(block, "type", None) == "text":

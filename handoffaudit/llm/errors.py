@@ -1,4 +1,4 @@
-"""What may go wrong outside, as `Unavailable`: one table, each row with what to fix."""
+"""Failures of the LLM service as `Unavailable`: a table by HTTP status, and each message says what to fix."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import Reason, Unavailable
 from handoffaudit.validation.text import clean
 
-# nobody is believed who says "in a week"
+# A longer pause than this many seconds is not believed.
 LONGEST_RETRY_AFTER: Final = 3600.0
 _LONGEST_SAID = 200
 
@@ -60,7 +60,10 @@ RETRIED: Final = frozenset(
 
 
 def of_status(status: int, *, retry_after: str | None, said: str | None, now: datetime) -> Unavailable:
-    """An HTTP status other than success. `said` are the service's own words, told on where something is to be fixed."""
+    """Return the error for an HTTP status other than success.
+
+    `said` is the service's own message, shown only where the user can fix the cause.
+    """
     row = _BY_STATUS.get(status) or _row_of_class(status)
     words = (
         clean(" ".join(str(mask_secrets(said)).split()), _LONGEST_SAID) if said and row.reason is Reason.REFUSED else ""
@@ -115,7 +118,7 @@ def not_a_key() -> Unavailable:
 
 
 def not_set_up(provider: str, error: Exception) -> Unavailable:
-    """No client could be made, or it has no credentials: nothing was sent."""
+    """Return the error for a client that could not be created or has no credentials: nothing was sent."""
     return Unavailable(
         Reason.REFUSED,
         f"The client for {provider} is not set up ({type(error).__name__}): install handoffaudit[{provider}], and give "
@@ -124,7 +127,7 @@ def not_set_up(provider: str, error: Exception) -> Unavailable:
 
 
 def unforeseen(error: Exception) -> Unavailable:
-    """Its text is left out: it may hold what was sent."""
+    """Return the error for an unknown failure of the SDK, without its text, which may hold the request."""
     return Unavailable(Reason.CONNECTION, f"The model's SDK failed ({type(error).__name__}).")
 
 
@@ -133,8 +136,10 @@ def stopped() -> Unavailable:
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """A `retry-after` header in seconds: a number or an HTTP date. None for anything that makes no sense, and for the
-    past; never more than an hour."""
+    """Return a `retry-after` header, which is a number or an HTTP date, in seconds and at most an hour.
+
+    Returns None for an invalid value and for a time in the past.
+    """
     if retry_after is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The client that the settings ask for, and Claude for those who use the validators as a library."""
+"""The LLM client from the settings, and Claude for users of the validators as a library."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,11 @@ PRICES_VARIABLE = "HANDOFFAUDIT_MODEL_PRICES"
 def client_from(
     provider: str, api_key: str = "", base_url: str = "", *, connect_seconds: float = CONNECT_SECONDS
 ) -> ClaudeClient | None:
-    """None where Anthropic's own service is meant and there is no key. Bedrock and Vertex have credentials of their
-    own, which are looked for when they are called. Equal arguments give the same client,
-    with its one pool of connections."""
+    """Return the client, or None for Anthropic's own service without a key.
+
+    Bedrock and Vertex look for their own credentials when a call is made. Equal arguments return the same client with
+    its one connection pool.
+    """
     key = api_key.strip()
     if provider == "anthropic" and not key:
         return None
@@ -31,12 +33,15 @@ def client_from(
 def caller_from(
     client: ClaudeClient, *, fast: str, careful: str, seconds: float = SECONDS, tries: int = TRIES
 ) -> Caller:
-    """A caller with a model for each role, and the prices that this process has."""
+    """Return a caller with an LLM for each role, and with the prices of this process."""
     return Caller(client, {Role.FAST: fast, Role.CAREFUL: careful}, seconds=seconds, tries=tries, prices=prices_here())
 
 
 def prices_here() -> Mapping[str, Price]:
-    """The shipped prices with those of `HANDOFFAUDIT_MODEL_PRICES`. Raises ValueError, which names the variable."""
+    """Return the default prices, updated with `HANDOFFAUDIT_MODEL_PRICES`.
+
+    Raises ValueError with the name of the variable.
+    """
     try:
         return read_prices(os.environ.get("HANDOFFAUDIT_MODEL_PRICES", ""))
     except ValueError as error:
@@ -47,13 +52,15 @@ FAST: Final = "claude-haiku-5-5"
 
 CAREFUL: Final = "claude-sonnet-5-5"
 
-# whose answers have a schema that the service can keep to
+# The service enforces these schemas on the answers.
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType({"handoff_semantic_validation": grounding.SCHEMA})
 
 
 class ClaudeService:
-    """For `SemanticValidator(ClaudeService())`. The key, and the address where it is another, come from
-    `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` unless they are given."""
+    """The LLM service for `SemanticValidator(ClaudeService())`.
+
+    The key and the address come from `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL` unless they are given.
+    """
 
     def __init__(
         self,
@@ -80,11 +87,12 @@ class ClaudeService:
         max_tokens: int = ANSWER_TOKENS,
         metadata: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Asks once. `model` is a role, `fast` or `careful`, or a model's name. Of `metadata` nothing is sent, nor the
-        `temperature`, which current models refuse.
+        """Ask once and return `content`, `model`, `usage` and `cost_usd`.
 
-        Returns `content`, `model`, `usage` and `cost_usd`. Raises `Unavailable`, or `MalformedAnswer` for an answer
-        that was cut off or declined.
+        `model` is a role, `fast` or `careful`, or the name of an LLM. `metadata` and `temperature` are not sent;
+        current LLMs reject a temperature.
+
+        Raises `Unavailable`, or `MalformedAnswer` for a truncated or declined answer.
         """
         name = self._models.get(model, model)
         system, asked = _parted(messages)
@@ -116,8 +124,10 @@ def claude_critic(
     provider: str = "anthropic",
     seconds: float = SECONDS,
 ) -> Callable[..., dict[str, Any]]:
-    """For `CritiqueValidator(call_llm=claude_critic())`: a plain function that asks once. Key and address as with
-    `ClaudeService`. It raises what `CritiqueValidator` turns into a warning."""
+    """Return a function that asks once, for `CritiqueValidator(call_llm=claude_critic())`.
+
+    Key and address work as in `ClaudeService`. `CritiqueValidator` turns the exceptions of the function into a warning.
+    """
 
     def call_llm(*, instructions: str, context: Mapping[str, Any], model: str) -> dict[str, Any]:
         reply = _client(provider, api_key, base_url).complete(
@@ -151,13 +161,13 @@ def _client(provider: str, api_key: str | None, base_url: str | None) -> ClaudeC
 
 
 def _parted(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Messages]:
-    """What the system says, and the conversation."""
+    """Return the system prompt and the other messages."""
     system = "\n\n".join(str(one["content"]) for one in messages if one["role"] == "system")
     return system, [{"role": one["role"], "content": one["content"]} for one in messages if one["role"] != "system"]
 
 
 def _between_tags(context: Mapping[str, Any]) -> str:
-    """What the critique is given: other people's text, which no tag in it can end."""
+    """Return the input of the critique, fenced in tags that other people's text cannot close."""
     parts = {name: part if isinstance(part, str) else as_text(part) for name, part in context.items()}
     return "\n\n".join(fence(name, part) for name, part in parts.items())
 

@@ -1,0 +1,1 @@
+"""The Review pages: the queue, one handoff with its decision box, and decisions on one or several handoffs."""

@@ -28,15 +28,19 @@ from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import REVIEWABLE, Actor
 from handoffaudit.policy.load import load
 
-# What a handoff is asked for, to know whether it can be approved.
+# The columns that decide whether a handoff can be approved.
 _TELLING = ("state", "format", "handoff_type", "source_agent_id", "target_agent_id", "codes", "verdict", "approvable")
 
 
 @dataclass(slots=True)
 class Forecast:
-    """Of those chosen: how many are `held` and `rejected`, and how many wait no more (`gone`). Of those that wait: how
-    many nobody can approve, because an agent hands to itself (`to_itself`) or nothing could be read (`unreadable`), and
-    how many need a second person. `is_more`: more than `most` are chosen."""
+    """The outcome that a bulk decision would have, shown before the reviewer confirms.
+
+    Of the `number` selected handoffs, `held` and `rejected` still wait for review and `gone` no longer do. Of
+    the handoffs that wait, nobody can approve `to_itself` (the agent hands off to itself) and `unreadable`
+    (the document could not be read), and `four_eyes` need a second person. `is_more` is true where more than
+    `most` handoffs are selected; the other numbers are then not counted.
+    """
 
     number: int = 0
     held: int = 0
@@ -58,8 +62,10 @@ class Forecast:
 
 
 def needing_a_note(who: TenantMembership, ids: list[UUID]) -> int:
-    """How many of them can't be approved without a note: what was rejected, unless somebody else proposed it with
-    one."""
+    """Return how many of the handoffs cannot be approved without a note.
+
+    A rejected handoff needs a note, unless another person has already proposed the approval with a note.
+    """
     rejected = queries.of_tenant(who.tenant).filter(pk__in=ids, state=State.REJECTED, approvable=True)
     rows = [one for one in rejected.only("version", *_TELLING) if one.may_be_approved]
     proposals, actor = review_proposals.list_proposals(rows), Actor.person(who.person)
@@ -105,14 +111,18 @@ _DONE = {
     Decision.HANDLED: "marked as handled",
 }
 
-# Before it no moment can have been seen, and some are none in UTC.
+# No handoff is older than this year, and dates near the year 1 can lie outside the range of `datetime` in UTC.
 FIRST_YEAR = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What several are decided of: `selected` as id and version seen, or without any all that match at `seen_at`
-    and are among `shown`."""
+    """The handoffs that a bulk decision applies to.
+
+    `selected` holds pairs of a handoff id and the version that the reviewer saw. Where `seen_at` is set, the
+    decision applies to every handoff that matched the filters `place` at that moment and is listed in
+    `shown`.
+    """
 
     place: QueueFilters
     selected: list[tuple[str, int]] = field(default_factory=list)
@@ -122,7 +132,10 @@ class Selected:
 
 @dataclass(slots=True)
 class BulkSummary:
-    """What was done so far of `number` chosen ones; `undoable` has ids with the version that it led to."""
+    """The results so far of a bulk decision on `number` handoffs.
+
+    `undoable` holds `<id>:<version>` of each changed handoff, with the version after the change.
+    """
 
     number: int = 0
     effective: int = 0
@@ -136,7 +149,7 @@ class BulkSummary:
 
     @property
     def may_undo(self) -> bool:
-        """Some hundreds at most: they are carried by the page."""
+        """Return whether the page can offer to undo every change; the page carries only `MOST_SELECTED` ids."""
         return 0 < self.effective + self.proposed == len(self.undoable)
 
     def add(self, done: BulkDecision) -> None:
@@ -157,7 +170,10 @@ class BulkSummary:
 
     @property
     def carried(self) -> str:
-        """For the form that goes on: the page tells of the whole, and nothing is kept for it meanwhile."""
+        """Return the summary as JSON for the form that requests the next chunk.
+
+        The server stores nothing between chunks, so the page carries the totals.
+        """
         return orjson.dumps(
             {
                 "number": self.number,
@@ -172,21 +188,21 @@ class BulkSummary:
 @require_role(Role.REVIEWER)
 @require_POST
 def several(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """What will happen to those that are selected; nothing happens yet."""
+    """Show the forecast for the selected handoffs and ask for confirmation, without deciding anything."""
     return _confirm(request, who, timezone.now(), is_all=False)
 
 
 @require_safe
 @require_role(Role.REVIEWER)
 def several_all(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """The same for all that match."""
+    """Show the forecast for all handoffs that match the filters and ask for confirmation."""
     return _confirm(request, who, timezone.now(), is_all=True)
 
 
 @require_role(Role.REVIEWER)
 @require_POST
 def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """A part of it; the page that answers goes on by itself, or with a button."""
+    """Decide one chunk of the handoffs; the result page requests the next chunk by itself or with a button."""
     decision = decision_of(request)
     try:
         chosen = _selected(request)
@@ -221,7 +237,7 @@ def several_run(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.REVIEWER)
 @require_POST
 def several_undo(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Takes a batch back, as far as nothing happened to it since."""
+    """Undo a bulk decision on every handoff that has not changed since."""
     references = _pairs(request.POST.getlist("undo"))[:MOST_SELECTED]
     results = undo.undo_changes(tenant=who.tenant, references=references, actor=Actor.person(who.person))
     told = BulkSummary(number=len(results))
@@ -255,7 +271,10 @@ def _run(request: HttpRequest, who: TenantMembership, chosen: Selected, decision
 
 
 def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, decision: Decision) -> str:
-    """Why they can't be approved as the form came; empty where they can. Only before the first is decided."""
+    """Return why the handoffs cannot be approved without a note, or an empty string.
+
+    Only the first chunk is checked, before any handoff is decided.
+    """
     if decision is not Decision.APPROVE or request.POST.get("note", "").strip() or request.POST.get("from"):
         return ""
     number = needing_a_note(who, _found(who, chosen).ids)
@@ -265,7 +284,7 @@ def _lacks_note(request: HttpRequest, who: TenantMembership, chosen: Selected, d
 def _confirm(
     request: HttpRequest, who: TenantMembership, now: datetime, *, is_all: bool, error: str = ""
 ) -> HttpResponse:
-    """`error`: what is wrong with the note, which is kept."""
+    """Render the confirmation page; `error` says what is wrong with the note, which stays in the form."""
     context: dict[str, Any] = {"section": "review", "decision": decision_of(request), "error": error}
     context["note"] = request.POST.get("note", "")
     try:
@@ -294,7 +313,7 @@ def _found(who: TenantMembership, chosen: Selected) -> bulk.Matching:
 
 
 def _selected(request: HttpRequest) -> Selected:
-    """As the form has it. Raises BadFilter."""
+    """Read the selection from the form; raise `FilterError` for values that cannot be read."""
     place = QueueFilters.of(request).but(cursor="")
     text = request.POST.get("seen_at", "")
     if not text:
@@ -305,12 +324,12 @@ def _selected(request: HttpRequest) -> Selected:
         seen_at = None
     if seen_at is None or seen_at.tzinfo is None or seen_at.year < FIRST_YEAR:
         raise FilterError("seen_at", text[:40], "begin again at the queue.")
-    # What comes later than now can't have been seen.
+    # The reviewer cannot have seen handoffs that arrive after this moment.
     return Selected(place, seen_at=min(seen_at, timezone.now()), shown=request.POST.get("shown", ""))
 
 
 def _shown(chosen: Selected) -> frozenset[bytes]:
-    """Raises BadFilter."""
+    """Return the marks of the handoffs that the reviewer saw; raise `FilterError` for marks that cannot be read."""
     try:
         return bulk.parse_shown(chosen.shown)
     except ValueError:
@@ -318,8 +337,10 @@ def _shown(chosen: Selected) -> frozenset[bytes]:
 
 
 def _previous_summary(request: HttpRequest) -> BulkSummary:
-    """What the parts before did, as the page carried it along: shown to who sends it, and not acted on. Raises
-    BadFilter."""
+    """Return the results of the earlier chunks from the form; raise `FilterError` for values that cannot be read.
+
+    These numbers are only shown to the person who sent them; no decision depends on them.
+    """
     text = request.POST.get("told", "")
     if not text:
         return BulkSummary(number=int(number) if is_version(number := request.POST.get("number", "")) else 0)
@@ -339,7 +360,7 @@ def _previous_summary(request: HttpRequest) -> BulkSummary:
 
 
 def _pairs(values: list[str]) -> list[tuple[str, int]]:
-    """`<id>:<version seen>` each; what is not written so is left out."""
+    """Split each `<id>:<version>` into a pair; values of another form are left out."""
     pairs = (value.partition(":") for value in values)
     return [(reference, int(version)) for reference, _, version in pairs if is_version(version)]
 

@@ -114,7 +114,7 @@ def undo(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResp
 @require_role(Role.REVIEWER)
 @require_POST
 def undo_last(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Whatever it was: asked for again, what was done before that."""
+    """Undo the last change of this person; a second request undoes the change before that."""
     try:
         handoff = review_undo.undo_last(tenant=who.tenant, actor=Actor.person(who.person))
     except NothingToUndo as refused:
@@ -133,7 +133,7 @@ def undo_last(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _do(
     request: HttpRequest, who: TenantMembership, pk: uuid.UUID, act: Action, *, stays: bool = False
 ) -> HttpResponse:
-    """`stays`: it is opened again afterwards, as it waits for a decision."""
+    """Run the action and answer with its result; `stays` opens the handoff again, because it waits for a decision."""
     version = request.POST.get("version", "")
     if not is_version(version):
         return _incomplete(request, who, pk, "Open it again.")
@@ -154,7 +154,7 @@ def _do(
 
 
 def notice_context(request: HttpRequest, who: TenantMembership, done: Notice) -> dict[str, Any]:
-    """The line, and the figures that it changed."""
+    """Return the template context for a notice with the counts that the change affected."""
     progress = progress_of(who)
     return {
         "told": done,
@@ -170,7 +170,7 @@ def _incomplete(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, reme
 
 
 def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused: ReviewError) -> HttpResponse:
-    """The page with what was typed in it, so that nothing is lost."""
+    """Render the page again with the text that the person typed, so that no input is lost."""
     try:
         handoff = queries.get(who.tenant, str(pk))
     except Handoff.DoesNotExist:
@@ -186,7 +186,7 @@ def _refused(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, refused
 
 
 def _after(request: HttpRequest, who: TenantMembership, done: Handoff, *, stays: bool) -> str:
-    """On to the next one of the queue, where what was done is told."""
+    """Return the address of the page to open next, which shows a notice about the change to `done`."""
     slug, query = who.tenant.slug, QueueFilters.or_all(request).query
     if stays:
         address = reverse("dashboard:review_item", args=[slug, done.pk])
@@ -206,7 +206,7 @@ def _waiting(who: TenantMembership, reference: str) -> Handoff | None:
 
 
 def _person(who: TenantMembership, name: str) -> Person | None:
-    """A member of the tenant; whether that one may review is for the service to say."""
+    """Return the member of the tenant with that username; the service checks whether the member may review."""
     found = Membership.objects.filter(tenant=who.tenant, person__username=name).select_related("person").first()
     return found.person if found else None
 
@@ -217,7 +217,7 @@ def decision_of(request: HttpRequest) -> Decision | None:
 
 
 def is_version(text: str) -> bool:
-    # int() refuses thousands of digits.
+    # int() refuses texts of thousands of digits.
     return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
 
 

@@ -24,19 +24,23 @@ from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.transitions import DECIDED, REVIEWABLE, Actor
 from handoffaudit.handoffs.verdicts import RESEND
 
-# Read at a glance; the others are folded away.
+# The first findings are read at a glance; the page folds the others.
 FIRST_ISSUES = 3
 
 MOST_ISSUES = 12
 
 MOST_EVENTS = 6
 
-# As many as there are keys for.
+# The shortcut keys 1, 2 and 3 each take over the note of one similar decision.
 MOST_SIMILAR = 3
 
 
 def open_by(who: TenantMembership, handoff: Handoff) -> assignments.Holder | None:
-    """Who has it open now. Opening lets go of what the person had open before; viewers hold nothing."""
+    """Return who has the handoff open, after opening it for this person.
+
+    Opening a handoff releases the other handoffs that the person had open. A viewer opens a handoff without
+    reserving it.
+    """
     if who.may(Role.REVIEWER):
         assignments.release_other_holds(handoff, who.person)
         return assignments.hold(handoff, who.person)
@@ -44,7 +48,7 @@ def open_by(who: TenantMembership, handoff: Handoff) -> assignments.Holder | Non
 
 
 def seen_by(handoff: Handoff, who: TenantMembership) -> assignments.Holder | None:
-    """Who has it open now, without opening it."""
+    """Return who has the handoff open now, without opening it for this person."""
     held = assignments.list_holders([handoff]).get(handoff.pk)
     return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 
@@ -78,7 +82,7 @@ def item_context(who: TenantMembership, handoff: Handoff) -> dict[str, Any]:
 
 
 def _is_about_chain(found: Sequence[Finding]) -> bool:
-    """Whether the chain is what it waits for: then its drawing stands before the document."""
+    """Return whether a deciding finding is about the chain; the page then draws the chain above the document."""
     return any(issue.decides and issue.code.startswith("chain.") for issue in found)
 
 
@@ -89,7 +93,11 @@ MOST_OF_A_NOTE = 200
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`tone` is that of a message; `may_undo`: for a few minutes, by who did it. Without a handoff nothing was done."""
+    """A message about the last change to a handoff, or about a refused change.
+
+    `tone` is the tone of a page message. `may_undo` is true for a few minutes, for the person who made the
+    change. `handoff` is None where nothing was changed.
+    """
 
     handoff: Handoff | None
     text: str
@@ -98,7 +106,7 @@ class Notice:
 
 
 def requested_notice(request: HttpRequest, who: TenantMembership) -> Notice | None:
-    """What the address says was done."""
+    """Return the notice about the handoff that the parameter `done` of the address names."""
     try:
         done = queries.get(who.tenant, str(uuid.UUID(request.GET.get(PARAMETER, ""))))
     except (ValueError, Handoff.DoesNotExist):
@@ -113,7 +121,7 @@ def notice_of(who: TenantMembership, handoff: Handoff) -> Notice:
 
 
 def may_undo(who: TenantMembership, handoff: Handoff) -> bool:
-    """Whether the last thing that happened to it was done by this person, a few minutes ago at most."""
+    """Return whether this person made the last change to the handoff, at most `undo.UNDO_MINUTES` ago."""
     return _may_undo(who, last_event(handoff))
 
 
@@ -128,7 +136,7 @@ def last_event(handoff: Handoff) -> Event | None:
 
 
 def _what(who: TenantMembership, handoff: Handoff, last: Event | None) -> tuple[str, bool]:
-    """In words, and whether it is something that can be undone."""
+    """Describe the last change, and return whether this person made a change that can be undone."""
     if handoff.state in DECIDED:
         is_asked = handoff.is_unreadable and last is not None and RESEND in last.reason
         return f"{handoff.state}{', and its sender is asked to send it again' if is_asked else ''}.", True
@@ -158,8 +166,12 @@ def _why_it_waits(handoff: Handoff, last: Event | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`proposal` is in force; `last` is what happened last; `people` can have it passed on to them. `proposes_*`: the
-    decision is only proposed, for somebody else to agree to. `needs_note`: it is not approved without one."""
+    """The decision box of a handoff.
+
+    `proposal` waits for a second person, `last` is the last event, and the handoff can be reassigned to
+    `people`. `proposes_approve` and `proposes_decline` are true where this person's decision is only a
+    proposal that somebody else must confirm. `needs_note` is true where an approval needs a note.
+    """
 
     waits: bool
     is_decided: bool

@@ -38,8 +38,10 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 @require_safe
 @require_role(Role.VIEWER)
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """The signs of the rows, and which of the page's own (`rows`) are gone, where that is not as it shows them
-    (`held`)."""
+    """Answer the poll of the queue: who has rows open, and which rows of the page (`rows`) left the queue.
+
+    The answer has no content where `held`, the fingerprint that the page sends, is still current.
+    """
     try:
         queue = read_queue(request, who, shown=live.rows_shown(request))
         if request.GET.get("held") == queue.held:
@@ -55,9 +57,10 @@ live_urls = [path("review/live/", review_live, name="review_live")]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """`keys` as a browser names them (`KeyboardEvent.key`), two with a space between them one after the other.
+    """A keyboard shortcut: `action` is the name that the script uses, and `role` the lowest role that has it.
 
-    `action` is the name of what the script does; `role`: who has it.
+    Each of `keys` is named as in `KeyboardEvent.key`; a space separates two keys that are pressed one after
+    the other.
     """
 
     action: str
@@ -67,7 +70,7 @@ class Key:
 
     @property
     def shown(self) -> list[list[str]]:
-        """As they are printed: the alternatives, each of one or more keys."""
+        """Return the shortcut as printed: a list of alternatives, each a list of one or more keys."""
         return [[_PRINTED.get(part, part) for part in key.split(" ")] for key in self.keys]
 
 
@@ -101,7 +104,7 @@ def keys_for(*, may_review: bool) -> list[Key]:
 
 TEMPLATE = "dashboard/review/page.html"
 
-# Among so many, one is mostly free.
+# Among this many rows, nearly always one is not open for somebody else.
 FIRST_ONES = 5
 
 
@@ -117,7 +120,7 @@ def review(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     if not is_htmx(request) and any(
         name in QueueFilters.__slots__ and not value for name, value in request.GET.items()
     ):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(reverse("dashboard:review", args=[who.tenant.slug]) + (queue.query or "?view=all"))
     context = {
         **shell(request, who, queue),
@@ -136,7 +139,7 @@ def _tabs(request: HttpRequest, who: TenantMembership, place: QueueFilters, numb
 @require_safe
 @require_role(Role.VIEWER)
 def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """On to the first one that nobody else has open; what was done last is told there."""
+    """Redirect to the first handoff that nobody else has open, and carry the notice about the last change along."""
     address = reverse("dashboard:review", args=[who.tenant.slug])
     try:
         queue = read_queue(request, who, FIRST_ONES)
@@ -153,14 +156,14 @@ def review_next(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_safe
 @require_role(Role.VIEWER)
 def review_item(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """With `ahead=1` it is fetched before it is opened: that holds nothing."""
+    """Show one handoff; with `ahead=1` the page only prefetches the handoff, which reserves nothing."""
     return item_page(request, who, _get(who, pk), is_ahead=request.GET.get("ahead") == "1")
 
 
 @require_POST
 @require_role(Role.REVIEWER)
 def review_hold(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """Opens one that was fetched ahead. 409: it is not as it was fetched any more."""
+    """Reserve a handoff that the page prefetched; answer 409 if the handoff changed since."""
     handoff = _get(who, pk)
     if handoff.state not in REVIEWABLE or request.POST.get("version") != str(handoff.version):
         return HttpResponse("It changed since it was fetched.\n", status=409, content_type="text/plain")
@@ -179,9 +182,9 @@ def item_page(
     is_ahead: bool = False,
     **extra: Any,
 ) -> HttpResponse:
-    """The queue with this handoff open in it; whoever may decide holds it softly by opening it."""
+    """Render the queue with this handoff open; the handoff is reserved for a person who may decide."""
     try:
-        # Alone, it is put beside a queue that is there already.
+        # A request for the item alone puts it beside a queue that the page already shows.
         is_alone = target_of(request) == "item"
         queue = Queue(QueueFilters.of(request), []) if is_alone else read_queue(request, who)
     except FilterError as bad:
@@ -203,13 +206,13 @@ def item_page(
 
 
 def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str, Any]:
-    """What stands around the queue; what only a whole page shows is not asked for before."""
+    """Return the context around the queue; values that only a whole page shows are computed lazily."""
     place = queue.place
     known = SimpleLazyObject(lambda: stats.list_known_values(who.tenant))
     concerning = cache(lambda: _concerning(who))
     progress = SimpleLazyObject(lambda: progress_of(who, queue.left_out))
     return {
-        # A refused decision is answered under the address of another page.
+        # A refused decision is answered under the address of another page, so the section is given here.
         "section": "review",
         "place": place,
         "saved": SimpleLazyObject(lambda: _tabs(request, who, place, concerning())),
@@ -225,7 +228,7 @@ def shell(request: HttpRequest, who: TenantMembership, queue: Queue) -> dict[str
 
 
 def _concerning(who: TenantMembership) -> dict[str, str]:
-    """How much some views have of what is about the person, in figures; nothing is about who only looks on."""
+    """Return how many handoffs concern this person, by view, formatted; a viewer has none."""
     if not who.may(Role.REVIEWER):
         return {}
     counted = queue.count_concerning(who.tenant, who.person, MOST_WAITING + 1)
@@ -234,7 +237,7 @@ def _concerning(who: TenantMembership) -> dict[str, str]:
 
 
 def with_done(address: str, done: str) -> str:
-    """The address, carrying along which handoff to tell of."""
+    """Return the address with the id of the handoff that the next page shows a notice about."""
     if not done:
         return address
     return f"{address}{'&' if '?' in address else '?'}{urlencode({'done': done})}"

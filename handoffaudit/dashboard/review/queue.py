@@ -48,7 +48,10 @@ _LONGEST_NUMBER = 12
 
 @dataclass(frozen=True, slots=True)
 class QueueFilters:
-    """The fields are the names of the address's parameters; empty ones are not written."""
+    """The filters of the review queue.
+
+    The field names are the parameters of the address; empty fields are not written.
+    """
 
     view: str = ""
     q: str = ""
@@ -63,7 +66,7 @@ class QueueFilters:
 
     @classmethod
     def of(cls, request: HttpRequest) -> "QueueFilters":
-        """Raises BadFilter where a value can't be what is asked for."""
+        """Read the filters from a request; raise `FilterError` for a value that the filter does not accept."""
         asked = request.POST if request.method == "POST" else request.GET
         return cls.read({name: asked.get(name, "").strip() for name in cls.__slots__})
 
@@ -85,7 +88,7 @@ class QueueFilters:
 
     @property
     def given(self) -> list[tuple[str, str]]:
-        """What is asked for, as a form's hidden fields or an address carry it."""
+        """Return the names and values of the filters that are set, for hidden fields or an address."""
         return [(name, value) for name in self.__slots__ if (value := getattr(self, name))]
 
     @property
@@ -98,7 +101,7 @@ class QueueFilters:
 
     @property
     def chips(self) -> list[tuple[str, str, str]]:
-        """What it is narrowed by: the label, the value, and the query without it."""
+        """Return the active filters: the label, the value, and the query without that filter."""
         values = {"age": AGE_NAMES.get(self.age, ""), "code": code_title(self.code) if self.code else ""}
         return [
             (_LABELS[name], values.get(name) or value, replace(self, **{name: "", "cursor": ""}).query)
@@ -108,7 +111,7 @@ class QueueFilters:
 
     @classmethod
     def or_all(cls, request: HttpRequest) -> "QueueFilters":
-        """As `of`; the whole queue where it can't be read."""
+        """Read the filters as `of` does; return the whole queue where they cannot be read."""
         try:
             return cls.of(request)
         except FilterError:
@@ -118,7 +121,10 @@ class QueueFilters:
         return replace(self, **changes)
 
     def filters(self, now: datetime | None = None) -> Filters:
-        """What the fields narrow by; `q` and `group` are looked up elsewhere. `now`: the moment that ages end at."""
+        """Return the filters for the database; `now` is the moment from which ages count back.
+
+        The callers look up `q` and `group` separately.
+        """
         return Filters(
             state=(self.state,) if self.state else (),
             handoff_type=self.type,
@@ -129,17 +135,19 @@ class QueueFilters:
         )
 
 
-# The menu says how many wait, up to so many.
+# The menu shows how many handoffs wait, up to this number.
 MOST_WAITING = 99
 
-# Rows of a page of the queue.
 LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One handoff of the queue; `hold` is somebody else's. `proposal` is in force, and `is_own` where the person made
-    it; `passed` is who passed it on."""
+    """One handoff of the queue.
+
+    `hold` is set where another person has the handoff open. `proposal` waits for a second person, and
+    `is_own` is true where this person made the proposal. `passed` says who reassigned the handoff.
+    """
 
     handoff: Handoff
     hold: ReviewHold | None = None
@@ -149,15 +157,18 @@ class Row:
 
     @property
     def is_free(self) -> bool:
-        """Nobody else has it open, and it does not wait for somebody else."""
+        """Return whether this person can decide: nobody else has the handoff open, and no own proposal is pending."""
         return self.hold is None and not self.is_own
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A page of the queue. `found_by`: what the search was taken for; `next`: the place of the following page;
-    `left_out`: what the view `all` leaves out, where it was asked for; `gone`: what an older page has and does not wait
-    here any more."""
+    """One page of the queue.
+
+    `found_by` is the field that the search matched and `next` the filters of the following page. `left_out`
+    selects the muted handoffs that the view `all` leaves out. `gone` holds the handoffs that an earlier page
+    shows and that no longer wait here.
+    """
 
     place: QueueFilters
     rows: list[Row]
@@ -168,32 +179,32 @@ class Queue:
 
     @property
     def query(self) -> str:
-        """What links carry along, to stay in it."""
+        """Return the query that links carry, to stay in this queue."""
         return self.place.query
 
     @property
     def whole(self) -> QueueFilters:
-        """The same view, not narrowed, from its beginning."""
+        """Return the same view without filters, from the first page."""
         return QueueFilters(view=self.place.view)
 
     @property
     def first(self) -> QueueFilters:
-        """The beginning of what is shown, narrowed as it is."""
+        """Return the first page with the same filters."""
         return self.place.but(cursor="")
 
     @property
     def found(self) -> str:
-        """How many there are, as far as they are listed."""
+        """Return the number of listed handoffs, followed by "+" where there are more pages."""
         return f"{len(self.rows)}{'+' if self.next else ''}"
 
     @property
     def held(self) -> str:
-        """Stands for who has what of it open, at which version it is, and what is gone."""
+        """Return a fingerprint of the rows, their versions, their holders, and the rows that are gone."""
         seen = [f"{row.handoff.pk}.{row.handoff.version}.{row.hold.person_id if row.hold else ''}" for row in self.rows]
         return hashlib.sha256("~".join([*seen, *sorted(map(str, self.gone))]).encode()).hexdigest()[:16]
 
     def after(self, handoff: Handoff) -> Handoff | None:
-        """The next one down that nobody else has open; past the end, the first one."""
+        """Return the next handoff down the list that nobody else has open; past the end, the first one."""
         listed = [row.handoff.pk for row in self.rows]
         start = listed.index(handoff.pk) + 1 if handoff.pk in listed else 0
         return first_free([*self.rows[start:], *self.rows[:start]], handoff.pk)
@@ -206,7 +217,10 @@ def first_free(rows: Iterable[Row], besides: uuid.UUID | None = None) -> Handoff
 def read_queue(
     request: HttpRequest, who: TenantMembership, limit: int = LISTED, shown: Iterable[uuid.UUID] = ()
 ) -> Queue:
-    """As the address has it. `shown`: what a page has of it already. Raises BadFilter."""
+    """Read one page of the queue; raise `FilterError` for parameters that cannot be read.
+
+    `shown` holds the ids of the handoffs that the page already shows, to find the ones that are gone.
+    """
     place = QueueFilters.of(request)
     filters, found_by = search_filters(who, place)
     narrowed = _narrowed(who, place, filters)
@@ -218,7 +232,10 @@ def read_queue(
 
 
 def page_of(who: TenantMembership, place: QueueFilters, limit: int = LISTED) -> Callable[[str], Page]:
-    """Reads the page of the queue that begins at a cursor, narrowed as the place is. Raises BadFilter."""
+    """Return a function that reads the page of the queue that begins at a cursor, with these filters.
+
+    Raises `FilterError` for filters that cannot be read.
+    """
     return partial(_page, who, limit=limit, **_narrowed(who, place, search_filters(who, place)[0]))
 
 
@@ -236,7 +253,7 @@ def _narrowed(who: TenantMembership, place: QueueFilters, filters: Filters) -> d
 
 
 def selection_of(who: TenantMembership, place: QueueFilters, seen_at: datetime) -> bulk.Selection:
-    """All that match, as they stood then. Raises BadFilter."""
+    """Return the handoffs that matched the filters at `seen_at`; raise `FilterError` for bad filters."""
     return bulk.Selection(
         view=place.view or "all",
         seen_at=seen_at,
@@ -248,23 +265,26 @@ def selection_of(who: TenantMembership, place: QueueFilters, seen_at: datetime) 
 
 
 def progress_of(who: TenantMembership, left_out: queue.Marks | None = None) -> queue.Progress:
-    """How much waits, and how much the person decided today. `left_out`: as `Queue.left_out`."""
+    """Return how many handoffs wait and how many this person decided today; `left_out` is as in `Queue`."""
     marks = membership.muted_handoffs(who.tenant) if left_out is None else left_out
     return queue.load_progress(who.tenant, who.person, left_out=marks)
 
 
 def waiting(tenant: Tenant, most: int) -> queue.Waiting:
-    """How much waits for review, for everybody who says so, counted up to `most`."""
+    """Return how many handoffs of the tenant wait for review, counted up to `most`."""
     return queue.count_waiting(tenant, left_out=membership.muted_handoffs(tenant), most=most)
 
 
 def of_group(who: TenantMembership, place: QueueFilters) -> "QuerySet[Any] | None":
-    """The handoffs of the finding group that the queue is narrowed to."""
+    """Return the handoffs of the finding group that the filters name, or None."""
     return membership.handoffs_of(who.tenant, int(place.group)) if place.group else None
 
 
 def search_filters(who: TenantMembership, place: QueueFilters, now: datetime | None = None) -> tuple[Filters, str]:
-    """The filters with what is searched for, and which field of them that was found as. `now`: as `Place.filters`."""
+    """Return the filters with the search applied, and the field that the search matched.
+
+    `now` is as in `QueueFilters.filters`.
+    """
     found = queue.search(who.tenant, place.q, find_code(who.tenant, place.q))
     if not found.found_by:
         return place.filters(now), ""

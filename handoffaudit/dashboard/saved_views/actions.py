@@ -22,13 +22,13 @@ from handoffaudit.dashboard.traces import page
 from handoffaudit.diagnostics.groups.queries import NARROWING, GroupFilters
 from handoffaudit.handoffs.filters import PARAMETERS, FilterError, Filters
 
-# Of the page as it is shown, and not of what it shows.
+# These parameters belong to the page and are not filters, so a saved view does not keep them.
 PASSING = {"saved", "cursor"}
 
 
 @dataclass(frozen=True, slots=True)
 class SavableList:
-    """`written` gives a query as the list writes it, and raises `BadFilter`."""
+    """A list whose filters can be saved; `written` normalizes a query and raises `FilterError` for a bad filter."""
 
     parameters: frozenset[str]
     written: Callable[[QueryDict], str]
@@ -51,7 +51,7 @@ LISTS = {
 
 
 def check_query(listed: SavableList, text: str) -> str:
-    """The query as the list writes it. Raises `BadFilter` for what the list would not read, or does not know."""
+    """Return the query as the list writes it; raise `FilterError` for an unknown or bad filter."""
     try:
         asked = QueryDict(text, mutable=True)
     except TooManyFieldsSent:
@@ -90,7 +90,7 @@ def make(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_POST
 def change(request: HttpRequest, who: TenantMembership, pk: int) -> HttpResponse:
-    """By the button that was used: `rename`, `update` to the filters in force, or `delete`."""
+    """Rename, update or delete a saved view; the button sends `rename`, `update` or `delete` as `action`."""
     member, action = membership_of(who), request.POST.get("action", "")
     view = _get(who, pk)
     try:
@@ -133,7 +133,7 @@ saved_view_urls = [
     path("views/<int:pk>/", change, name="view_change"),
 ]
 
-# As a form has it: the choice is left to what stands for everybody.
+# The form sends this value where the person follows the default view of the tenant.
 AS_EVERYBODY: Final = ""
 
 
@@ -173,7 +173,7 @@ def _find_view(who: TenantMembership, page: str, chosen: str) -> SavedView:
 
 
 def _back(request: HttpRequest, who: TenantMembership, page: str) -> str:
-    """To the list as it was."""
+    """Return the address of the list with the filters that it had."""
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     try:
         query = check_query(LISTS[page], request.POST.get("query", ""))

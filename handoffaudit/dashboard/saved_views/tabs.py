@@ -17,7 +17,7 @@ from handoffaudit.dashboard.partials import is_htmx
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """`pk` stands in addresses, as the number of a saved view does; `why` says in a sentence what it is for."""
+    """A view that the product ships: `pk` identifies it in addresses, and `why` explains it in a sentence."""
 
     pk: str
     name: str
@@ -27,7 +27,7 @@ class BuiltIn:
 
 ALL: Final = "all"
 
-# As the menu says them.
+# These are the names in the menu.
 TITLES: Final = {
     "handoffs": "Handoffs",
     "review": "Review",
@@ -36,7 +36,7 @@ TITLES: Final = {
     "logs": "Logs",
 }
 
-# What a list is called with nothing left out, where that isn't "All".
+# The view without filters has another name than "All" on these lists.
 EVERYTHING_NAMES: Final = {"groups": "Seen last"}
 
 BUILT_IN: Final[Mapping[str, tuple[BuiltIn, ...]]] = {
@@ -80,8 +80,12 @@ def built_in(page: str, pk: str) -> BuiltIn | None:
 
 @dataclass(frozen=True, slots=True)
 class Tab:
-    """`modified`: the filters in force are no longer those that were kept. `opens`: the page opens with it. `number`:
-    how many it has, where that is worth telling."""
+    """One tab above a list.
+
+    `in_force` is true for the current view, and `modified` where its filters were changed since it was saved.
+    `opens` is true for the default view of the list. `number` is how many rows the view has, where the list
+    counts them.
+    """
 
     view: SavedView | BuiltIn
     href: str
@@ -93,7 +97,7 @@ class Tab:
 
     @property
     def key(self) -> str:
-        """As it stands in an address and in a form."""
+        """Return the view's key in addresses and forms."""
         return str(self.view.pk)
 
     @property
@@ -113,9 +117,13 @@ class Tab:
 
 @dataclass(frozen=True, slots=True)
 class Tabs:
-    """`address` is the list without filters, `query` what it is narrowed by now. `fresh`: the answer is a part of the
-    page, and the tabs stand outside of it. `own` and `everybodys`: what the page opens with by a choice, as a form has
-    it; None where nothing is chosen."""
+    """The tabs of a list.
+
+    `address` is the list without filters, and `query` holds its current filters. `fresh` is true where the
+    response is only a part of the page and so must bring the tabs, which lie outside that part. `own` and
+    `everybodys` are the default views that the person and an administrator chose, as keys of a form; None
+    where nobody chose.
+    """
 
     page: str
     title: str
@@ -134,7 +142,7 @@ class Tabs:
 
     @property
     def everything(self) -> str:
-        """The list with nothing left out, whatever it opens with."""
+        """Return the address of the list without filters, even where the list has a default view."""
         return f"{self.address}?saved={ALL}" if self.opens else self.address
 
     @property
@@ -143,7 +151,7 @@ class Tabs:
 
     @property
     def opens(self) -> bool:
-        """Whether the bare address leads to a view."""
+        """Return whether the list has a default view."""
         return any(tab.opens for tab in self.tabs)
 
     @property
@@ -152,23 +160,25 @@ class Tabs:
 
     @property
     def may_save(self) -> bool:
-        """Whether there is something to keep that is not kept already."""
+        """Return whether the current filters can be saved as a view and are not saved yet."""
         return bool(self.query) and (self.current is None or self.current.modified)
 
     @property
     def kept(self) -> str:
-        """The view that the list's own links and forms stay in. One that is built in is left with its filters unless it
-        was opened as such: an address with those filters says the same without it."""
+        """Return the key of the view that links and forms of the list keep, or an empty string.
+
+        A built-in view is kept only where the address named it: its filters alone select the same rows.
+        """
         tab = self.current
         return tab.key if tab and (tab.key == self.asked or not tab.is_built_in) else ""
 
     @property
     def carry(self) -> str:
-        """The same as part of a query."""
+        """Return the kept view as part of a query."""
         return f"saved={self.kept}" if self.kept else ""
 
     def href(self, query: str) -> str:
-        """The list narrowed by a query, still in this view."""
+        """Return the address of the list with other filters, in the same view."""
         return build_url(self.address, query, self.carry) if query or self.carry else self.everything
 
 
@@ -194,9 +204,11 @@ def tabs_of(
     part: str = "",
     numbers: Mapping[str, str] = MappingProxyType({}),
 ) -> Tabs:
-    """For the list whose address is named `page`, narrowed by `query` as the list itself writes it. Those that are
-    built in come first. `part`: what of the query is a view by itself, however the list is narrowed besides. `numbers`:
-    how many some of those built in have, by their keys."""
+    """Return the tabs of the list `page`, whose current filters are `query` as the list writes them.
+
+    Built-in views come first. `part` is the part of the query that makes a view by itself, whatever other
+    filters are set. `numbers` gives how many rows some built-in views have, by their keys.
+    """
     address = reverse(f"dashboard:{page}", args=[who.tenant.slug])
     asked = request.GET.get("saved", "")
     saved = saved_views.list_views(tenant=who.tenant, person=who.person, page=page)
@@ -232,7 +244,7 @@ def tabs_of(
 
 
 def defaults_of(request: HttpRequest, who: TenantMembership, page: str) -> Defaults:
-    """What a page opens with: asked for once, by the page itself and by its tabs."""
+    """Return the default views of a list; a request loads them once for the page and its tabs."""
     known: dict[str, Defaults] = vars(request).setdefault("_default_views", {})
     if page not in known:
         known[page] = saved_views.load_defaults(tenant=who.tenant, person=who.person, page=page)
@@ -240,8 +252,10 @@ def defaults_of(request: HttpRequest, who: TenantMembership, page: str) -> Defau
 
 
 def _in_force(views: Sequence[SavedView | BuiltIn], asked: str, query: str, part: str) -> SavedView | BuiltIn | None:
-    """The one that was opened; else the one that has just these filters. One that is gone, or somebody else's, is
-    none: the filters are in the address anyway."""
+    """Return the view that the address names, or else the view with exactly these filters.
+
+    A deleted view, or a view of another person, counts as no view: the address holds the filters anyway.
+    """
     opened = next((view for view in views if str(view.pk) == asked), None)
     same = (view for wanted in (query, part) for view in views if wanted and view.query == wanted)
     return opened or next(same, None)
@@ -255,13 +269,12 @@ def _chosen(row: DefaultView | None, page: str) -> str | None:
 
 
 def view_of(row: DefaultView | None, page: str) -> SavedView | BuiltIn | None:
-    """What a page opens with; None: it opens as it is. So it does, too, where the built-in view is not there any
-    more."""
+    """Return the view that a default names; None where nothing is chosen or a built-in view no longer exists."""
     return (row.view or built_in(page, row.built_in)) if row else None
 
 
 def redirect_to_default(request: HttpRequest, who: TenantMembership, page: str) -> HttpResponseRedirect | None:
-    """Where the bare address of a list leads; None where it shows the list as it is."""
+    """Return a redirect from the bare address of a list to its default view, or None where there is none."""
     if request.GET or is_htmx(request):
         return None
     view = view_of(defaults_of(request, who, page).in_force, page)

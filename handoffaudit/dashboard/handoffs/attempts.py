@@ -47,7 +47,7 @@ STATUS_WORDS = {
     RepairStatus.ESCALATED: "No repair came to a document without errors.",
 }
 
-# What storing came to, where no candidate passed.
+# These texts describe what was stored where no candidate passed.
 STORED_WORDS = {RepairStatus.ESCALATED: "The tries are kept with it, and it is escalated: a person must look."}
 
 
@@ -60,14 +60,14 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class RepairRequest:
-    """What was asked of a lineage's sender so far."""
+    """The repair requests that the sender of a lineage has received so far."""
 
     state: str
     actions: tuple[RepairStep, ...]
 
 
 def repair_request(log: RemediationLog | None) -> RepairRequest | None:
-    """The latest action last; None where nothing was asked."""
+    """Return the repair requests in the order they were made; None where the sender received none."""
     if log is None or not log.actions_taken:
         return None
     return RepairRequest(log.state, tuple(_repair_step(taken) for taken in log.actions_taken))
@@ -80,7 +80,7 @@ def _repair_step(taken: Mapping[str, Any]) -> RepairStep:
 
 
 def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
-    """What is due next, for one that was rejected and whose place nobody took."""
+    """Return the recommended next action for a rejected handoff; an empty string for any other handoff."""
     action = (content or {}).get("recommended_action")
     if handoff.state != State.REJECTED or action is None:
         return ""
@@ -92,7 +92,7 @@ def advice_of(handoff: Handoff, content: Mapping[str, Any] | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two attempts, of the reader's choice; `is_chosen`: somebody chose them."""
+    """Two attempts to compare; `is_chosen` is true where the reader chose the two attempts."""
 
     before: Handoff
     after: Handoff
@@ -103,7 +103,7 @@ class Comparison:
 def lineage_context(
     request: HttpRequest, who: TenantMembership, shown: Handoff, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The other attempts, what was asked of the sender, and whether it can be repaired here."""
+    """Return the context for the attempts: the lineage, the repair requests, and whether this person can repair."""
     lineage = compare.compare_attempts(shown)
     asked = repair_request(remediation.load_record(shown))
     advice = advice_of(shown, verdict)
@@ -121,7 +121,7 @@ def lineage_context(
 
 
 def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | None:
-    """The two attempts that the address names; else the first and the last one, to choose from."""
+    """Compare the two attempts that the address names; otherwise preselect the first and the last attempt."""
     known = {str(one.handoff.pk): one.handoff for one in lineage}
     before, after = known.get(request.GET.get("from", "")), known.get(request.GET.get("to", ""))
     if before and after:
@@ -135,7 +135,7 @@ def _compare(request: HttpRequest, lineage: Sequence[Attempt]) -> Comparison | N
 @require_role(Role.REVIEWER)
 @require_http_methods(["GET", "HEAD", "POST"])
 def repair(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """What repair would come to; posted, it is stored as new attempts."""
+    """Preview the repair of a rejected handoff; a POST stores the result as new attempts."""
     shown = handoff_or_404(who, pk)
     if shown.state != State.REJECTED:
         messages.info(request, f"It is {shown.state}: only rejected handoffs can be repaired.")

@@ -45,7 +45,10 @@ WORDS = {"ungrounded": "in no source", "derived": "follows from sources", "groun
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Words of a source around a value, `found`: the value there; empty where the source has it in other words."""
+    """The words of a source around a value.
+
+    `found` is the value in those words; it is empty where the source states the value in other words.
+    """
 
     source: str
     before: str
@@ -55,7 +58,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of a claim. `number` joins its mark in the text and its line in the list."""
+    """A value in a claim; `number` connects its mark in the text with its line in the list of values."""
 
     number: int
     kind: str
@@ -69,7 +72,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A run of a claim's text, or a value in it."""
+    """A piece of a claim's text: plain text, or one value."""
 
     text: str
     value: Value | None = None
@@ -77,8 +80,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A source that a claim cites; `excerpt` is empty where it was not supplied, else `pieces` are it with the claim's
-    values marked."""
+    """A source that a claim cites.
+
+    `excerpt` is empty where the sender did not supply the source. Otherwise `pieces` split the excerpt at the
+    claim's values.
+    """
 
     source: str
     excerpt: str
@@ -88,7 +94,7 @@ class Cited:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One claim. `left_out`: so many characters of its text are not shown."""
+    """One claim as the page shows it; `left_out` is how many characters of its text are not shown."""
 
     claim_id: str
     field_path: str
@@ -106,13 +112,13 @@ class Shown:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody should look: a value is in no source, or no supplied source is named."""
+        """Return whether somebody should look at the claim: a value is in no source, or no supplied source is named."""
         return self.is_doubtful or any(value.status == "ungrounded" for value in self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """`searched` names what the values were looked up in."""
+    """The claims of a verdict; `searched` names the sources in which the values were looked up."""
 
     shown: tuple[Shown, ...]
     hidden: int
@@ -124,7 +130,10 @@ class Claims:
 def claims_of(
     content: Mapping[str, Any] | None, document: Any, evidence: Sequence[Any], searched: Sequence[str] = ()
 ) -> Claims | None:
-    """The claims of a verdict's content; None where it has none. `document` has the whole texts."""
+    """Return the claims of a verdict; None where the verdict has no claims.
+
+    `document` holds the claims' full texts, which the verdict may have cut.
+    """
     claims = (content or {}).get("claims") or []
     if not claims:
         return None
@@ -144,7 +153,7 @@ def claims_of(
 
 
 def _light(claims: Iterable[Shown]) -> Iterable[Shown]:
-    """As many as one page shows; at least one."""
+    """Return as many claims as one page shows, but at least one."""
     heavy = 0
     for number, claim in enumerate(claims):
         heavy += weight(claim.field_path) + sum(weight(piece.text) for piece in claim.pieces)
@@ -167,7 +176,7 @@ def _known(evidence: Sequence[Any]) -> Iterable[tuple[str, str]]:
 
 
 def _names(evidence: Sequence[Any]) -> Mapping[str, str]:
-    """What people call the sources that marks name by their place."""
+    """Return the names of the sources by their place in the evidence, such as `evidence[0]`."""
     named = enumerate(evidence[:MOST_NAMED])
     return {f"evidence[{at}]": item["source"] for at, item in named if isinstance(item, dict) and "source" in item}
 
@@ -195,7 +204,7 @@ def _shown(claim: Mapping[str, Any], document: Any, known: Mapping[str, str], na
 
 
 def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
-    """The part of a source that has the claim's values, else its beginning."""
+    """Return the part of a source that contains the claim's values, or else the source's beginning."""
     if content is None:
         return Cited(cut(name, MOST_NAME), "", is_known=False)
     by_text = {value.text.lower(): value for value in values if value.status == "grounded" and value.text}
@@ -213,7 +222,7 @@ def _cited(name: str, content: str | None, values: Sequence[Value]) -> Cited:
 
 
 def _whole(claim: Mapping[str, Any], document: Any) -> str:
-    """The claim's whole text from the document; what the verdict keeps of it where that is not to be had."""
+    """Return the claim's full text from the document, or the text in the verdict where the document lacks it."""
     part = document
     for key in parts_of(claim["json_pointer"]):
         if isinstance(part, list):
@@ -239,7 +248,7 @@ def _value(number: int, value: Mapping[str, Any], names: Mapping[str, str]) -> V
 
 
 def _span(where: str, text: str, names: Mapping[str, str]) -> Span:
-    """`evidence[0].content: words around it`, taken apart."""
+    """Split `evidence[0].content: words around the value` into the source and the words around the value."""
     place, is_named, words = where.partition(": ")
     if not is_named:
         return Span("", where)
@@ -256,7 +265,8 @@ def _pieces(text: str, spans: Sequence[Mapping[str, Any]], values: Sequence[Valu
     at = 0
     for span, value in sorted(zip(spans, values, strict=True), key=lambda pair: pair[0]["start"]):
         start, end = span["start"], span["end"]
-        # One value may lie in another, and a text may be cut: the first one is marked.
+        # One value may lie inside another, and the text may be cut, so only the first of overlapping values is
+        # marked.
         if start < at or end > len(text):
             continue
         if start > at:

@@ -36,10 +36,11 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class RawPart:
-    """Lines from the character `start` on, the first of them of that `number`; `is_cut`: it began before.
+    """A part of the raw text: lines that begin at the character `start`.
 
-    `following` is where the next part begins (0: nowhere), `before` where the one before this may; -1 where there is
-    none.
+    `number` is the line number of the first line, and `is_cut` is true where that line began in the part
+    before. `following` is the start of the next part (0: there is none), and `before` the start of the
+    previous part (-1: there is none).
     """
 
     lines: tuple[str, ...]
@@ -56,7 +57,7 @@ class RawPart:
 
 
 def raw_part(original: bytes, start: int = 0) -> RawPart:
-    """What is not UTF-8 in it is shown as what it is not."""
+    """Return the part of the document that begins at the character `start`, with U+FFFD for invalid UTF-8."""
     text = original.removeprefix(_BOM).decode(errors="replace")
     start = min(start, len(text))
     piece = _piece(text, start)
@@ -82,7 +83,7 @@ def _piece(text: str, start: int) -> str:
     if len(lines) > MOST_LINES:
         return "\n".join(lines[:MOST_LINES]) + "\n"
     last = piece.rfind("\n") + 1
-    # whole lines, where they are not too long for it
+    # The part ends at the end of a line, unless that would leave out more than half of the part.
     return piece[:last] if start + size < len(text) and last > size // 2 else piece
 
 
@@ -90,7 +91,7 @@ MOST_HITS = 50
 
 MOST_WANTED = 200
 
-# A longer one is not asked for by an address; all of a page together weigh so much at most.
+# A longer pointer does not fit into an address; `_MOST_POINTERS` bounds all pointers of a page together.
 MOST_POINTER = 4000
 
 _MOST_POINTERS = 20_000
@@ -102,8 +103,11 @@ _LONGEST_PATH = 160
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place, and the words around what was found there; `is_key`: it is the name of the field that has them. Without
-    `pointer` its names are too long for an address."""
+    """One search result: a place in the document, with the words around the match.
+
+    `is_key` is true where the name of the field matched. `pointer` is None where it is too long for an
+    address.
+    """
 
     pointer: str | None
     path: str
@@ -115,7 +119,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """`has_more`: there are others, which are not listed."""
+    """The results of a search; `has_more` is true where more places match than are listed."""
 
     wanted: str
     items: tuple[Hit, ...]
@@ -123,8 +127,10 @@ class Hits:
 
 
 def look_up(value: Any, wanted: str) -> Hits:
-    """Where `wanted` stands in the document, in its order and whatever the case; a place that is written as this
-    page writes places (`data.items[3]`, `/data/items/3`) comes first."""
+    """Search the document for `wanted`, ignoring case, and return the places in document order.
+
+    A place that is written as the page writes places (`data.items[3]`, `/data/items/3`) comes first.
+    """
     wanted = wanted.strip()[:MOST_WANTED]
     hits: list[Hit] = []
     weight = 0
@@ -142,7 +148,7 @@ def look_up(value: Any, wanted: str) -> Hits:
 
 
 def location_of(value: Any, at: str) -> Location | None:
-    """The place that a JSON Pointer names; None where the document has none there."""
+    """Return the location that a JSON Pointer names; None where the document has no such place."""
     if at and not at.startswith("/"):
         return None
     location: Location = ()
@@ -170,7 +176,7 @@ def _place(value: Any, wanted: str) -> Location | None:
 
 
 def _found(root: Any, wanted: str) -> Iterator[Hit]:
-    # a stack of its own: a document may be nested deeper than Python calls
+    # The function uses its own stack, because a document may be nested deeper than Python allows calls.
     waiting: list[tuple[Location, Any]] = [((), root)]
     while waiting:
         location, value = waiting.pop()
@@ -192,7 +198,7 @@ def _found(root: Any, wanted: str) -> Iterator[Hit]:
 
 def _hit(location: Location, text: str, wanted: str, *, is_key: bool = False) -> Hit:
     lowered = text.lower()
-    # a few letters are two in lower case: then the text is shown without a mark
+    # A few characters become two in lower case, which shifts positions: such a text is shown without a mark.
     at = lowered.find(wanted) if len(lowered) == len(text) else 0
     end = at + len(wanted) if len(lowered) == len(text) else 0
     first, last = max(at - _AROUND, 0), end + _AROUND
@@ -211,7 +217,7 @@ def _pointer(location: Location) -> str | None:
 
 
 def _path(location: Location) -> str:
-    """As people read it; of a very long one its end, which tells places apart."""
+    """Return the place in readable form; a very long place keeps only its end, which tells places apart."""
     is_long = _is_long(location)
     whole = readable(dotted_path(location[-1:] if is_long else location))
     return f"…{whole[-_LONGEST_PATH:]}" if is_long or len(whole) > _LONGEST_PATH else whole
@@ -225,7 +231,7 @@ PART_TEMPLATE = "dashboard/handoff/part.html"
 
 MOST_PATH = 1000
 
-# Of a larger document less is sent, and what is folded only once somebody unfolds it.
+# For a larger document the page sends fewer nodes, and sends a folded part only when the reader unfolds the part.
 SENT_WHOLE = 16 * 1024
 
 NODES, NODES_OF_LARGE = 200, 80
@@ -236,7 +242,7 @@ BESIDE = ("context", "evidence")
 
 
 def document_part(request: HttpRequest, who: TenantMembership, shown: Handoff) -> HttpResponse:
-    """The section of the page alone, for who changes how the document is shown."""
+    """Render only the document section, for a reader who changes how the document is shown."""
     body = sections.body_of(shown)
     document = choose_document(body, queries.current_verdict(shown))
     context = {
@@ -253,7 +259,7 @@ def document_part(request: HttpRequest, who: TenantMembership, shown: Handoff) -
 def document_context(
     request: HttpRequest, shown: Handoff, body: HandoffBody, document: ShownDocument, placed: Sequence[Finding]
 ) -> dict[str, Any]:
-    """What the section shows: the tree with the issues `placed` in it, else what arrived."""
+    """Return the context of the document section: the tree with the findings `placed`, or the raw text."""
     if removed := queries.removal_of(shown) if document.value is None else None:
         return {"removed": removed}
     original = bytes(body.original)
@@ -293,7 +299,7 @@ def _bounds(shown: Handoff, *, only: bool, opened: bool) -> Bounds:
 @require_safe
 @require_role(Role.VIEWER)
 def part(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """A part of the document, from some entry or character on: for htmx its entries, else a page of its own."""
+    """Render a part of the document from an entry or a character on: a fragment for htmx, otherwise a page."""
     shown = sections.handoff_or_404(who, pk)
     body = sections.body_of(shown)
     of, where, start = request.GET.get("of", ""), request.GET.get("path", ""), number(request.GET.get("from", "0"))
@@ -336,7 +342,7 @@ def _part(document: ShownDocument, where: str, start: int, end: int | None, *, u
 @require_safe
 @require_role(Role.VIEWER)
 def raw(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """The bytes as they arrived."""
+    """Download the document as it arrived, byte for byte."""
     shown = sections.handoff_or_404(who, pk)
     body = queries.body(shown)
     if body is None:

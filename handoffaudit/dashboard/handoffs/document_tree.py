@@ -15,8 +15,11 @@ from handoffaudit.validation.text import clean
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries left out: `count` of them from position `start` of the part `path`. `is_folded`: they are all that the
-    part has, and it is folded; who unfolds it wants to see them."""
+    """Entries that are left out: `count` entries of the part `path`, from position `start` on.
+
+    `is_folded` is true where the part is folded and the gap stands for all of its entries; the page loads the
+    entries when the reader unfolds the part.
+    """
 
     path: str
     start: int
@@ -30,7 +33,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A place that an issue names and the document does not have."""
+    """A place that a finding names and that the document does not have."""
 
     label: str
     anchor: str
@@ -39,12 +42,12 @@ class Missing:
 
 @dataclass(slots=True)
 class Node:
-    """A value. `path` is its address among the parts: the positions on the way to it, `0.3.12`.
+    """A value in the tree; `path` holds the positions on the way to the value, such as `0.3.12`.
 
-    `text` is a value that is neither object nor list, without its last `cut` characters; `size` is the number of
-    entries, or of characters; `position` stands for the label in a list. `is_wanted`: it is the one that was asked
-    for. Of issues on other pages of the list only the numbers are there: `found_unmarked` at it, and those in
-    `found_below`.
+    `text` is a value that is neither an object nor a list, without its last `cut` characters. `size` is the
+    number of entries, or of characters. `position` replaces the label in a list. `is_wanted` is true for the
+    place that the address asks for. Findings on other pages of the list are only counted: `found_unmarked` at
+    this place, and those included in `found_below` below this place.
     """
 
     label: str
@@ -64,7 +67,7 @@ class Node:
 
     @property
     def pieces(self) -> list[tuple[str, bool]]:
-        """The text in runs, and of each whether a model doubts it."""
+        """Return the text in pieces, each with whether an LLM doubts the piece."""
         quotes = sorted({issue.quote for issue in self.issues} - {""}, key=len, reverse=True)
         if not quotes or self.kind != "string":
             return [(self.text, False)]
@@ -87,9 +90,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to write of a tree: `open` and `close` around the children of a node, `leaf`, `gap`, `missing`.
+    """One step of writing a tree: `open` and `close` around the children of a node, `leaf`, `gap` or `missing`.
 
-    A document nests deeper than templates can include themselves.
+    The steps are a flat sequence, because a document can nest deeper than templates can include themselves.
     """
 
     kind: str
@@ -97,7 +100,7 @@ class Step:
 
 
 def steps(root: Node) -> Iterator[Step]:
-    """All below the root."""
+    """Yield the steps for all nodes below the root."""
     waiting: list[Step | Node | Gap | Missing] = list(reversed(root.children))
     while waiting:
         match waiting.pop():
@@ -134,10 +137,12 @@ class PartNotFoundError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of a document one answer may show; past `weight`, in bytes on the page, texts and keys are cut short.
+    """How much of a document one response may show.
 
-    `unfolded`: so many levels stand open. `fills_folded`: what is in folded parts is there too; else it is sent once
-    somebody unfolds them. `only_found`: of every level only what leads to issues.
+    Past `weight`, in bytes on the page, texts and keys are cut short. `unfolded` is the number of levels that
+    are open at first. `fills_folded` is true where the response includes the content of folded parts;
+    otherwise the content is sent when the reader unfolds a part. `only_found` limits every level to the
+    entries that lead to findings.
     """
 
     nodes: int = 200
@@ -149,7 +154,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A container that is still to be filled, with its entries from `start` to before `end` (None: to its last)."""
+    """A container whose entries from `start` to before `end` (None: to the last one) are still to be added."""
 
     node: Node
     value: Any
@@ -170,10 +175,10 @@ def tree(
     start: int = 0,
     end: int | None = None,
 ) -> Node:
-    """The part `path` of a document, its entries from `start` on, and before `end`.
+    """Return the tree of the part `path` of a document, with its entries from `start` to before `end`.
 
-    What an issue is about is always shown; the rest level by level, while the bounds allow it. `counted`: the places
-    of all issues, where those of `spots` are only some of them.
+    The places of findings are always shown, and the rest level by level within the bounds. `counted` holds
+    the places of all findings where `spots` holds only some of them.
     """
     location, part = _part(value, path)
     builder = _Builder(bounds, len(location))
@@ -185,7 +190,7 @@ def tree(
 
 
 def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
-    """A piece of the text at `path` from `start`, where the next begins (0: nowhere), and the length of all of it."""
+    """Return a piece of the text at `path`, the start of the next piece (0: none), and the full length."""
     _, part = _part(value, path)
     if not isinstance(part, str):
         raise PartNotFoundError(path)
@@ -194,7 +199,7 @@ def text_piece(value: Any, path: str, start: int) -> tuple[str, int, int]:
 
 
 def place_of(value: Any, path: str) -> str:
-    """The part's place as people read it; empty for the whole."""
+    """Return the part's place in readable form; an empty string for the whole document."""
     return readable(dotted_path(_cleaned(_part(value, path)[0])))
 
 
@@ -225,7 +230,7 @@ def _cleaned(location: Sequence[str | int]) -> tuple[str | int, ...]:
 
 
 def _shown(value: Any, length: int) -> tuple[str, str, int]:
-    """The kind of a value, at most so much of its text, and how many characters of it are left out."""
+    """Return the kind of a value, its text up to `length` characters, and how many characters are left out."""
     match value:
         case dict():
             return "object", "", 0
@@ -268,7 +273,8 @@ class _Builder:
             is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
             is_wanted=spot.is_wanted,
         )
-        # the anchor stands there twice: as its name and as the link to it; so does the label of what folds
+        # The page writes the anchor twice, as a name and as a link, and the label of a node that folds twice,
+        # too.
         labels = weight(node.label) * (2 if node.is_container else 1)
         self.weight_left -= labels + weight(node.text) + 2 * len(node.anchor)
         return node
@@ -287,7 +293,7 @@ class _Builder:
         by_name = _positions(part.spot, keys)
         room = self._room(part)
         if not room and not part.spot.below and not part.spot.is_wanted:
-            # nothing of it could be shown: who wants to see it unfolds it
+            # No entry of the node could be shown, so the node starts folded and the reader can unfold it.
             part.node.is_open = False
         shown = {*range(part.start, min(part.start + room, end))}
         shown |= {position for position in by_name.values() if part.start <= position < end}
@@ -296,7 +302,7 @@ class _Builder:
             part.node.children.extend(_missing(part, set(by_name)))
 
     def _write(self, part: _Open, keys: Sequence[str | int], shown: Sequence[int], end: int) -> None:
-        """The entries at those positions, with gaps for what lies between them."""
+        """Add the entries at those positions to the node, with gaps between them."""
         following = part.start
         for position in shown:
             if position > following:
@@ -308,10 +314,11 @@ class _Builder:
             part.node.children.append(Gap(part.node.path, following, end - following, is_folded))
 
     def _room(self, part: _Open) -> int:
-        """How many entries of it may be shown beside those that issues are at."""
+        """Return how many entries of the part may be shown, besides the places of findings."""
         if self.bounds.only_found or not (part.node.is_open or self.bounds.fills_folded):
             return 0
-        # entries of a list are alike; who asks for the rest gets more of them at once
+        # The entries of a list are alike, so a list starts short; a reader who asks for the rest gets more at
+        # once.
         most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
         return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
 
@@ -331,10 +338,10 @@ _NOTHING = Spot()
 
 
 def _positions(spot: Spot, keys: Sequence[str | int]) -> dict[str, int]:
-    """Where the entries stand that issues are at or below."""
+    """Return the positions of the entries that have findings at or below them."""
     if not spot.below:
         return {}
-    # the verdict's keys were cut and cleaned to be storable
+    # The verdict cuts and cleans keys to make them storable, so the keys here are cleaned before the comparison.
     return {name: at for at, key in enumerate(keys) if (name := clean(str(key))) in spot.below}
 
 

@@ -12,10 +12,10 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.validation.codes import entry_of
 from handoffaudit.validation.text import clean
 
-# what these expect is a type or a form, and no value
+# These rule codes expect a type or a format, not a value.
 _IN_WORDS = frozenset({"structure.bad_format", "structure.empty", "structure.wrong_type", "schema.type"})
 
-# What these expect is a limit, and not the value itself.
+# These rule codes expect a limit, not an exact value.
 _LIMITS = {
     "chain.needs_approval": "at most",
     "chain.over_recommended": "at most",
@@ -40,7 +40,11 @@ _LONGEST_ANCHOR = 300
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One issue as the page shows it. `is_placed`: it is about the document that is shown. `place`: its path whole."""
+    """One finding as the page shows it.
+
+    `is_placed` is true where the finding is about the document that the page shows. `place` is the full path,
+    where `field_path` may be cut.
+    """
 
     issue_id: str
     layer: str
@@ -63,23 +67,23 @@ class Finding:
 
     @property
     def spoken(self) -> str:
-        """Which one it is, for a link to it: `issue 1, Circular chain at call_chain`."""
+        """Return a spoken label for a link to the finding: `issue 1, Circular chain at call_chain`."""
         return f"{self.issue_id.replace('-', ' ')}, {self.title} at {self.field_path or 'the whole document'}"
 
     @property
     def quote(self) -> str:
-        """The words that a model doubts, as they stand in the document; empty where it quoted none."""
+        """Return the words of the document that an LLM doubts; an empty string where the LLM quoted nothing."""
         quoted = self.metadata.get("quote")
         return cut(quoted, _SENTENCE) if isinstance(quoted, str) else ""
 
     @property
     def decides(self) -> bool:
-        """Whether it is one that makes a handoff rejected or held."""
+        """Return whether the finding makes a handoff rejected or held."""
         return self.severity in ("error", "critical") or entry_of(self.code).holds
 
 
 def findings_of(content: Mapping[str, Any] | None) -> list[Finding]:
-    """The issues of a verdict's content, those that decide first."""
+    """Return the findings of a verdict, deciding findings first."""
     if content is None:
         return []
     found = [_finding(issue) for issue in content["issues"]]
@@ -106,9 +110,9 @@ def _finding(issue: Mapping[str, Any]) -> Finding:
 
 
 def _expected(value: Any, code: str) -> str:
-    """Return what is expected in a line; empty where nothing is.
+    """Return the expected value on one line; an empty string where the finding expects nothing.
 
-    Texts stand in quotes unless they are words of ours, and a limit is called one.
+    Texts stand in quotes unless they are the product's own words, and a limit is written as a limit.
     """
     in_words = code in _IN_WORDS
     match value:
@@ -125,7 +129,7 @@ def _expected(value: Any, code: str) -> str:
 
 
 def batch(found: Sequence[Finding], start: int) -> list[Finding]:
-    """As many from `start` on as one page shows; at least one, where there is one."""
+    """Return as many findings from `start` on as one page shows, but at least one if there is one."""
     shown: list[Finding] = []
     heavy = 0
     for issue in found[start : start + _MOST]:
@@ -137,14 +141,17 @@ def batch(found: Sequence[Finding], start: int) -> list[Finding]:
 
 
 def anchor(pointer: str) -> str:
-    """The id of the element that shows a place, fit for the end of an address."""
+    """Return the id of the element that shows a place, escaped for use in the fragment of an address."""
     quoted = quote(pointer, safe="/")
     return f"at-{quoted}" if len(quoted) <= _LONGEST_ANCHOR else ""
 
 
 @dataclass(slots=True)
 class Spot:
-    """A place that issues are at or below, or that is asked for, or that leads there."""
+    """A place in the document that has findings, that has findings below, or that the address asks for.
+
+    `leads` is true on the way to the place that the address asks for.
+    """
 
     issues: list[Finding] = field(default_factory=list)
     below: "dict[str, Spot]" = field(default_factory=dict)
@@ -158,7 +165,7 @@ class Spot:
 
 
 def spots_of(issues: Iterable[Finding], wanted: str = "") -> Spot:
-    """The places of issues, and the one that the JSON Pointer `wanted` names, with the ways to them."""
+    """Return the places of the findings and the place that the JSON Pointer `wanted` names, with the ways to them."""
     root = Spot()
     if wanted:
         _want(root, parts_of(wanted))
@@ -175,19 +182,19 @@ def spots_of(issues: Iterable[Finding], wanted: str = "") -> Spot:
 def _want(spot: Spot, parts: Sequence[str]) -> None:
     for part in parts:
         spot.leads = True
-        # as the keys of a document are compared with those of a verdict
+        # The keys of a verdict are cleaned, too, and the keys of the document are compared in that form.
         spot = spot.below.setdefault(clean(part), Spot())
     spot.is_wanted = True
 
 
 def parts_of(pointer: str) -> list[str]:
-    """The keys of a JSON Pointer (RFC 6901)."""
+    """Return the keys of a JSON Pointer (RFC 6901)."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An issue, and the group of findings like it that the handoff is in; None where it is in none yet."""
+    """A finding, and the finding group that contains it; None where the finding is in no group yet."""
 
     issue: Finding
     alike: FindingGroup | None
@@ -195,7 +202,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class IssueGroup:
-    """Issues of like weight. `number` counts all of the verdict's, also those on other pages of the list."""
+    """Findings of the same weight; `number` also counts the findings of the verdict on other pages of the list."""
 
     name: str
     title: str
@@ -207,7 +214,7 @@ TITLES = {"decides": "What decides", "warning": "Warnings", "info": "Notes"}
 
 
 def group_findings(handoff: Handoff, shown: Sequence[Finding], every: Sequence[Finding]) -> list[IssueGroup]:
-    """Those that are shown, of every issue that there is."""
+    """Return the shown findings by weight; `every` holds all findings of the verdict, for the counts."""
     alike = groups_by_key(handoff) if shown else {}
     listed = [Listed(issue, group_among(alike, handoff, issue.code, issue.place)) for issue in shown]
     return [

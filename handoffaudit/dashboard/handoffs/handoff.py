@@ -41,7 +41,7 @@ from handoffaudit.validation.times import utc_text
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`icon` and `tone` as the states have them; `note` is what a person or the server said to it."""
+    """The headline of a handoff: `icon` and `tone` belong to its state; a person or the server wrote `note`."""
 
     icon: str
     tone: str
@@ -111,7 +111,7 @@ _LONGEST_ID = 18
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Events, the latest first; `older` is the cursor of those before them (0: there are none)."""
+    """Events, latest first; `older` is the cursor of the page with older events (0: there are none)."""
 
     events: list[Event]
     older: int
@@ -119,7 +119,7 @@ class History:
 
 
 def history_of(handoff: Handoff, before: str = "", limit: int = MOST_EVENTS) -> History:
-    """The events before that cursor; the latest ones where it is none."""
+    """Return the events before the cursor, or the latest events where `before` is not a cursor."""
     rows = Event.objects.filter(handoff=handoff.pk, tenant=handoff.tenant_id).order_by("-id")
     is_cursor = before.isascii() and before.isdecimal() and len(before) <= _LONGEST_ID
     if is_cursor:
@@ -137,7 +137,7 @@ LINES = 50
 @require_safe
 @require_role(Role.VIEWER)
 def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """The lines themselves: for htmx a part of the handoff's page, else a page of its own."""
+    """Show the log lines around the handoff: a section of the page for htmx, otherwise a full page."""
     handoff = handoff_or_404(who, pk)
     page = search.lines_around(who.tenant, handoff.trace_id, _agents(handoff), _at(handoff), MINUTES, LINES)
     context: dict[str, Any] = {
@@ -152,7 +152,7 @@ def handoff_logs(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpR
 
 
 def logs_of(handoff: Handoff) -> dict[str, Any]:
-    """What the handoff's page needs to ask for them; empty where the tenant has sent no logs."""
+    """Return the context with which the page loads the log lines; empty where the tenant has sent no logs."""
     if not search.list_imports(handoff.tenant, limit=1)[0]:
         return {}
     return {"searches": list(_searches(handoff)), "minutes": MINUTES}
@@ -167,7 +167,7 @@ def _agents(handoff: Handoff) -> list[str]:
 
 
 def _searches(handoff: Handoff) -> Iterator[Link]:
-    """The same lines in the search of logs."""
+    """Yield links to the same lines in the log search."""
     address = reverse("dashboard:logs", args=[handoff.tenant.slug])
     if handoff.trace_id:
         yield Link("All of its trace", f"{address}?{urlencode({'trace': handoff.trace_id})}")
@@ -184,7 +184,7 @@ TEMPLATE = "dashboard/handoff/page.html"
 @require_safe
 @require_role(Role.VIEWER)
 def handoff(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """The page, or the part of it that htmx asks for."""
+    """Render the handoff page, or the section that htmx requests."""
     shown = sections.handoff_or_404(who, pk)
     match target_of(request):
         case "judging":
@@ -234,7 +234,7 @@ def _page(request: HttpRequest, who: TenantMembership, shown: Handoff) -> dict[s
 
 
 def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> dict[str, Any]:
-    """Those of the verdict that this page of their list shows."""
+    """Return the context of the list of findings: the findings on this page of the list, grouped."""
     first = number(request.GET.get("issues", "0")) or 0
     placed = batch(found, first)
     return {
@@ -250,7 +250,7 @@ def _issues(request: HttpRequest, shown: Handoff, found: Sequence[Finding]) -> d
 def _beside(
     who: TenantMembership, shown: Handoff, body: HandoffBody, document: ShownDocument, verdict: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What was given with it, what it claims, and what stands around it."""
+    """Return the context around the document: its claims, its context and evidence, its parent, and its file report."""
     has_claims = bool((verdict or {}).get("claims"))
     arrived = None if document.is_lifted else document.value
     sources = sections.sources_of(shown, body, arrived) if has_claims else sections.Sources()
@@ -263,13 +263,15 @@ def _beside(
 
 
 def _file_report(who: TenantMembership, shown: Handoff) -> FileReport | None:
-    """The report of a handoff file that the handoff arrived as."""
+    """Return the report of the handoff file that contained the handoff, or None."""
     return file_reports.report_of_handoff(who.tenant, shown.pk) if shown.format == handoff_file.NAME else None
 
 
 def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
-    """The answer to a page that waits for the verdict: nothing new, or to load itself again. The structural one comes
-    before the model's."""
+    """Tell a page that waits for the verdict to reload, or answer 204 where nothing is new.
+
+    The structural verdict arrives before the LLM's verdict, so a page can reload twice.
+    """
     response = HttpResponse(status=HTTPStatus.NO_CONTENT)
     if shown.parked or shown.state not in WAITING_STATES or request.GET.get("seen") != str(shown.version):
         response["HX-Refresh"] = "true"
@@ -281,7 +283,7 @@ def _judging(request: HttpRequest, shown: Handoff) -> HttpResponse:
 @require_POST
 @require_role(Role.ADMIN)
 def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse:
-    """Has a parked handoff judged once more."""
+    """Put a parked handoff back into the queue."""
     shown = sections.handoff_or_404(who, pk)
     try:
         leases.retry_parked(tenant=who.tenant, reference=str(shown.pk), actor=Actor.person(who.person))
@@ -293,7 +295,7 @@ def again(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpResponse
 
 
 def _holder(who: TenantMembership, shown: Handoff) -> assignments.Holder | None:
-    """Who has it open in the review queue; this page holds nothing."""
+    """Return who has the handoff open in the review queue; opening this page reserves nothing."""
     held = assignments.list_holders([shown]).get(shown.pk)
     return assignments.Holder(held.person, held.until, mine=held.person_id == who.person.pk) if held else None
 

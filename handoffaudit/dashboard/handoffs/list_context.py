@@ -32,10 +32,11 @@ _QUIET: Final = Neighbours(None, None)
 
 @dataclass(frozen=True, slots=True)
 class ListContext:
-    """`query` is what the address carries of the list, `back` the list itself; both are empty where none is carried.
+    """The list that the reader came from: its previous and next handoff, and the way back.
 
-    `title` and `told` name it and what it is narrowed by. `is_trace`: in the order of the work, the oldest first; lists
-    have the newest first.
+    `query` is the part of the address that carries the list, and `back` the address of the list; both are
+    empty where the address carries no list. `title` names the list and `told` its filters. `is_trace` is true
+    for the order of a trace, oldest first; lists show the newest first.
     """
 
     before: Handoff | None
@@ -49,17 +50,17 @@ class ListContext:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The query as a form's hidden fields."""
+        """Return the query as names and values for hidden fields of a form."""
         return parse_qsl(self.query)
 
     @property
     def head(self) -> str:
-        """What links to this page begin their query with."""
+        """Return the start of a query for links to handoffs."""
         return f"?{self.query}" if self.query else ""
 
     @property
     def rest(self) -> str:
-        """The same, behind another part of the query."""
+        """Return the query as a continuation of another query."""
         return f"&{self.query}" if self.query else ""
 
 
@@ -70,7 +71,7 @@ def list_context(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
 
 
 def clean_query(asked: str) -> str:
-    """A query that came back by a form, as a page would carry it; empty where it is none."""
+    """Return a query that a form sent back in the form that a page carries; empty where it names no list."""
     query = QueryDict(asked[:2000])
     match query.get("in", ""):
         case "handoffs":

@@ -32,7 +32,7 @@ MOST = 30
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """`label` says what it is, `value` as a person reads it, `query` narrows the list to it."""
+    """A value that matches the search: `label` is its kind, and `query` narrows the list to the value."""
 
     label: str
     value: str
@@ -43,7 +43,7 @@ class SearchMatch:
 @require_role(Role.VIEWER)
 @require_safe
 def find(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """On to the one that is meant; a choice where several may be."""
+    """Redirect to the handoff or the list that the search means, or offer a choice between several matches."""
     text = request.GET.get("q", "").strip()[:LONGEST].replace("\x00", "")
     address = reverse("dashboard:handoffs", args=[who.tenant.slug])
     if not text:
@@ -61,7 +61,7 @@ def find(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _matches(who: TenantMembership, text: str) -> Iterator[SearchMatch]:
-    """Whatever is named so, or has it in its name; in any case."""
+    """Yield everything whose name equals or contains the text, ignoring case."""
     by_trace = Filters(trace=text)
     if queries.list_handoffs(who.tenant, by_trace, limit=1).items:
         yield SearchMatch("Trace", text, by_trace.to_query(), exact=True)
@@ -100,7 +100,7 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "periods": PERIODS,
         "flags": {flag: FLAG_NAMES[flag] for flag in FLAGS},
         "cursor": cursor,
-        # Only the whole page has the menus.
+        # Only the whole page shows the filter menus.
         "known": SimpleLazyObject(lambda: stats.list_known_values(who.tenant)),
     }
     try:
@@ -110,7 +110,7 @@ def handoffs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     views = tabs_of(request, who, "handoffs", filters.to_query())
     if not is_htmx(request) and _is_of_a_form(request):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(views.query))
     context |= {
         "handoffs": page.items,
@@ -136,7 +136,7 @@ def _shown(chip: ActiveFilter, who: TenantMembership, href: str) -> ActiveFilter
 
 
 def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], cursor: str) -> str:
-    """Where to ask what is newer; on older pages there are no newer rows to count."""
+    """Return the address that reports newer handoffs; an older page of the list does not count newer handoffs."""
     newest = shown[0].pk if shown else first_id_at(timezone.now())
     after = "" if cursor else f"after={newest}"
     return build_url(reverse("dashboard:handoffs_new", args=[who.tenant.slug]), query, after)
@@ -145,7 +145,7 @@ def _live_address(who: TenantMembership, query: str, shown: Sequence[Handoff], c
 @require_role(Role.VIEWER)
 @require_safe
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """How many matching handoffs came after the newest one shown, and what became of the rows shown."""
+    """Answer how many matching handoffs arrived after the newest row shown, and how the rows shown have changed."""
     try:
         filters = Filters.from_query(request.GET)
         rows = live.newer_rows(request, who)

@@ -32,12 +32,12 @@ ASIDE = Bounds(nodes=40, weight=6_000)
 
 
 def body_of(handoff: Handoff) -> HandoffBody:
-    """What was sent; nothing at all, as JSON, where retention has removed it."""
+    """Return the document that was sent, or a body with the JSON text `null` where retention removed the document."""
     return queries.body(handoff) or HandoffBody(handoff=handoff, original=b"null")
 
 
 def parse_body(body: HandoffBody, of: str = "") -> Any:
-    """The document, or what was sent beside it (`context`, `evidence`); None where it can't be read or is not there."""
+    """Return the parsed document, `context` or `evidence`; None where it is absent or cannot be parsed."""
     if not of:
         return parse_json(bytes(body.original))[0]
     raw = body.context if of == "context" else body.evidence
@@ -46,14 +46,14 @@ def parse_body(body: HandoffBody, of: str = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What the claims may cite, wherever the format keeps it; `searched` names that, and the context's fields."""
+    """The sources that claims may cite, in any format; `searched` names those sources and the fields of the context."""
 
     evidence: Sequence[Any] = ()
     searched: Sequence[str] = ()
 
 
 def sources_of(handoff: Handoff, body: HandoffBody, arrived: Any = None) -> Sources:
-    """`arrived`: the document, where it is parsed already."""
+    """Return the sources of a handoff; `arrived` is the document, where it is already parsed."""
     if arrived is None:
         record = verdicts.record_of(handoff, body)
     else:
@@ -74,13 +74,13 @@ def document_tree(value: Any, found: Sequence[Finding]) -> Node:
 
 
 def aside_trees(body: HandoffBody) -> dict[str, Node]:
-    """What was given beside the document."""
+    """Return the trees of the context and the evidence that came with the document."""
     given = {name: parse_body(body, name) for name in ("context", "evidence")}
     return {name: tree(value, bounds=ASIDE) for name, value in given.items() if value}
 
 
 def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool) -> dict[str, Drawing]:
-    """Wide, and narrow for small screens; a chain opened in whole is drawn wide only."""
+    """Draw the chain wide, and narrow for small screens; a long chain shown in full is drawn wide only."""
     if not facts or not (facts["shown"] or facts["declared"]):
         return {}
     shown = Chain.of_verdict(facts)
@@ -91,7 +91,7 @@ def chain_drawings(facts: Mapping[str, Any] | None, href: str, *, is_full: bool)
 
 
 def chain_in_pane(facts: Mapping[str, Any] | None, href: str) -> dict[str, Drawing]:
-    """The same for a pane beside others, where little room is left for what comes below: more is folded."""
+    """Draw the chain for the review pane, which has little room, with more agents folded."""
     if not facts or not (facts["shown"] or facts["declared"]):
         return {}
     shown = Chain.of_verdict(facts)
@@ -139,8 +139,11 @@ _LONGEST_POSITION = 9
 
 @dataclass(frozen=True, slots=True)
 class ShownDocument:
-    """`value` is None where what arrived can't be read; `is_lifted`: it was made of what arrived, and judged in its
-    place."""
+    """The document that the page shows.
+
+    `value` is None where the document cannot be read. `is_lifted` is true where the page shows the document
+    that was converted from the one that arrived, and that was judged in its place.
+    """
 
     value: Any
     found: Sequence[Finding]
@@ -148,13 +151,15 @@ class ShownDocument:
 
 
 def choose_document(body: HandoffBody, content: Mapping[str, Any] | None) -> ShownDocument:
-    """The document with the issues of the verdict's content.
+    """Return the document to show, with the findings of the verdict.
 
-    It is the one that was judged, unless an issue that decides is about what arrived: a report that can't be used, a
-    document that breaks the rules of its older version. Issues about what arrived have no place in what was judged.
+    The page shows the document that was judged, unless a deciding finding is about the document that arrived:
+    a report that cannot be used, or a document that breaks the rules of its older version. Findings about the
+    document that arrived have no place in the converted document.
     """
     found = findings_of(content)
-    # A verdict on it knows whether it is JSON and not too deep: that costs more than reading it.
+    # The verdict already says whether the document is valid JSON and not too deep; checking that again costs more
+    # than parsing.
     is_read = content is not None and all(issue.code != _UNREADABLE for issue in found)
     arrived = orjson.loads(bytes(body.original).removeprefix(_BOM)) if is_read else parse_body(body)
     if body.lifted is None:
@@ -167,7 +172,7 @@ def choose_document(body: HandoffBody, content: Mapping[str, Any] | None) -> Sho
 
 
 def _is_about(arrived: Any, lifted: Any, issue: Finding) -> bool:
-    """Whether its place is in what arrived, and not in what was made of it."""
+    """Return whether the finding's place is in the document that arrived and not in the converted document."""
     place = parts_of(issue.pointer)
     if not place or _fits(lifted, place, issue.code):
         return False
@@ -175,7 +180,7 @@ def _is_about(arrived: Any, lifted: Any, issue: Finding) -> bool:
 
 
 def _fits(document: Any, place: list[str], code: str) -> bool:
-    """Whether the issue can be of that document: what is missing is not there, and else the place is."""
+    """Return whether the finding fits the document: a missing field is absent there, any other place is present."""
     if code == _MISSING:
         return _has(document, place[:-1]) and not _has(document, place)
     return _has(document, place)

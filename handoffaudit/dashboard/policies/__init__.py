@@ -1,1 +1,1 @@
-"""The Policies pages: what all kinds share, each kind, and dry runs."""
+"""The Policies pages: code that all policy kinds share, the page of each kind, and dry runs."""

@@ -1,4 +1,4 @@
-"""What the pages of all policies share: addresses, saving a draft, and the version history."""
+"""Shared code of the policy pages: addresses, saving a draft, and the version history."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,8 +29,11 @@ BELOW = ("history", "compare", "revert", "save", "delete", "try")
 
 @dataclass(frozen=True)
 class PolicyPage(Generic[R]):
-    """One kind of policy as pages: `begins` says what a new tenant has, `lines` tells changes. `below`: under which
-    address its pages are, where that is not its name; `least`: who may open the page itself."""
+    """The pages of one kind of policy.
+
+    `begins` says what a new tenant starts with, and `lines` describes changes. `below` is the path of the
+    pages where it differs from the kind's name, and `least` the lowest role that may open the page.
+    """
 
     versions: Versions[R]
     title: str
@@ -41,7 +44,7 @@ class PolicyPage(Generic[R]):
 
     @property
     def name(self) -> str:
-        """In addresses, and the id of the part of the page that htmx puts anew."""
+        """Return the kind's name, which is used in addresses and as the id of the section that htmx replaces."""
         return self.versions.kind.value
 
     @property
@@ -50,7 +53,7 @@ class PolicyPage(Generic[R]):
 
     @property
     def urls(self) -> dict[str, str]:
-        """The names of the addresses below."""
+        """Return the URL names of the pages below the policy page."""
         return {part: f"{self.url}_{part}" for part in BELOW}
 
     def address(self, who: TenantMembership, query: Mapping[str, str] | None = None) -> str:
@@ -60,7 +63,7 @@ class PolicyPage(Generic[R]):
         return f"{below}?{given.urlencode()}" if query else below
 
     def save(self, who: TenantMembership, draft: Draft[R]) -> Table[R]:
-        """The draft as a new version. Raises `Stale` and `InvalidPolicy`."""
+        """Save the draft as a new version; raise `Stale` or `InvalidPolicy` where the draft cannot be saved."""
         return self.versions.save(
             tenant=who.tenant,
             base_version=draft.base_version,
@@ -72,7 +75,7 @@ class PolicyPage(Generic[R]):
     def answer(
         self, request: HttpRequest, template: str, context: Mapping[str, Any], now: Table[R], status: int = 200
     ) -> HttpResponse:
-        """The page, or the part of it that htmx asked for."""
+        """Render the page, or the section that htmx requested."""
         draft = context.get("editor")
         shared: dict[str, Any] = {"kind": self, "table": now, "part": True}
         who: TenantMembership = request.who  # type: ignore[attr-defined]
@@ -84,7 +87,7 @@ class PolicyPage(Generic[R]):
 
 
 def check_version(versions: Versions[R], who: TenantMembership, base_version: int) -> Table[R]:
-    """What is in force, where that is still the version that a change was made on; else raises `Stale`."""
+    """Return the current table; raise `Stale` if its version is not the one that the change was made on."""
     now = versions.current(who.tenant)
     if now.version != base_version:
         raise Stale(now)
@@ -92,7 +95,10 @@ def check_version(versions: Versions[R], who: TenantMembership, base_version: in
 
 
 def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int]:
-    """What `act` answers; None, and the status, where it was refused and the draft now says why."""
+    """Run `act` and return its result with status 200; where `act` is refused, return None with an error status.
+
+    The draft then holds the reason: an error at a field, or the changes that somebody else saved meanwhile.
+    """
     try:
         return act(), 200
     except InvalidPolicy as invalid:
@@ -110,7 +116,7 @@ def save_or_refuse(draft: Draft[R], act: Callable[[], T]) -> tuple[T | None, int
 def finish(
     request: HttpRequest, message: str, address: str, show: Callable[[], HttpResponse], level: int = messages.SUCCESS
 ) -> HttpResponse:
-    """After a change: the page at `address`, which htmx gets at once from `show`."""
+    """Answer a change with a message and the page at `address`; htmx gets the page at once from `show`."""
     messages.add_message(request, level, message)
     if not is_htmx(request):
         return redirect(address)
@@ -133,7 +139,7 @@ class Entry:
 
 
 def urls(page: PolicyPage[Any]) -> list[URLPattern]:
-    """The addresses of a kind's history."""
+    """Return the URL patterns of a kind's version history."""
     below = page.below or page.name
     return [
         path(f"{below}/history/", _history_of(page), name=f"{page.name}_history"),
@@ -198,7 +204,7 @@ def _difference(
     new: Table[Any],
     status: int = 200,
 ) -> HttpResponse:
-    """What lies between two versions; from the one in force it is what going back would change."""
+    """Render the difference between two versions; from the current version it shows what a revert would change."""
     current = page.versions.current(who.tenant)
     context = {
         "kind": page,

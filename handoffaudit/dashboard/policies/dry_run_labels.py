@@ -1,4 +1,4 @@
-"""Labels of dry runs: changed verdicts, codes, handoff types and compared findings."""
+"""Labels of dry runs: changed verdicts, rule codes, handoff types and compared findings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ LONGEST_ID = 80
 
 MOST_ISSUES = 100
 
-# A verdict that gets worse is looked at first.
+# The list shows verdicts that get worse first.
 _ORDER = [Outcome.REJECTED.value, Outcome.HELD.value, Outcome.ACCEPTED.value]
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """So many handoffs that are judged `before` now, and would be judged `after`; `share` of all judged."""
+    """The handoffs whose verdict changes from `before` to `after`, as `number` and as `share` of all judged."""
 
     before: str
     after: str
@@ -41,14 +41,17 @@ class Flip:
 
     @property
     def name(self) -> str:
-        """As it stands in an address."""
+        """Return the name of this change of verdict in addresses."""
         return f"{self.before}-{self.after}"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedHandoff:
-    """One handoff that would be judged otherwise, and the first of the codes that decide it, each with its severity
-    there (empty: the one that it has by itself); `deciding`: how many decide it."""
+    """A handoff whose verdict changes.
+
+    `codes` holds the first rule codes that decide, each with its severity in this verdict (empty: the rule
+    code's own severity). `deciding` is the number of all deciding rule codes.
+    """
 
     pk: str
     handoff_id: str
@@ -81,7 +84,7 @@ def flips(trial: Trial) -> list[Flip]:
 
 
 def changed_handoffs(trial: Trial, flip: str = "", code: str = "") -> list[ChangedHandoff]:
-    """Those that are listed, narrowed to a flip (`accepted-rejected`) and to a code that decides."""
+    """Return the changed handoffs, filtered by a change of verdict (`accepted-rejected`) and a rule code."""
     return [
         ChangedHandoff(
             row["handoff"],
@@ -97,12 +100,12 @@ def changed_handoffs(trial: Trial, flip: str = "", code: str = "") -> list[Chang
 
 
 def _codes_with_severity(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    # Trials of older versions did not keep them.
+    # Dry runs of older versions did not store the severities.
     return list(zip(row["codes"], row.get("levels") or [""] * len(row["codes"]), strict=True))
 
 
 def codes(rows: Sequence[ChangedHandoff]) -> list[tuple[str, str, int]]:
-    """The codes that decide most of them, each with the gravest severity that it has there, and how many."""
+    """Return the most frequent deciding rule codes, each with its highest severity and its number of handoffs."""
     levels: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         for code, level in dict.fromkeys(row.codes):
@@ -113,7 +116,7 @@ def codes(rows: Sequence[ChangedHandoff]) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class DryRunLine:
-    """A trial in a list: what came of it in a few words."""
+    """A dry run in a list, with its result in a few words."""
 
     trial: Trial
     said: str
@@ -132,21 +135,21 @@ def _describe(trial: Trial) -> str:
 
 
 def types(names: Sequence[str]) -> str:
-    """The handoff types that a trial is about; all where none is named."""
+    """Describe the handoff types that a dry run covers; all types where `names` is empty."""
     if not names:
         return "of all types"
     return f"of {join_types(names)}"
 
 
 def join_types(names: Sequence[str]) -> str:
-    """The first few of them."""
+    """Join the first names, and say how many more there are."""
     told = [cut(type_name(name), LONGEST_TYPE) for name in names[:MOST_TYPES]]
     more = len(names) - len(told)
     return ", ".join(told) + (f" and {more} more types" if more else "")
 
 
 def scope(trial: Trial) -> str:
-    """On which handoffs it is tried."""
+    """Describe the handoffs that the dry run covers."""
     kind = types(trial.handoff_types)
     if trial.since:
         return f"the handoffs {kind} received since {trial.since:%Y-%m-%d %H:%M} UTC, at most {trial.most:,}"
@@ -154,7 +157,7 @@ def scope(trial: Trial) -> str:
 
 
 class Change(StrEnum):
-    """How an issue of one verdict stands to the other."""
+    """How a finding differs between two verdicts."""
 
     NEW = "new"
     GONE = "gone"
@@ -164,7 +167,10 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ComparedFinding:
-    """An issue of a verdict now, with the draft, or of both; `before`: its severity now, where only that changes."""
+    """A finding of the current verdict, of the draft's verdict, or of both.
+
+    `before` is the finding's current severity where only the severity changes.
+    """
 
     issue: Issue
     change: Change
@@ -172,8 +178,10 @@ class ComparedFinding:
 
 
 def compare_verdicts(now: Verdict, then: Verdict) -> list[ComparedFinding]:
-    """The issues of both verdicts: new ones, then those that are gone, then those of another severity; so many of them
-    at most."""
+    """Return the findings of both verdicts: new findings first, then removed findings, then changed severities.
+
+    At most `MOST_ISSUES` findings are returned.
+    """
     before, after = ({(issue.code, issue.field_path): issue for issue in verdict.issues} for verdict in (now, then))
     new = [ComparedFinding(issue, Change.NEW) for key, issue in after.items() if key not in before]
     gone = [ComparedFinding(issue, Change.GONE) for key, issue in before.items() if key not in after]

@@ -38,7 +38,7 @@ PAGES: dict[str, PolicyPage[Any]] = {
 
 MOST_LINES = 10
 
-# A worker that is there begins within a second.
+# A running worker starts a dry run within a second.
 LONG = timedelta(seconds=15)
 
 
@@ -51,7 +51,7 @@ def trial(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRes
 @require_role(Role.ADMIN)
 @require_POST
 def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """The draft as a new version, on the version that it was tried against."""
+    """Save the draft as a new version on top of the version that the dry run compared it with."""
     tried = _trial(who, pk)
     page, draft = PAGES[tried.kind], orjson.loads(tried.draft)
     try:
@@ -63,7 +63,6 @@ def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResp
             note=str(draft.get("note", "")),
         )
     except Stale:
-        # The page says who saved what.
         return _page(request, who, tried, status=409)
     except InvalidPolicy as invalid:
         messages.error(request, f"Not saved: {invalid.errors[0]}")
@@ -75,7 +74,7 @@ def save(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResp
 @require_role(Role.ADMIN)
 @require_POST
 def cancel(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpResponse:
-    """Ends it; what was found until then stays."""
+    """Cancel the dry run; the results so far stay."""
     tried = _trial(who, pk)
     if not run.cancel(tenant=who.tenant, pk=tried.pk, actor=who.person.username):
         messages.info(request, "It was over already.")
@@ -85,7 +84,7 @@ def cancel(request: HttpRequest, who: TenantMembership, pk: uuid.UUID) -> HttpRe
 @require_role(Role.VIEWER)
 @require_safe
 def one(request: HttpRequest, who: TenantMembership, pk: uuid.UUID, handoff: uuid.UUID) -> HttpResponse:
-    """One handoff of a trial: its verdict now, and with the draft."""
+    """Show one handoff of a dry run: its current verdict beside the verdict with the draft."""
     tried = _trial(who, pk)
     found = queries.of_tenant(who.tenant).filter(pk=handoff).exclude(state__in=WAITING_STATES).first()
     if found is None:
@@ -128,7 +127,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
     changed = dry_run_labels.changed_handoffs(tried, flip)
     context: dict[str, Any] = {
         "kind": page,
-        # Trials of all kinds share their address: in the menu each belongs to what is tried.
+        # Dry runs of all kinds share their address; the menu highlights the kind that the dry run evaluates.
         "section": page.name,
         "trial": tried,
         "scope": dry_run_labels.scope(tried),
@@ -143,7 +142,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
         "code": code,
         "listed": len(tried.changed),
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
-        # Not asked for while it is looked at each second.
+        # The page polls each second while the dry run has no results, and does not show these lines then.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
         "now": now,
         "moved_on": now.version != tried.base_version,
@@ -154,7 +153,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
 
 
 def _draft(page: PolicyPage[Any], tried: Trial) -> tuple[Any, ...] | None:
-    """The draft's rows; None where they could no longer be saved."""
+    """Return the draft's rows; None where the draft could no longer be saved."""
     try:
         return page.versions.from_plain(orjson.loads(tried.draft))
     except InvalidPolicy:
@@ -162,7 +161,7 @@ def _draft(page: PolicyPage[Any], tried: Trial) -> tuple[Any, ...] | None:
 
 
 def _lines(who: TenantMembership, page: PolicyPage[Any], tried: Trial) -> Lines:
-    """What the draft changes."""
+    """Return the changes that the draft makes."""
     rows = _draft(page, tried)
     try:
         base = page.versions.at_version(who.tenant, tried.base_version)
@@ -174,7 +173,7 @@ def _lines(who: TenantMembership, page: PolicyPage[Any], tried: Trial) -> Lines:
 
 
 def _in_force(page: PolicyPage[Any], now: Table[Any], tried: Trial) -> bool:
-    """Whether what is in force says what the draft does: it was saved, or somebody had the same thought."""
+    """Return whether the current policy already equals the draft, because somebody saved the same rows."""
     rows = _draft(page, tried)
     return rows is not None and not page.versions.difference(now.rows, rows)
 

@@ -23,8 +23,11 @@ Choices = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """An input: `choices` (value and words) for a menu, `is_number` for a whole number, `is_decimal` for any number,
-    `is_switch` for a box to tick, `height` in lines for a longer text."""
+    """An input of a form.
+
+    `choices` (value and label) makes it a menu, `is_number` a field for a whole number, `is_decimal` a field
+    for any number, and `is_switch` a checkbox. `height` is the number of lines of a longer text.
+    """
 
     name: str
     label: str
@@ -41,7 +44,7 @@ class Field:
 
 
 def menu(words: Mapping[Any, str]) -> Choices:
-    """A menu whose entries say what each value means."""
+    """Return a menu whose entries explain each value."""
     return [
         (str(value), f"{value}: {meaning}" if value and meaning else str(value) or meaning)
         for value, meaning in words.items()
@@ -63,7 +66,7 @@ MOST_COMPARED = 500
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A change as a line of text: `old` None where `field` of the row came, `new` None where it went."""
+    """A change as a line of text; `old` is None where `field` was added, `new` where it was removed."""
 
     type_name: str
     field: str
@@ -72,13 +75,13 @@ class Line:
 
     @property
     def said(self) -> str:
-        """The field inside a sentence."""
+        """Return the field's name for use inside a sentence."""
         return self.field[:1].lower() + self.field[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """So many lines, and how many more there are."""
+    """The first lines of a list, and the number of further lines."""
 
     shown: Sequence[Line]
     more: int
@@ -89,7 +92,7 @@ class Lines:
 
 
 def format_value(value: Any) -> str:
-    """A value as text; a switch as on or off."""
+    """Return a value as text; a boolean as "on" or "off"."""
     if isinstance(value, bool):
         return "on" if value else "off"
     if value is None:
@@ -100,7 +103,7 @@ def format_value(value: Any) -> str:
 
 
 def format_optional(value: Any) -> str | None:
-    """The same, where what is not there is said otherwise."""
+    """Return a value as text; None where there is no value."""
     return None if value is None else format_value(value)
 
 
@@ -113,7 +116,7 @@ ALL_TYPES = "all"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which handoffs a draft is tried on: the last `most` of those received within `within`."""
+    """The handoffs that a dry run covers: the last `most` of the handoffs received within `within`."""
 
     words: str
     most: int = run.MOST
@@ -131,7 +134,7 @@ SCOPES = {
 
 USUAL = "200"
 
-# Where the model is asked, each handoff costs; the first is the usual one.
+# Each LLM call costs money, so these dry runs cover fewer handoffs; the first entry is the default.
 MODEL_SCOPES = {
     "50": SCOPES["50"],
     "10": Scope("the last 10 handoffs", most=10),
@@ -143,7 +146,8 @@ R = TypeVar("R")
 
 MOST_DIGITS = 9
 
-# More than may be saved, so that what is too long is refused and not cut; and no page grows with what was sent.
+# The limit is higher than what may be saved, so that a long text is refused and not cut, and the page stays
+# bounded.
 LONGEST_KEPT = 4 * MOST_BYTES
 
 LONGEST_LINE = 10_000
@@ -151,10 +155,12 @@ LONGEST_LINE = 10_000
 
 @dataclass(kw_only=True)
 class Draft(ABC, Generic[R]):
-    """`base_version`: the table that the change is made on. `tried` and `types`: on what it is to be tried.
+    """A draft of a policy, made on the table of version `base_version`.
 
-    `errors`: by field, "" what is wrong with the whole. `theirs`: lines of what somebody else saved meanwhile against
-    what stands here; None where nobody did. `gone`: they deleted it. `noun`: what is edited.
+    `tried` and `types` choose the handoffs of a dry run. `errors` holds messages by field; the key "" is for
+    the whole draft. `theirs` holds the differences between the draft and a version that somebody else saved
+    meanwhile; None where nobody did. `gone` is true where somebody deleted the edited row. `noun` names the
+    edited thing.
     """
 
     base_version: int
@@ -170,32 +176,38 @@ class Draft(ABC, Generic[R]):
 
     @abstractmethod
     def rows(self, now: Table[R]) -> Iterable[R]:
-        """All rows, with this change made. Raises `InvalidPolicy`."""
+        """Return all rows with this change applied; raise `InvalidPolicy` for a bad draft."""
 
     @abstractmethod
     def refuse(self, invalid: InvalidPolicy) -> None:
-        """Keeps what is wrong, at its field."""
+        """Store each error at its field."""
 
     @abstractmethod
     def meet(self, current: Table[R]) -> None:
-        """Somebody saved meanwhile: show both, and let a second save be made on the new version."""
+        """Compare the draft with a version that somebody else saved, so that the page shows both.
+
+        A second save is then made on the new version.
+        """
 
     @abstractmethod
     def touched(self, tenant: Tenant, now: Table[R], rows: Iterable[R]) -> list[str]:
-        """The handoff types that are judged otherwise where the table `now` becomes `rows`; none named: all."""
+        """Return the handoff types whose verdicts can change when `now` becomes `rows`; an empty list means all."""
 
     def holds_back(self, trial: Trial) -> bool:
-        """Whether a planned trial of it does not begin yet; the draft then says why. Raises `InvalidPolicy`."""
+        """Return whether a planned dry run must wait, for a reason that the draft then holds.
+
+        Raises `InvalidPolicy` where the dry run cannot run at all.
+        """
         return False
 
     @property
     @abstractmethod
     def gone_text(self) -> str:
-        """What is said where it is gone."""
+        """Return the message to show where somebody deleted the edited row."""
 
     @property
     def scopes(self) -> Choices:
-        """On which handoffs it can be tried."""
+        """Return the choices of handoffs for a dry run."""
         return [(value, scope.words) for value, scope in SCOPES.items()]
 
     @property
@@ -203,19 +215,19 @@ class Draft(ABC, Generic[R]):
         return self.errors.get("", "")
 
     def keep(self, name: str, error: PolicyError, where: str = "") -> None:
-        """The error at the field of that name; `where` in the field it is."""
+        """Store the error at the field `name`; `where` is the place inside that field."""
         text = f"{error.message} {error.remedy}"
         self.errors.setdefault(name, f"{format_path(where)}: {text}" if where else text)
 
 
 def number(text: str) -> int | None:
-    """A version's number out of an address or a form."""
+    """Return a version number from an address or a form; None where the text is not a number."""
     digits = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
     return int(text) if digits else None
 
 
 def form_values(given: QueryDict) -> dict[str, Any]:
-    """What every editor sends: on which version, and the note."""
+    """Return the values that every editor sends: the base version, the note, and the scope of a dry run."""
     base = number(given.get("base_version", ""))
     return {
         "base_version": -1 if base is None else base,
@@ -226,22 +238,22 @@ def form_values(given: QueryDict) -> dict[str, Any]:
 
 
 def text_of(given: QueryDict, name: str) -> str:
-    """A long field's text with plain line ends, as much of it as can be shown again."""
+    """Return the text of a long field with plain line ends, cut to the length that the page can show again."""
     return given.get(name, "")[:LONGEST_KEPT].replace("\r\n", "\n")
 
 
 def line_of(given: QueryDict, name: str) -> str:
-    """The same of a field of one line."""
+    """Return the text of a one-line field, cut to the length that the page can show again."""
     return given.get(name, "")[:LONGEST_LINE]
 
 
 def lines_of(text: str) -> list[str]:
-    """What stands in its lines, without the empty ones."""
+    """Return the lines of a text, stripped and without empty lines."""
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def read_json(text: str) -> Any:
-    """Raises ValueError, which tells the line and the column."""
+    """Parse JSON; raise ValueError with the line and the column of an error."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:

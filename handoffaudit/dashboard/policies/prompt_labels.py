@@ -52,7 +52,7 @@ GIVEN = {
 
 @dataclass(frozen=True, slots=True)
 class ShippedParts:
-    """What goes to the model beside a prompt, whoever wrote it: the tags around what is judged, and two texts."""
+    """The parts that the LLM gets beside the prompt: tags around the judged texts, a frame, and the answer format."""
 
     tags: tuple[str, ...]
     frame: str
@@ -68,14 +68,14 @@ def shipped_text(use: Use) -> str:
 
 
 def scope(handoff_type: Any, workflow: Any) -> str:
-    """Whom a prompt is for."""
+    """Describe the handoffs that a prompt is for."""
     if workflow is not None:
         return f"workflow {cut(str(workflow), LONGEST_NAME)}"
     return "all handoffs" if handoff_type is None else f"type {cut(str(handoff_type), LONGEST_NAME)}"
 
 
 def row_name(name: str) -> str:
-    """A row's name in a sentence: `grounding type:deal_data` as "grounding, type deal_data"."""
+    """Return a row's name for use in a sentence: `grounding type:deal_data` becomes "grounding, type deal_data"."""
     use, _, its_scope = name.partition(" ")
     kind, colon, of = its_scope.partition(":")
     told = f"{kind} {of}" if colon else "all handoffs"
@@ -97,7 +97,7 @@ def _lines(change: Change) -> Iterator[Line]:
 
 
 def _of_text(name: str, old: str, new: str) -> Iterator[Line]:
-    """Line by line: a long text would hide what differs in it."""
+    """Yield the differences line by line, because a long text would hide them."""
     before, after = old.split("\n"), new.split("\n")
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     for what, start, end, begin, until in matcher.get_opcodes():

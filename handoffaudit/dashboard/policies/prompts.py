@@ -55,7 +55,8 @@ Rows = Table[PromptRow]
 
 HEIGHT = 14
 
-# Handoffs that came meanwhile change the cost a little, and nobody should have to agree again and again.
+# New handoffs raise the cost of a dry run a little, and an administrator should not have to confirm the cost
+# again.
 SLACK = 1.1
 
 _AT = {"text": "text", "handoff_type": "name", "workflow": "name"}
@@ -63,9 +64,11 @@ _AT = {"text": "text", "handoff_type": "name", "workflow": "name"}
 
 @dataclass(kw_only=True)
 class Editor(Draft[PromptRow]):
-    """`row`: the name of the one edited, empty for a new one. `scope` (all, a type, a workflow) with its `name`.
+    """The editor of one prompt.
 
-    `agreed`: the cost that its writer agreed to, in USD, empty where none was told yet; `cost`: what is told now.
+    `row` is the name of the edited row, empty for a new row. `scope` is all handoffs, one type or one
+    workflow, and `name` the name of the type or the workflow. `agreed` is the cost in USD that the
+    administrator confirmed (empty: none yet), and `cost` the current estimate.
     """
 
     noun: ClassVar[str] = "prompt"
@@ -101,7 +104,7 @@ class Editor(Draft[PromptRow]):
     def is_shipped(self) -> bool:
         return self.text.strip() == shipped_text(self.use)
 
-    # No verdict rests on a repair's words.
+    # The prompt of a repair affects no verdict.
     @property
     def can_be_tried(self) -> bool:  # type: ignore[override]
         return self.use is not Use.REPAIR
@@ -116,7 +119,7 @@ class Editor(Draft[PromptRow]):
 
     @property
     def takes_focus(self) -> bool:
-        """Its first field does, unless something is to be agreed to."""
+        """Return whether the first field takes the focus; the confirmation of a cost takes precedence."""
         return self.cost is None
 
     @property
@@ -142,7 +145,7 @@ class Editor(Draft[PromptRow]):
         return self._field("text", self.text, height=HEIGHT, required=True)
 
     def read(self) -> PromptRow:
-        """The row as it stands in the fields; raises `InvalidPolicy`."""
+        """Return the row that the fields describe; raise `InvalidPolicy` for bad values."""
         given: dict[str, Any] = {"use": self.use.value, "text": self.text}
         if self.scope == TYPE:
             given["handoff_type"] = self.name
@@ -177,7 +180,7 @@ class Editor(Draft[PromptRow]):
         self.theirs = lines(kinds.prompts.difference([theirs], [mine]))[:MOST_OF_A_VERSION] if theirs else []
 
     def holds_back(self, trial: Trial) -> bool:
-        """Whether its cost is to be agreed to first. Raises `InvalidPolicy` where the model cannot be asked at all."""
+        """Return whether an administrator must confirm the cost; raise `InvalidPolicy` if no LLM key is configured."""
         if not client.is_configured():
             remedy = "Set ANTHROPIC_API_KEY, as the page on settings says, or save it without a trial."
             raise InvalidPolicy([PolicyError(self.row, "", None, "No key is set for the model.", remedy)])
@@ -193,20 +196,23 @@ class Editor(Draft[PromptRow]):
 
 
 def editor_for(now: Rows, row: PromptRow, *, as_shipped: bool = False) -> Editor:
-    """`as_shipped`: with the shipped prompt in place of its own text."""
+    """Return an editor of a row; `as_shipped` replaces the row's text with the shipped prompt."""
     text = shipped_text(row.use) if as_shipped else row.text
     scope, name = _scope(row)
     return Editor(base_version=now.version, row=row.name, use=row.use, scope=scope, name=name, text=text, tried=_USUAL)
 
 
 def editor_for_new(now: Rows, use: Use) -> Editor:
-    """Begins with the shipped prompt, for all handoffs, or where all have one of their own for one type."""
+    """Return an editor of a new prompt, which starts with the shipped prompt.
+
+    The prompt is for all handoffs, or for one type where all handoffs already have a prompt.
+    """
     scope = TYPE if now.row(PromptRow(use, "").name) else ALL
     return Editor(base_version=now.version, row="", use=use, scope=scope, text=shipped_text(use), tried=_USUAL)
 
 
 def editor_from(given: QueryDict) -> Editor:
-    """What a person sent."""
+    """Return an editor with the values of a submitted form."""
     base = form_values(given) | {"tried": line_of(given, "tried") or _USUAL}
     asked = given.get("use", "")
     scope = line_of(given, "scope")
@@ -228,7 +234,7 @@ def _scope(row: PromptRow) -> tuple[str, str]:
 
 
 def _usd(text: str) -> float:
-    """What was agreed to; less than nothing where it is no amount."""
+    """Return the confirmed cost in USD; a negative number where the text is not an amount."""
     try:
         return float(text)
     except ValueError:
@@ -246,7 +252,7 @@ PAGE = PolicyPage(kinds.prompts, "Prompts", "A new tenant asks by the shipped pr
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A prompt of the page, and how it begins; `editor` in its place where it is edited."""
+    """A prompt on the page with its first lines; `editor` replaces the prompt while it is edited."""
 
     name: str
     scope: str
@@ -257,7 +263,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A use with its prompts, and the editor of a new one (or of one that somebody deleted meanwhile)."""
+    """The prompts of one use, with the editor of a new prompt, or of a prompt that somebody deleted meanwhile."""
 
     use: str
     title: str
@@ -271,7 +277,10 @@ class Card:
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?add=<use>`, `?edit=<name>` (`&shipped` with the shipped text in it) and `?trial=<id>` open an editor."""
+    """Show the prompts; `?add=<use>`, `?edit=<name>` and `?trial=<id>` open an editor.
+
+    `&shipped` after `?edit=<name>` opens the editor with the shipped prompt.
+    """
     now = kinds.prompts.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
 

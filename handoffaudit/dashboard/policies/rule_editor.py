@@ -47,11 +47,9 @@ CONDITION_INPUTS = (
     *(f"when_{part}_{row}" for row in range(1, MOST_CONDITIONS + 1) for part in _PARTS),
 )
 
-"""The names of all inputs that a form may send for the conditions of a rule."""
-
 
 def read_threshold(text: str) -> Any:
-    """Return a threshold from what was typed: JSON or plain text. Raises ValueError."""
+    """Parse a threshold from an input: JSON or plain text; raise ValueError for broken JSON."""
     try:
         return read_json(text)
     except ValueError:
@@ -61,7 +59,7 @@ def read_threshold(text: str) -> Any:
 
 
 def threshold_text(value: Any) -> str:
-    """Return a threshold as it is typed: a text plainly, where it would not be read as something else."""
+    """Return a threshold as text for an input; a string stays unquoted where it would not parse as another value."""
     if value is None:
         return ""
     text = json.dumps(value, ensure_ascii=False)
@@ -75,7 +73,7 @@ def threshold_text(value: Any) -> str:
 
 
 def condition_values(when: When | None) -> dict[str, str]:
-    """Return what stands in the inputs for these conditions."""
+    """Return the values of the inputs for these conditions."""
     values = dict.fromkeys(CONDITION_INPUTS, "")
     values[MATCH] = "any" if isinstance(when, AnyCondition) else "all"
     for row, one in enumerate(conditions_of(when), 1):
@@ -87,16 +85,16 @@ def condition_values(when: When | None) -> dict[str, str]:
 
 
 def read_conditions(values: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return `when` as plain values, None where no row is filled in. Raises BadThresholdError."""
+    """Return `when` as plain values, or None where no row is filled in; raise BadThresholdError for broken JSON."""
     conditions = [_read_row(values, row) for row in _filled(values)]
     if len(conditions) < 2:
         return conditions[0] if conditions else None
-    # Any other word than these two is refused with the rest of the rule.
+    # Parsing the rule refuses any other word than these two.
     return {values[MATCH] or "all": conditions}
 
 
 class BadThresholdError(ValueError):
-    """A threshold of a condition is not JSON; `name` is its input."""
+    """An error for a condition's threshold that is not JSON; `name` is the name of its input."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -121,7 +119,7 @@ def _read_row(values: Mapping[str, str], row: int) -> dict[str, Any]:
 
 
 def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
-    """Return the input that a place inside `when` (`.all[1].field`) was read from, and the place inside that input."""
+    """Return the input for a place inside `when` (`.all[1].field`), and the place inside that input's value."""
     filled = _filled(values)
     in_list = _IN_LIST.fullmatch(where)
     index, inside = (int(in_list[1]), in_list[2]) if in_list else (0, where)
@@ -132,7 +130,7 @@ def input_at(values: Mapping[str, str], where: str) -> tuple[str, str]:
 
 
 def condition_groups(values: Mapping[str, str], errors: Mapping[str, str]) -> Iterator[tuple[str, list[Field]]]:
-    """Yield the inputs with their titles: how the conditions are combined, each row that is filled in, and one more."""
+    """Yield titled groups of inputs: how the conditions combine, each filled row, and one empty row."""
     match = Field(
         name=MATCH,
         label=NAMES[MATCH],
@@ -178,7 +176,7 @@ _MINE = re.compile(r"rules\[(\d+)\]\.([a-z_]+)(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Inputs that belong together."""
+    """A titled group of inputs."""
 
     title: str
     fields: list[Field]
@@ -186,7 +184,10 @@ class Group:
 
 @dataclass(kw_only=True)
 class RuleEditor(RulesDraft):
-    """`rule_id`: of the rule edited, empty for a new one. `values`: what stands in the fields, as text."""
+    """The editor of one rule.
+
+    `rule_id` is the id of the edited rule, empty for a new rule. `values` holds the texts of the fields.
+    """
 
     noun = "rule"
     offers_types = True
@@ -281,7 +282,7 @@ class RuleEditor(RulesDraft):
 
 
 def _proposed(name: str, taken: Collection[str]) -> str:
-    """An id made of a rule's name; empty where that has no letter or digit for one."""
+    """Return an unused id made from a rule's name; an empty string where the name has no letter or digit."""
     base = slugify(name).replace("-", "_").strip("_")[:_LONGEST_PROPOSED].rstrip("_")
     more = (f"{base}_{number}" for number in itertools.count(2))
     return base if not base or base not in taken else next(one for one in more if one not in taken)
@@ -311,7 +312,7 @@ def rule_editor(now: Sets, set_id: str, rule: BusinessRule) -> RuleEditor:
 
 
 def editor_from(given: QueryDict) -> Editor:
-    """What a person sent; the field `editor` says from which one."""
+    """Return an editor with the values of a submitted form; the field `editor` names the kind of editor."""
     kind = given.get("editor", "")
     if kind == "json":
         return JsonEditor(text=text_of(given, "text"), **form_values(given))

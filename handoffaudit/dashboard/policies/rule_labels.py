@@ -90,13 +90,13 @@ _SAID = {
 
 
 def subject(rule: BusinessRule) -> str:
-    """What the rule is about."""
+    """Return the field that the rule checks."""
     path = cut(rule.field, LONGEST_PATH)
     return f"every {path}" if "*" in rule.field else path
 
 
 def demand(rule: BusinessRule) -> str:
-    """What must hold of it."""
+    """Return the requirement on the field."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return "must be there and not be empty"
     if rule.operator is None:
@@ -108,7 +108,7 @@ def demand(rule: BusinessRule) -> str:
 
 
 def condition(rule: BusinessRule) -> str:
-    """Return when the rule applies, empty where it always does."""
+    """Return the condition under which the rule applies; empty where the rule always applies."""
     return cut(when_text(rule.when), LONGEST_TEXT)
 
 
@@ -117,7 +117,7 @@ def sentence(rule: BusinessRule) -> str:
 
 
 def types(rule: BusinessRule) -> str:
-    """The types it is for."""
+    """Describe the handoff types that the rule applies to."""
     if rule.output_types is None:
         return "all types"
     told = ", ".join(cut(name, LONGEST_PATH) for name in rule.output_types[:MOST_TOLD])
@@ -143,7 +143,7 @@ def _line(change: Change) -> Line:
 
 
 def _value(inside: str, value: Any) -> str | None:
-    """Return one value of a rule; a whole condition as the words that the page has for it."""
+    """Return one value of a rule as text; a whole condition in the words that the page uses."""
     if inside.endswith(".when") and isinstance(value, Mapping):
         return cut(when_text(_WHEN.validate_python(value)), LONGEST_TEXT)
     return format_value(value)
@@ -157,7 +157,7 @@ def _set(plain: Any) -> str | None:
 
 
 def _rule(plain: Any) -> str | None:
-    """A whole rule as its sentence; None for what is none."""
+    """Return a whole rule as a sentence; None where the value is not a rule."""
     if not isinstance(plain, Mapping) or "rule_type" not in plain:
         return None
     rule = BusinessRule.model_validate(plain)

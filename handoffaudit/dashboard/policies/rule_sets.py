@@ -23,18 +23,18 @@ MOST_ERRORS_SHOWN = 20
 
 @dataclass(kw_only=True)
 class RulesDraft(Draft[BusinessRuleSet]):
-    """A change of the sets. `set_id`: of the set that is edited, empty where it is new or all are."""
+    """A draft of the rule sets; `set_id` is the id of the edited set, empty for a new set or for all sets."""
 
     set_id: str = ""
 
     @property
     @abstractmethod
     def is_new(self) -> bool:
-        """Whether it adds a set or a rule."""
+        """Return whether the draft adds a set or a rule."""
 
     @abstractmethod
     def plain(self, now: Sets) -> list[dict[str, Any]]:
-        """All sets as plain values, with this change made."""
+        """Return all sets as plain values with this change applied."""
 
     def rows(self, now: Sets) -> Iterable[BusinessRuleSet]:
         return kinds.rules.parse(self.plain(now))
@@ -56,10 +56,10 @@ class RulesDraft(Draft[BusinessRuleSet]):
 
 @dataclass(kw_only=True)
 class SetEditor(RulesDraft):
-    """`set_id` empty for a new one, whose id is `new_id`."""
+    """The editor of a set; `set_id` is empty for a new set, whose id is `new_id`."""
 
     noun = "set"
-    # Neither its name nor a set without rules changes a verdict.
+    # Neither a set's name nor a set without rules changes a verdict.
     can_be_tried = False
     new_id: str = ""
     name: str = ""
@@ -118,7 +118,7 @@ class SetEditor(RulesDraft):
 
 @dataclass(kw_only=True)
 class JsonEditor(RulesDraft):
-    """All sets as one text."""
+    """The editor of all sets as one JSON text."""
 
     noun = "text"
     offers_types = True

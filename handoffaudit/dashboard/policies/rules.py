@@ -1,4 +1,4 @@
-"""The business rules: their sets as the page lists them, edited by administrators."""
+"""The page of business rules: the rule sets, and the actions of administrators on them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ MOST_OF_A_SET = 50
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule in words; `editor` in its place where it is edited."""
+    """A rule in words; `editor` replaces the rule while it is edited."""
 
     rule_id: str
     name: str
@@ -45,7 +45,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A set: its first rules, how many there are, and the editors that stand in it."""
+    """A rule set with its first rules, the number of all its rules, and the open editors."""
 
     set_id: str
     name: str
@@ -64,7 +64,7 @@ class Card:
 
 
 def cards(now: Sets, editor: Editor | None, whole: str) -> list[Card]:
-    """All sets; the one with the id `whole` with all its rules."""
+    """Return the cards of all sets; the set with the id `whole` shows all of its rules."""
     left = MOST_RULES
     listed = []
     for one in now.rows:
@@ -76,7 +76,7 @@ def cards(now: Sets, editor: Editor | None, whole: str) -> list[Card]:
 
 
 def examples_left(now: Sets) -> list[BusinessRuleSet]:
-    """The shipped examples that are not there yet."""
+    """Return the shipped example sets that the tenant does not have yet."""
     return [one for one in rules.example_sets() if now.row(one.set_id) is None]
 
 
@@ -92,7 +92,7 @@ def _card(one: BusinessRuleSet, editor: Editor | None, shown: int) -> Card:
         number=len(one.rules),
         rows=rows,
         editor=mine if isinstance(mine, SetEditor) else None,
-        # A new rule, and one that somebody deleted meanwhile.
+        # The editor of a new rule, or of a rule that somebody deleted meanwhile, has no row.
         new=None if placed else of_rule,
     )
 
@@ -119,8 +119,11 @@ PAGE = PolicyPage(kinds.rules, "Rules", "A new tenant has no rules.", lines)
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?set=` shows all rules of one set. Editors: `?set=<id>&rule=<id>`, `?set=<id>&add=rule`, `?set=<id>&edit=set`,
-    `?add=set`, `?json`, `?trial=<id>`."""
+    """Show the rules; `?set=` shows all rules of one set.
+
+    These queries open an editor: `?set=<id>&rule=<id>`, `?set=<id>&add=rule`, `?set=<id>&edit=set`,
+    `?add=set`, `?json` and `?trial=<id>`.
+    """
     now = kinds.rules.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now), shown=request.GET.get("set", ""))
 
@@ -145,7 +148,7 @@ def delete(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def example(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Adds one of the sets that are shipped as examples."""
+    """Add one of the shipped example sets."""
     asked = request.POST.get("example", "")
     found = next((one for one in rules.example_sets() if one.set_id == asked), None)
     base = number(request.POST.get("base_version", ""))
@@ -168,7 +171,7 @@ def _changed(
     refused_text: str,
     note: str = "",
 ) -> HttpResponse:
-    """A change without an editor to come back to: made, or told why not."""
+    """Save a change that has no editor to return to, or show the reason why the change was refused."""
     now = kinds.rules.current(who.tenant)
     try:
         saved = kinds.rules.save(
@@ -217,7 +220,7 @@ def _editor_in(request: HttpRequest, now: Sets, one: BusinessRuleSet) -> Editor 
 
 
 def _first_rule(request: HttpRequest, who: TenantMembership, editor: Editor, saved: Sets) -> HttpResponse | None:
-    """A set without rules demands nothing: after a new one comes its first rule."""
+    """Open the editor of the first rule after a new set is saved, because a set without rules has no effect."""
     if not isinstance(editor, SetEditor) or not editor.is_new:
         return None
     return finish(
@@ -235,7 +238,8 @@ def _page(
     context: dict[str, Any] = {
         "cards": listed,
         "editor": editor,
-        # What has no place among the sets: a new set, all as JSON, a rule whose set somebody deleted meanwhile.
+        # These editors have no place among the sets: a new set, all sets as JSON, and a rule whose set somebody
+        # deleted meanwhile.
         "new": editor if editor and not any(card.has(editor) for card in listed) else None,
         "examples": examples_left(now),
     }

@@ -1,4 +1,4 @@
-"""Schemas and claim fields of each handoff type: the page, the editor and the labels."""
+"""The page of schemas and claim fields of each handoff type, with its editor and labels."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ HELP = {
 
 
 def asks(schema: Any) -> list[str]:
-    """What a schema asks, in a few parts: its type, the required fields, how many properties and definitions it has."""
+    """Summarize a schema in a few parts: its type, its required fields, and its number of properties."""
     if isinstance(schema, bool):
         return ["any data" if schema else "no data passes"]
     if not isinstance(schema, Mapping):
@@ -71,7 +71,7 @@ def asks(schema: Any) -> list[str]:
 
 
 def join_fields(names: Iterable[object]) -> str:
-    """The first few of them."""
+    """Join the first names, and say how many more there are."""
     every = [str(name) for name in names]
     told = ", ".join(cut(name, LONGEST_NAME) for name in every[:MOST_TOLD])
     more = len(every) - MOST_TOLD
@@ -119,7 +119,7 @@ Rows = Table[TypeSchema]
 
 @dataclass(kw_only=True)
 class Editor(Draft[TypeSchema]):
-    """`row`: the type edited, empty for a new one, whose name is `new_type`."""
+    """The editor of one row; `row` is the edited type, empty for a new row, whose type is `new_type`."""
 
     row: str
     new_type: str = ""
@@ -167,7 +167,7 @@ class Editor(Draft[TypeSchema]):
         )
 
     def read(self) -> TypeSchema:
-        """The row as it stands in the fields; raises `InvalidPolicy`."""
+        """Return the row that the fields describe; raise `InvalidPolicy` for bad values."""
         handoff_type = self.row or self.new_type
         given: dict[str, Any] = {"handoff_type": handoff_type, "schema": None, "claim_fields": None}
         if self.schema.strip():
@@ -231,7 +231,7 @@ def editor_for_new(now: Rows) -> Editor:
 
 
 def editor_from(given: QueryDict) -> Editor:
-    """What a person sent."""
+    """Return an editor with the values of a submitted form."""
     return Editor(
         row=line_of(given, "row"),
         new_type=line_of(given, "handoff_type").strip(),
@@ -250,7 +250,7 @@ PAGE = PolicyPage(kinds.schemas, "Schemas", "A new tenant has no schema.", lines
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page in words; `editor` in its place where it is edited."""
+    """A row of the page in words; `editor` replaces the row while it is edited."""
 
     handoff_type: str
     name: str
@@ -262,7 +262,7 @@ class Row:
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?edit=<type>`, `?add` and `?trial=<id>` open an editor."""
+    """Show the schemas; `?edit=<type>`, `?add` and `?trial=<id>` open an editor."""
     now = kinds.schemas.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
 
@@ -283,7 +283,7 @@ def _page(request: HttpRequest, now: Rows, editor: Editor | None, status: int = 
     context: dict[str, Any] = {
         "rows": rows,
         "editor": editor,
-        # A new row, and one that somebody else deleted meanwhile, stand before the others.
+        # The editor of a new row, or of a row that somebody else deleted meanwhile, comes before the rows.
         "new": None if any(row.editor for row in rows) else editor,
         "names": NAMES,
     }

@@ -40,13 +40,16 @@ from handoffaudit.validation.config import ANY_OTHER_TYPE, OPTIONAL_LAYERS, Mode
 from handoffaudit.validation.text import pluralize
 from handoffaudit.validation.times import utc_text
 
-# Saved in one week; of more, the oldest of these counts as the first.
+# At most this many versions of the last week are searched; the oldest of them then counts as the first.
 MOST_VERSIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One of a list: a code, a sender or a type, how many handoffs, and where they are listed (empty: nowhere)."""
+    """An entry of a list: a rule code, a sender or a type, its number of handoffs, and the address of their list.
+
+    `address` is empty where no list shows exactly these handoffs.
+    """
 
     name: str
     number: int
@@ -55,7 +58,10 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a row does to handoffs, and in which time. Addresses are empty where no list shows just those."""
+    """The effect of a row on handoffs, and the period that was counted.
+
+    Addresses are empty where no list shows exactly these handoffs.
+    """
 
     stopping: BlockStats
     lately: str = ""
@@ -65,7 +71,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why handoffs of a row would be stopped; `explained`: of how many of them the codes are told."""
+    """The reasons why a row would block handoffs; `explained` is how many handoffs the rule codes cover."""
 
     explained: int
     codes: Sequence[Named]
@@ -74,7 +80,10 @@ class Why:
 
 
 def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[str, Effect]]:
-    """From when on is counted, and for each row by its name what it does; of one in shadow, since it is there."""
+    """Return the start of the counted period and the effect of each row by its name.
+
+    For a row in shadow mode the period starts when the row was put into shadow mode.
+    """
     since = shadow.find_start(tenant)
     rows = [row.handoff_type for row in now.rows]
     starts = _put_in_shadow(tenant, now, since)
@@ -83,13 +92,13 @@ def effects(tenant: Tenant, now: Table[TypePolicy]) -> tuple[datetime, Mapping[s
 
 
 def _put_in_shadow(tenant: Tenant, now: Table[TypePolicy], since: datetime) -> Mapping[str, datetime]:
-    """Of the rows that were put in shadow after `since` and are there still: when."""
+    """Return when each row that is still in shadow mode was put into it, for rows switched after `since`."""
     starts: dict[str, datetime] = {}
     left = {row.handoff_type for row in now.rows if row.mode is Mode.SHADOW}
     if not left or now.changed_at is None or now.changed_at <= since:
         return starts
     for table in strictness.tables(tenant, limit=MOST_VERSIONS):
-        # A type without a row of its own followed the last one.
+        # In older tables a type without its own row followed the row for any other type.
         left = {name for name in left if _mode(table, name) is Mode.SHADOW}
         if not left or table.changed_at is None or table.changed_at <= since:
             for name in left:
@@ -105,7 +114,7 @@ def _mode(table: Table[TypePolicy], name: str) -> Mode | None:
 
 
 def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
-    """Of the row for any other type also of which types."""
+    """Return why a row would block handoffs; the row for any other type also lists the handoff types."""
     found = shadow.list_reasons(tenant, row, rows, since)
     own = "" if row == ANY_OTHER_TYPE else row
     return Why(
@@ -117,7 +126,7 @@ def why(tenant: Tenant, row: str, rows: Sequence[str], since: datetime) -> Why:
 
 
 def since_words(since: datetime) -> str:
-    """Return the counted time in words: "in the last 7 days". The current hour counts whole."""
+    """Return the counted period in words, such as "in the last 7 days"; the current hour counts as a whole hour."""
     if since <= timezone.now() + timedelta(hours=1) - shadow.PERIOD:
         return f"in the last {shadow.PERIOD.days} days"
     return f"in the last {_hours(since)}"
@@ -141,7 +150,7 @@ def _effect(tenant: Tenant, row: str, figures: BlockStats, since: datetime) -> E
 
 
 def _shadowed(tenant: Tenant, since: datetime, handoff_type: str, **more: str) -> str:
-    # Final attempts alone, as the numbers count them.
+    # The numbers count only final attempts, and the list must show the same handoffs.
     states = ",".join(FINAL)
     return _handoffs(tenant, flag="shadowed", state=states, type=handoff_type, since=utc_text(since), **more)
 
@@ -153,7 +162,7 @@ def _handoffs(tenant: Tenant, **query: str) -> str:
 
 @dataclass(slots=True)
 class Switch:
-    """`row` is to become `to`; `base_version`: the table that was looked at."""
+    """A switch of the row `row` to the mode `to`, made on the table of version `base_version`."""
 
     row: str
     to: Mode
@@ -165,7 +174,7 @@ class Switch:
         return self.to is Mode.ENFORCE
 
     def save(self, who: TenantMembership) -> Table[TypePolicy]:
-        """The table with that row switched. Raises `Stale`, and `InvalidPolicy` where there is no such row."""
+        """Save the table with the row switched; raise `Stale`, or `InvalidPolicy` where there is no such row."""
         now = check_version(strictness, who, self.base_version)
         row = now.row(self.row)
         if row is None:
@@ -180,13 +189,13 @@ class Switch:
 
 
 def switch_for(now: Table[TypePolicy], row: TypePolicy) -> Switch:
-    """To the other mode than it has."""
+    """Return a switch of the row to its other mode."""
     to = Mode.ENFORCE if row.mode is Mode.SHADOW else Mode.SHADOW
     return Switch(row.handoff_type, to, now.version)
 
 
 def switch_from(given: QueryDict) -> Switch | None:
-    """What a person sent; None where it names no mode."""
+    """Return the switch of a submitted form; None where the form names no mode."""
     base = number(given.get("base_version", ""))
     try:
         to = Mode(given.get("to", ""))
@@ -202,7 +211,7 @@ PAGE = PolicyPage(kinds.strictness, "Strictness", "The table that a new tenant b
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the page: the policy, what it does to handoffs, and the editor or the switch in its place."""
+    """A row of the page: the policy, its effect on handoffs, and the editor or the switch that replaces it."""
 
     policy: TypePolicy
     name: str
@@ -217,8 +226,10 @@ class Row:
 @require_role(Role.VIEWER)
 @require_safe
 def table(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?edit=<type>`, `?add` and `?trial=<id>` open an editor, `?switch=<type>` the switch of its mode: the same page
-    with JavaScript and without."""
+    """Show the table; `?edit=<type>`, `?add` and `?trial=<id>` open an editor, and `?switch=<type>` a switch of mode.
+
+    The page is the same with and without JavaScript.
+    """
     now = strictness.current(who.tenant)
     row = now.row(request.GET.get("switch", "")) if who.may(Role.ADMIN) else None
     if row:
@@ -229,7 +240,7 @@ def table(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def row_of(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """To the row that handoffs of `?type=` follow."""
+    """Redirect to the row that handoffs of the type `?type=` follow."""
     asked = request.GET.get("type", "")
     row = asked if strictness.current(who.tenant).row(asked) else ANY_OTHER_TYPE
     return redirect(f"{PAGE.address(who)}#type-{quote(row, safe='')}")
@@ -238,7 +249,7 @@ def row_of(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """One row to the mode `to`, as a new version."""
+    """Switch one row to the mode `to` and save a new version."""
     switch = switch_from(request.POST)
     if switch is None:
         return HttpResponse("The form names no mode: load the page again.", status=HTTPStatus.BAD_REQUEST)
@@ -248,7 +259,7 @@ def switch_mode(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         messages.error(request, f"Not switched: {invalid.errors[0]}")
         return _page(request, strictness.current(who.tenant), None, HTTPStatus.CONFLICT)
     except Stale as stale:
-        # Asked again on what is in force now, with that row's figures.
+        # The page asks again, based on the current table and with the numbers of that row.
         messages.error(request, f"Not switched: {conflict_message(stale.current)}")
         switch.base_version = stale.current.version
         return _page(request, stale.current, None, HTTPStatus.CONFLICT, switch=switch)
@@ -287,7 +298,7 @@ def _page(
     context: dict[str, Any] = {
         "rows": rows,
         "editor": editor,
-        # A new row, and one that somebody else deleted meanwhile, stand before the others.
+        # The editor of a new row, or of a row that somebody else deleted meanwhile, comes before the rows.
         "new": None if known else editor,
         "names": NAMES,
         "lately": since_words(since),

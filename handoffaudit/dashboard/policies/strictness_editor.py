@@ -134,7 +134,7 @@ def choices(field: str) -> list[str]:
 
 
 def format_field(field: str, value: Any) -> str:
-    """A value as text; a switch as on or off."""
+    """Return a field's value as text; a boolean as "on" or "off"."""
     if field == "layers" and isinstance(value, dict):
         off = [layer for layer, on in value.items() if not on]
         return f"without {', '.join(off)}" if off else "all layers"
@@ -144,7 +144,7 @@ def format_field(field: str, value: Any) -> str:
 
 
 def format_usd(amount: float) -> str:
-    """Dollars as people write them: 50,000 or 0.10."""
+    """Return an amount in US dollars as people write it: 50,000 or 0.10."""
     return f"{amount:,.0f}" if float(amount).is_integer() else f"{amount:,.2f}" if amount >= 0.01 else f"{amount:.4g}"
 
 
@@ -161,7 +161,7 @@ def _row(row: Any) -> str | None:
         return None
     if not isinstance(row, dict) or "strictness" not in row:
         return format_field(WHOLE_ROW, row)
-    # In the order of the table: PostgreSQL keeps JSON in one of its own.
+    # The fields follow the order of the table, because PostgreSQL stores JSON keys in its own order.
     return ", ".join(_value(field, row[field]) for field in FIELDS if field in row and field != "handoff_type")
 
 
@@ -173,7 +173,7 @@ def _value(field: str, value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Inputs that belong together."""
+    """A titled group of inputs."""
 
     title: str
     fields: list[Field]
@@ -186,7 +186,7 @@ class Group:
 
 @dataclass(kw_only=True)
 class Editor(Draft[TypePolicy]):
-    """`row`: the type edited, empty for a new one."""
+    """The editor of one row; `row` is the edited handoff type, empty for a new row."""
 
     row: str
     values: Mapping[str, Any]
@@ -212,7 +212,7 @@ class Editor(Draft[TypePolicy]):
 
     @property
     def folds(self) -> list[Group]:
-        """What most people leave as it is."""
+        """Return the groups of inputs that the page folds, because most administrators keep their defaults."""
         return [Group(title, [self._field(name) for name in names]) for title, names in FOLDED.items()]
 
     @property
@@ -239,7 +239,7 @@ class Editor(Draft[TypePolicy]):
         self.base_version = current.version
 
     def read(self) -> TypePolicy:
-        """The row as it stands in the fields; raises `InvalidPolicy`."""
+        """Return the row that the fields describe; raise `InvalidPolicy` for bad values."""
         return parse_row(self.values)
 
     def rows(self, now: Table[TypePolicy]) -> Iterable[TypePolicy]:
@@ -253,7 +253,8 @@ class Editor(Draft[TypePolicy]):
         if self.row != ANY_OTHER_TYPE:
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
-        # The row's own name is nobody's type: where all types have rows, no handoff is tried.
+        # No handoff has the row's own name as its type, so the dry run covers no handoff where every type has a
+        # row.
         return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 
     def _field(self, name: str) -> Field:
@@ -276,14 +277,17 @@ def editor_for(table: Table[TypePolicy], row: TypePolicy) -> Editor:
 
 
 def editor_for_new(table: Table[TypePolicy]) -> Editor:
-    """Begins with what the type follows now: the row for any other type."""
+    """Return an editor of a new row, which starts with the values of the row for any other type."""
     other = table.row(ANY_OTHER_TYPE)
     values = to_plain(other) if other else {}
     return Editor(row="", base_version=table.version, values={**values, "handoff_type": ""})
 
 
 def editor_from(given: QueryDict) -> Editor:
-    """What a person sent. Numbers that are none stay text, so that the page can show and refuse them."""
+    """Return an editor with the values of a submitted form.
+
+    A text that is not a number stays text, so that the page can show and refuse it.
+    """
     row = given.get("row", "")
     values: dict[str, Any] = {name: given.get(name, "") for name in FIELDS if name != "layers"}
     values["handoff_type"] = row or values["handoff_type"].strip()
@@ -298,7 +302,7 @@ def editor_from(given: QueryDict) -> Editor:
 
 
 def _typed(amount: Any) -> Any:
-    """An amount as it is typed: 50000, not 50000.0."""
+    """Return an amount as a person types it: 50000, not 50000.0."""
     return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
 
 

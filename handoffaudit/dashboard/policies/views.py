@@ -32,7 +32,7 @@ NOT_KEPT = ("csrfmiddlewaretoken", "agreed")
 
 
 def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any], given: QueryDict) -> Trial | None:
-    """Starts the trial; None where the draft holds it back, and now says why.
+    """Start a dry run of the draft; return None where the draft must wait, for a reason that the draft then holds.
 
     Raises `Stale`, and `InvalidPolicy` where the draft could not be saved or changes nothing.
     """
@@ -57,13 +57,13 @@ def start_dry_run(who: TenantMembership, page: PolicyPage[Any], draft: Draft[Any
 
 
 def open_dry_run(request: HttpRequest, who: TenantMembership, trial: Trial) -> HttpResponse:
-    """To the trial's page."""
+    """Redirect to the page of the dry run."""
     address = reverse("dashboard:trial", args=[who.tenant.slug, trial.pk])
     return HttpResponseClientRedirect(address) if is_htmx(request) else redirect(address)
 
 
 def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage[Any]) -> QueryDict | None:
-    """`?trial=<id>`: what stood in the editor that the trial was started from. There is no such trial: 404."""
+    """Return the form of the dry run that `?trial=<id>` names, or None; raise Http404 for an unknown dry run."""
     asked = request.GET.get("trial", "")
     if not asked:
         return None
@@ -77,7 +77,7 @@ def form_asked_for(request: HttpRequest, who: TenantMembership, page: PolicyPage
 
 
 def form_of(trial: Trial) -> QueryDict:
-    """What stood in the editor's fields."""
+    """Return the form that the dry run was started from."""
     kept = orjson.loads(trial.draft).get(FORM)
     form = QueryDict(mutable=True)
     for name, values in kept.items() if isinstance(kept, dict) else ():
@@ -86,7 +86,7 @@ def form_of(trial: Trial) -> QueryDict:
 
 
 def _form_data(given: QueryDict) -> dict[str, list[str]]:
-    """The form, as far as an editor reads it."""
+    """Return the fields of the form that an editor reads, up to a total length."""
     kept: dict[str, list[str]] = {}
     left = LONGEST_KEPT
     for name, values in given.lists():
@@ -108,7 +108,7 @@ After = Callable[[HttpRequest, TenantMembership, D, Table[R]], HttpResponse | No
 
 @dataclass(frozen=True, slots=True)
 class Deleting:
-    """`row` goes; `what` people call it, and what follows `then`."""
+    """A pending deletion: `row` is the deleted row, `what` its name in the message, and `then` the consequence."""
 
     row: str
     what: str
@@ -116,10 +116,11 @@ class Deleting:
 
 
 class Editing(Generic[R, D]):
-    """How a kind is edited: `editor_from` reads a form, `show` answers with the page, an editor open in it or not.
+    """The editing of one policy kind: `editor_from` reads a form, and `show` renders the page.
 
-    `after` may answer in its own way once a change is saved. `deleting`, where single rows can be deleted, tells of a
-    form what goes, and what follows from it. `can_be_tried`: handoffs are judged by it.
+    `after` may return another response once a change is saved. `deleting`, for kinds whose rows can be
+    deleted, says which row a form deletes. `can_be_tried` is true where verdicts depend on this kind, so that
+    a dry run makes sense.
     """
 
     def __init__(
@@ -148,12 +149,12 @@ class Editing(Generic[R, D]):
         return self.page.versions.current(who.tenant)
 
     def asked_for(self, request: HttpRequest, who: TenantMembership) -> D | None:
-        """The editor that `?trial=<id>` opens again."""
+        """Return the editor that `?trial=<id>` reopens, or None."""
         form = form_asked_for(request, who, self.page)
         return self.editor_from(form) if form is not None else None
 
     def done(self, request: HttpRequest, who: TenantMembership, message: str) -> HttpResponse:
-        """After a change: the page without an editor."""
+        """Answer a change with a message and the page without an editor."""
         return finish(request, message, self.page.address(who), lambda: self.show(request, self.now(who), None, 200))
 
     def _save(self) -> Callable[..., HttpResponse]:

@@ -19,7 +19,10 @@ from handoffaudit.validation.explanations import Explanation, explanation_of, te
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`marked`: it is not the same in the other document. The `indent` before its text is never marked."""
+    """A line of a document; `marked` is true where the line differs in the other document.
+
+    `indent` is the whitespace before the text, which is never marked.
+    """
 
     indent: str
     text: str
@@ -28,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One document, and what was sent along with it; `label` says which."""
+    """One document with the context and evidence sent beside it; `label` says which document it is."""
 
     label: str
     document: list[Line]
@@ -56,7 +59,7 @@ def _compared(one: str, other: str) -> tuple[list[Line], list[Line]]:
 
 
 def _matched(old: list[str], new: list[str]) -> "SequenceMatcher[str]":
-    """A comma at the end says only that something follows."""
+    """Compare the lines without a trailing comma, which only says that another entry follows."""
     one, other = ([line.rstrip(",") for line in lines] for lines in (old, new))
     return SequenceMatcher(None, one, other, autojunk=False)
 
@@ -80,7 +83,7 @@ def codes(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def code(request: HttpRequest, code: str) -> HttpResponse:
-    """A code of the catalogue, or one of a family that is made as it is needed."""
+    """Show a rule code of the catalogue, or a rule code of a family whose members depend on the policy."""
     explained = explanation_of(code)
     if explained is None:
         raise Http404(f"The product has no code {code[:80]!r}: it is of a layer of your own.")
@@ -95,7 +98,7 @@ def problems(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def problem(request: HttpRequest, name: str) -> HttpResponse:
-    """The address that is a problem document's `type`."""
+    """Show the page at the address that problem documents carry as `type`."""
     found = next((one for one in PROBLEM_TYPES.values() if one.name == name), None)
     if found is None:
         raise Http404("There is no such problem.")
@@ -103,7 +106,7 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _public_page(request: HttpRequest, page: str, context: dict[str, Any], inside: str, *about: str) -> HttpResponse:
-    """`inside` and `about`: the page of a tenant that tells the same, for its members."""
+    """Render a public page; for a member, `inside` and `about` name the same page inside the tenant."""
     slug = None
     if request.user.is_authenticated:
         member = Membership.objects.filter(person=request.user.pk).order_by("pk")

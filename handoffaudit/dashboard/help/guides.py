@@ -24,7 +24,7 @@ from handoffaudit.dashboard.templatetags.icons import icon
 
 @dataclass(frozen=True, slots=True)
 class Guide:
-    """`name` stands in the address; the file's name is that, of a guide for a role after `guide-`."""
+    """A guide; `name` is used in the address, and the file's name is `guide-<name>.md` or `<name>.md`."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Guide:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a guide under a heading of its own."""
+    """A section of a guide with its heading."""
 
     anchor: str
     heading: str
@@ -58,7 +58,7 @@ LOOKED_UP: Final = (
 
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}
 
-# What a guide may link to besides the other guides, and where that is in the product.
+# The pages of the product that explain a file which the guides link to.
 ELSEWHERE: Final = {
     "codes.md": "help_codes",
     "api.md": "help_api",
@@ -70,7 +70,7 @@ ELSEWHERE: Final = {
     "retention.md": "retention",
 }
 
-# How the files name the server and the tenant: the page names the reader's own.
+# The files name this example server and tenant; the page replaces them with the reader's own.
 _EXAMPLE_SERVER: Final = "http://127.0.0.1:8000"
 
 _EXAMPLE_TENANT: Final = '"tenant_id": "default"'
@@ -89,7 +89,7 @@ def guide(name: str) -> Guide:
 
 @cache
 def source(name: str) -> str:
-    """As it stands in `docs/`, without its first heading, which is the page's."""
+    """Return the guide's source from `docs/` without the first heading, which the page shows as its own."""
     file = next(file for file, of in _FILES.items() if of == name)
     text = (Path(settings.WEB) / "docs" / file).read_text(encoding="utf-8")
     return text.partition("\n")[2] if text.startswith("# ") else text
@@ -107,7 +107,7 @@ def sections(name: str) -> Sequence[Section]:
 
 @cache
 def beginning(name: str) -> str:
-    """What stands before the first part."""
+    """Return the text before the first section."""
     head = _HEADING.search(source(name))
     return source(name)[: head.start() if head else None].strip()
 
@@ -118,8 +118,11 @@ def _tokens(name: str) -> Sequence[Token]:
 
 
 def render_guide(name: str, who: TenantMembership, server: str) -> SafeString:
-    """As HTML. Links lead to the product's own pages, where the reader may open them; a page named in bold is a link to
-    it; what is to be copied names that `server` and the reader's tenant."""
+    """Return the guide as HTML.
+
+    Links lead to pages of the product that the reader may open, and a page named in bold becomes a link. Text
+    to copy names `server` and the reader's tenant.
+    """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = [token.copy(children=list(token.children) if token.children else None) for token in _tokens(name)]
     heading = ""
@@ -137,13 +140,13 @@ def render_guide(name: str, who: TenantMembership, server: str) -> SafeString:
         elif token.type == "inline" and token.children:
             children = [_linked(child, who.tenant) for child in _with_pages(token.children, who.tenant)]
             token.children = list(_open_to(who, children))
-    # Its input is a file of ours, and it writes no HTML of that file.
+    # The input is a file of the product, and the renderer passes no HTML of that file through.
     html: str = markdown.renderer.render(tokens, markdown.options, {})
     return mark_safe(html)  # noqa: S308
 
 
 def _code(text: str, number: int) -> Token:
-    """`number` tells it from the others, for who hears the page as well."""
+    """Return a block of code with a copy button; `number` distinguishes the examples, also for screen readers."""
     box = (
         '<div class="copyable"><pre class="snippet" id="example-{}" tabindex="0" role="region" aria-label="Example {}">'
         '{}</pre><button class="button" type="button" data-copy="example-{}">{}Copy'
@@ -164,7 +167,7 @@ def _linked(token: Token, tenant: Tenant) -> Token:
 
 
 def _open_to(who: TenantMembership, children: Sequence[Token]) -> Iterator[Token]:
-    """Without the links to pages of a higher role; their words stay."""
+    """Yield the tokens without links to pages that need a higher role; the text of those links stays."""
     kept = True
     for token in children:
         if token.type == "link_open":
@@ -182,14 +185,14 @@ def _address(page: str, tenant: Tenant) -> str:
 
 
 def _with_pages(children: list[Token], tenant: Tenant) -> list[Token]:
-    """`**Review**` becomes a link to that page."""
+    """Turn a page name in bold, such as `**Review**`, into a link to that page."""
     found: list[Token] = []
     for number, token in enumerate(children):
         inside = children[number + 1] if token.type == "strong_open" else None
         page = _PAGES.get(inside.content) if inside is not None and inside.type == "text" else None
         if page and children[number + 2].type == "strong_close":
             opened = Token("link_open", "a", 1, attrs={"href": reverse(f"dashboard:{page}", args=[tenant.slug])})
-            # markdown-it leaves its own links alone only where they say that they are ready.
+            # The marker tells the end of this link from the end of bold text.
             opened.info = "page"
             found.append(opened)
         elif token.type == "strong_close" and found[-2:-1] and found[-2].info == "page":

@@ -28,7 +28,7 @@ _EXCERPT = 180
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`kind` is what it is, in a word; `text` is searched as well as the title, and shown cut."""
+    """A search result: `kind` names its type, and `text` is searched together with the title and shown cut."""
 
     kind: str
     title: str
@@ -41,7 +41,10 @@ class Hit:
 
 
 def search(tenant: Tenant, query: str) -> list[Hit]:
-    """What has every word of the query; what has them in its title first. At most `MOST_FOUND`."""
+    """Return the entries that contain every word of the query, matches in the title first.
+
+    At most `MOST_FOUND` entries are returned.
+    """
     words = query.casefold()[:LONGEST_QUERY].split()
     if not words:
         return []
@@ -51,7 +54,7 @@ def search(tenant: Tenant, query: str) -> list[Hit]:
 
 
 def _rank(found: Hit, words: Sequence[str]) -> int:
-    """0: all in the title. A word that is nowhere puts it out."""
+    """Return the rank of an entry: 0 where the title contains every word; a missing word excludes the entry."""
     title, text = found.title.casefold(), found.text.casefold()
     return sum(0 if word in title else 1 if word in text else len(words) * 10 for word in words)
 
@@ -75,7 +78,7 @@ def _everything(tenant: Tenant) -> Iterator[Hit]:
 @require_role(Role.VIEWER)
 @require_safe
 def home(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Everything at a glance, or what a search found."""
+    """Show the overview of Help, or the results of a search."""
     query = request.GET.get("q", "").strip()[:LONGEST_QUERY]
     context = {
         "query": query,

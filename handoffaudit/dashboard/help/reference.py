@@ -19,7 +19,7 @@ _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A parameter, or a field of a body or an answer. `place` is empty for a field."""
+    """A parameter, or a field of a body or a response; `place` is empty for a field."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`problem`: it is a problem document."""
+    """A response of an operation; `problem` is true for a problem document."""
 
     status: str
     about: str
@@ -61,7 +61,7 @@ class Operation:
     keyed: bool
 
     def curl(self, server: str, tenant_slug: str) -> str:
-        """A call that is complete but for the key and what stands in capitals; its example is of that tenant."""
+        """Return a curl command that lacks only the key and the values in capitals; its example names the tenant."""
         path = self.path
         for field in self.parameters:
             if field.place == "path":
@@ -80,7 +80,7 @@ class Operation:
 
 @cache
 def operations() -> Sequence[Operation]:
-    """In the order of the tags, then of the paths."""
+    """Return the operations by tag and then by path, with the tag Handoffs first."""
     described = _described()
     found = [
         _operation(described, path, method, one)
@@ -133,7 +133,7 @@ def _operation(described: Mapping[str, Any], path: str, method: str, one: Mappin
 
 
 def _short(operation_id: str) -> str:
-    """ninja names a view that stands in two modules by its whole path."""
+    """Shorten the id of an operation: ninja names a view that exists in two modules by its full path."""
     return operation_id.rpartition("_alerts_")[2] or operation_id
 
 
@@ -170,7 +170,7 @@ def _answer(described: Mapping[str, Any], status: str, given: Mapping[str, Any])
 
 
 def _fields(described: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[Field]:
-    """The fields of an object, or of each variant of one; what is deeper has its kind told only."""
+    """Yield the fields of an object, or of each of its variants; nested objects appear only with their kind."""
     schema = _resolved(described, schema)
     for variant in schema.get("oneOf") or schema.get("anyOf") or ():
         yield from _fields(described, variant)
@@ -203,5 +203,5 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Within single quotes of a shell."""
+    """Escape a text for use inside single quotes of a shell."""
     return text.replace("'", "'\\''")

@@ -1,4 +1,4 @@
-"""The addresses of the Review pages."""
+"""The URL patterns of the Review pages."""
 
 from handoffaudit.dashboard.review import bulk, decide, page
 

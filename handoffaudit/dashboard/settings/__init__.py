@@ -1,0 +1,1 @@
+"""The Settings pages: people, API keys, alert rules, webhooks, retention and the audit log."""

@@ -1,4 +1,4 @@
-"""Settings, Alerts: the thresholds, each with what is measured now, and their history."""
+"""The alert rules, each with its current value, and their version history."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -77,7 +77,7 @@ SHOWN = {
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
-    """Changes of thresholds in words."""
+    """Describe changes of alert rules."""
     found = []
     for change in changes:
         label = "Threshold" if change.field == WHOLE_ROW else LABELS.get(change.field, change.field)
@@ -97,7 +97,7 @@ PAGE: PolicyPage[AlertRule] = PolicyPage(
 
 @dataclass(slots=True)
 class Card:
-    """One threshold: what is measured now, in words, and its form; `errors` by field."""
+    """One alert rule with its current value in words and its form; `errors` holds messages by field."""
 
     row: AlertRule
     now: str
@@ -168,7 +168,7 @@ def save(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
-    """What the form has, as text."""
+    """Return the submitted values of the form as text."""
     given: dict[str, Any] = {}
     for name in SHOWN[watched]:
         value = request.POST.get(f"{watched.value}-{name}")
@@ -180,7 +180,7 @@ def _given(request: HttpRequest, watched: Watched) -> dict[str, Any]:
 
 
 def _number(name: str, value: Any) -> Any:
-    """A number where the text is one."""
+    """Return the value as a number where the text is a number."""
     if not isinstance(value, str) or name in ("name", "no_data"):
         return value
     try:
@@ -208,7 +208,7 @@ def _page(
 
 
 def _entered(row: AlertRule) -> dict[str, Any]:
-    """The row as its form shows it."""
+    """Return the row as its form shows the values."""
     plain = to_plain(row)
     return plain | {name: f"{plain[name]:g}" for name in ("warning", "alert")}
 

@@ -69,7 +69,7 @@ ACTIONS: Final = {
     "subscriber.again": "sent something again to the subscriber",
 }
 
-# The first part of an action, and what all of them are about.
+# The first part of each action, with the label of the subjects that these actions concern.
 KINDS: Final = {
     "person": "People",
     "key": "Keys",
@@ -99,8 +99,11 @@ _VERSION: Final = re.compile(r"version ([1-9][0-9]{0,8})\Z")
 
 @dataclass(frozen=True, slots=True)
 class EntryText:
-    """An entry in words: `detail` as text, `lines` where it is a change of a policy, `comparison`: the address of what
-    that version changed."""
+    """An entry of the audit log in words.
+
+    `detail` is text, `lines` lists the changes of a policy, and `comparison` is the address that compares the
+    versions.
+    """
 
     entry: AuditEntry
     action: str
@@ -127,7 +130,7 @@ def describe_entry(tenant: Tenant, entry: AuditEntry) -> EntryText:
 
 
 def as_recorded(entry: AuditEntry) -> str:
-    """All of an entry's detail, as JSON."""
+    """Return all details of an entry as JSON."""
     return json.dumps(entry.detail, indent=2, ensure_ascii=False)
 
 
@@ -135,7 +138,7 @@ def _lines(kind: str, changes: Sequence[Change]) -> list[Line]:
     try:
         return _PAGES[kind].lines(changes) if kind in _PAGES else plain_lines(changes)
     except (KeyError, TypeError, ValueError):
-        # What is recorded can be cut, or of an older release: it has to be shown all the same.
+        # A recorded change can be cut or come from an older release, and the page must show it all the same.
         return plain_lines(changes)
 
 
@@ -185,7 +188,7 @@ def audit_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_safe
 def entry_page(request: HttpRequest, who: TenantMembership, number: int) -> HttpResponse:
-    """One entry, with all that was recorded."""
+    """Show one entry with everything that was recorded."""
     entry = audit.get_entry(who.tenant, number) if len(str(number)) <= MOST_DIGITS else None
     if entry is None:
         raise Http404("There is no such entry.")
@@ -194,7 +197,7 @@ def entry_page(request: HttpRequest, who: TenantMembership, number: int) -> Http
 
 
 def _wanted(given: QueryDict) -> audit.Wanted:
-    """Raises `BadFilter`."""
+    """Return the filters of the audit log; raise `FilterError` for a bad filter."""
     person, kind = given.get("person", "").strip(), given.get("kind", "").strip()
     if "\0" in person or len(person) > LONGEST_NAME:
         raise FilterError("person", person[:40], f"use a text of at most {LONGEST_NAME} characters.")

@@ -1,4 +1,4 @@
-"""API keys: made (the secret is shown once), listed, revoked."""
+"""The API keys: the pages that create a key (its secret is shown once), list the keys and revoke a key."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
@@ -30,7 +30,7 @@ MEANING = {
 
 @dataclass(slots=True)
 class KeyForm:
-    """What stands in the form; `errors` by field."""
+    """The form of a new key; `errors` holds messages by field."""
 
     name: str = ""
     scopes: list[str] = field(default_factory=lambda: [Scope.INGEST.value, Scope.READ.value])
@@ -46,7 +46,7 @@ class KeyForm:
         return (timezone.now().date() + timedelta(days=1)).isoformat()
 
     def expires_at(self) -> datetime | None:
-        """The end of the day that was chosen, in UTC."""
+        """Return the end of the chosen day in UTC, or None; raise `Refused` for a text that is not a date."""
         if not self.expires:
             return None
         try:
@@ -115,9 +115,9 @@ def _page(
 
 
 def _curl(request: HttpRequest, who: TenantMembership, key: Key, secret: str) -> str:
-    """A call that works with this key as it is; empty where its scopes allow none without an id."""
+    """Return a curl command that works with this key; an empty string where the key has no suitable scope."""
     base = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
-    # Unquoted, the question mark is a pattern to zsh: "no matches found".
+    # The address is quoted, because zsh reads an unquoted question mark as a pattern.
     line = f"curl '{base}/api/v1/{{}}' \\\n  -H 'Authorization: Bearer {secret}'"
     if Scope.INGEST in key.scopes:
         return line.format("handoffs?format=payload") + _body(who)

@@ -1,4 +1,4 @@
-"""People and what they may do."""
+"""The people of a tenant: invitations, one-time links, roles and removal."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def _back(who: TenantMembership) -> HttpResponse:
 
 
 def _person(who: TenantMembership, pk: int) -> Person:
-    """A person of this tenant; nobody else can be named here."""
+    """Return a person of this tenant; raise Http404 for anybody else."""
     person = Person.objects.filter(pk=pk, membership__tenant=who.tenant).first()
     if person is None:
         raise Http404("There is no such person in this tenant.")

@@ -1,4 +1,4 @@
-"""Settings, Retention: for how long each kind of data is kept, what would go, and their history."""
+"""The retention of each kind of data, a preview of the next deletion, and the version history."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ FOR_GOOD: Final = "kept for good"
 
 @dataclass(frozen=True, slots=True)
 class KindText:
-    """`one` of it, and several."""
+    """The labels of a kind of data; `one` and `many` are its singular and plural."""
 
     title: str
     what: str
@@ -85,7 +85,7 @@ KIND_TEXTS: Final = {
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
-    """Changes of retention in words."""
+    """Describe changes of retention."""
     found = []
     for change in changes:
         old, new = (_days(value) for value in (change.old, change.new))
@@ -105,7 +105,7 @@ PAGE: PolicyPage[Retention] = PolicyPage(
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What saving these days would do."""
+    """The effect of saving a number of days."""
 
     days: int | None
     goes: str
@@ -115,7 +115,7 @@ class Preview:
 
 @dataclass(slots=True)
 class Card:
-    """One kind of data: what there is of it, its rule, and the form; `preview` of what was entered."""
+    """One kind of data: the stored amount, its rule and its form; `preview` is the effect of the entered days."""
 
     standing: Standing
     given: str
@@ -191,7 +191,7 @@ def _data(text: str) -> Data:
 
 
 def _row(data: Data, text: str) -> Retention:
-    """The row that was entered. Raises `InvalidPolicy`."""
+    """Return the row that the form describes; raise `InvalidPolicy` for a bad number of days."""
     text = text.strip()[:LONGEST_DAYS]
     days: Any = None if not text else number(text)
     return parse_row({"name": data.value, "days": text if text and days is None else days})
@@ -200,7 +200,7 @@ def _row(data: Data, text: str) -> Retention:
 def _previewed(
     request: HttpRequest, who: TenantMembership, data: Data, text: str, *, status: int = 200
 ) -> HttpResponse:
-    """The page with what these days would do."""
+    """Render the page with the effect of the entered days."""
     try:
         row = _row(data, text)
     except InvalidPolicy as invalid:
@@ -235,7 +235,7 @@ def _page(
 
 
 def _changed(tenant: Tenant) -> dict[str, tuple[str, datetime]]:
-    """Who changed the rule of each kind last, and when, as far back as one page of the history goes."""
+    """Return who last changed the rule of each kind, and when, as far back as one page of the history reaches."""
     found: dict[str, tuple[str, datetime]] = {}
     for version in retention.history(tenant):
         table: Table[Retention] = version.table

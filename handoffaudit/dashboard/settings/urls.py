@@ -1,4 +1,4 @@
-"""The addresses of the Settings pages."""
+"""The URL patterns of the Settings pages."""
 
 from handoffaudit.dashboard.settings import alerts, audit, keys, people, retention, webhooks
 

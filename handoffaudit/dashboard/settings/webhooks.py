@@ -1,4 +1,4 @@
-"""Webhooks and e-mail: who is told of what happens, how it goes, and a test."""
+"""The webhooks and e-mail receivers: their events, their deliveries, and a test delivery."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +32,7 @@ MEANING = {
 
 @dataclass(slots=True)
 class Form:
-    """What stands in the form; `errors` by field."""
+    """The form of a receiver; `errors` holds messages by field."""
 
     kind: str = SubscriberKind.WEBHOOK.value
     name: str = ""
@@ -40,7 +40,7 @@ class Form:
     events: list[str] = field(default_factory=lambda: [EventType.DECISION.value, EventType.ALERT.value])
     states: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
-    # Of one that is there: it stays what it is.
+    # The kind of an existing receiver cannot change.
     is_mail: bool = False
 
     @classmethod
@@ -148,7 +148,7 @@ def delete(request: HttpRequest, who: TenantMembership, subscriber: int) -> Http
 @require_role(Role.ADMIN)
 @require_POST
 def test(request: HttpRequest, who: TenantMembership, subscriber: int) -> HttpResponse:
-    """Sends a test now, which may take as long as a request may."""
+    """Send a test event now; the test can take as long as the timeout of a delivery."""
     found = _subscriber(who, subscriber)
     return _one(request, who, found, tested=log.send_test(found))
 
@@ -225,7 +225,7 @@ def _one(
 
 
 def _deliveries(subscriber: Subscriber, state: str, cursor: str) -> log.Deliveries:
-    """As the address has them. Raises `BadFilter`."""
+    """Return the deliveries that the address asks for; raise `FilterError` for a bad state or cursor."""
     if state not in ("", "failed"):
         raise FilterError("state", state[:40], "use failed, or leave it out.")
     return log.list_deliveries(subscriber, failed=bool(state), cursor=cursor)

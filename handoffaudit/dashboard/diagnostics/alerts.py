@@ -1,4 +1,4 @@
-"""Alerts: their texts wherever they are shown, the history page, and the button that acknowledges one."""
+"""The texts of alerts, the page of past alerts, and the button that acknowledges an alert."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +22,10 @@ from handoffaudit.handoffs.transitions import SYSTEM
 
 @dataclass(frozen=True, slots=True)
 class AlertText:
-    """An alert: what happened, what it means and what to do, and where the handoffs are. `of_model`: Model health says
-    more."""
+    """An alert with its title, its meaning, the next step, and a link to its handoffs.
+
+    `of_model` is true where the LLM health page says more about the alert.
+    """
 
     alert: Alert
     title: str
@@ -33,17 +35,17 @@ class AlertText:
     of_model: bool = False
 
 
-# Where alerts stand, and the button leads back to.
+# The pages that show alerts, to which the button to acknowledge an alert leads back.
 PAGES = ("overview", "model_health", "alerts")
 
 
 def open_alerts(tenant: Tenant) -> list[AlertText]:
-    """Those that are open, newest first."""
+    """Return the open alerts of a tenant, newest first."""
     return [describe_alert(tenant, alert) for alert in alerts.list_open(tenant)]
 
 
 def describe_alert(tenant: Tenant, alert: Alert) -> AlertText:
-    """An alert in words, whether it stands or is over."""
+    """Return the texts of an open or a closed alert."""
     about = alerts.describe(alert)
     link, link_text = f"{reverse('dashboard:handoffs', args=[tenant.slug])}?{about.query}", about.link_text
     if not about.query:
@@ -60,7 +62,7 @@ def _elsewhere(tenant: Tenant, alert: Alert) -> tuple[str, str]:
 @require_role(Role.REVIEWER)
 @require_POST
 def acknowledge(request: HttpRequest, who: TenantMembership, alert: int) -> HttpResponse:
-    """Back to the page that it was pressed on."""
+    """Acknowledge the alert and redirect to the page with the pressed button."""
     try:
         alerts.acknowledge(tenant=who.tenant, alert=alert, actor=who.person.username)
     except Refused as refused:
@@ -77,7 +79,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """An alert that is over. `closed_by` is empty where it closed by itself."""
+    """An alert that is closed; `closed_by` is empty where the alert closed by itself."""
 
     told: AlertText
     lasted: str

@@ -1,4 +1,4 @@
-"""Rule codes: the page of one code, the overturn rate of each, and the setting that fixes it."""
+"""Rule codes: the page of a rule code, the overturn rates, and links to the setting that would change them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,10 @@ class Fix:
 
 
 def find_fix(who: TenantMembership, code: str, handoff_type: str) -> Fix:
-    """For a code that is overturned mostly on handoffs of that type. Who may not change it is led to it."""
+    """Return a link to the setting that controls a rule code, for handoffs of the type that is overturned most.
+
+    A person who may not change the setting gets a link to view the setting.
+    """
     family, _, rest = code.partition(".")
     if family == "business_rule" and (found := _rule_fix(who, rest.rpartition(".")[2])):
         return found
@@ -64,7 +67,7 @@ MOST_TYPES = 5
 
 @dataclass(frozen=True, slots=True)
 class OverturnRow:
-    """A code that was decided on; `types` the ones with the most overturned, with the handoffs of each."""
+    """A rule code with decisions; `types` holds the handoff types with the most overturned handoffs."""
 
     decided: CodeDecisions
     why: str
@@ -108,7 +111,7 @@ overturn_rate_urls = [path("diagnostics/noise/", overturn_rate_page, name="noise
 @require_role(Role.VIEWER)
 @require_safe
 def code_page(request: HttpRequest, who: TenantMembership, code: str) -> HttpResponse:
-    """A code of the catalogue, a family of it, or one that a handoff of the tenant has."""
+    """Show a rule code of the catalogue, a family of rule codes, or a rule code of one of the tenant's handoffs."""
     if "\x00" in code or not (code in CATALOGUE or code in FAMILIES or codes.is_known(who.tenant, code)):
         raise Http404(f"No handoff has the code {code[:80]!r}.")
     choice = choose_window(request)
@@ -148,5 +151,5 @@ def _chart(links: Links, found: CodeReport, *, width: int, prefix: str) -> Drawi
     return stacked_bars(bars, order=("handoffs",), width=width, height=180, title=title, prefix=prefix)
 
 
-# A code of somebody's own layer may have anything in it, a slash too.
+# A rule code of a tenant's own layer may contain any character, even a slash.
 urlpatterns = [path("diagnostics/codes/<path:code>/", code_page, name="code")]

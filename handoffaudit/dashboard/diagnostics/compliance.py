@@ -1,4 +1,4 @@
-"""The compliance report as a page and as files of the period shown."""
+"""The compliance report as a page, and as downloads for the same period."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from handoffaudit.drawing.svg import Drawing
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.rates import OutcomeCounts
 
-# The files have all that are kept; a page of more would be read by nobody.
+# The downloads contain every pair; a page with more pairs than this would be too long to read.
 MOST_PAIRS = 200
 
 MOST_LINES = 15
@@ -44,7 +44,10 @@ class FileLine:
 
 @dataclass(frozen=True, slots=True)
 class HandoffLine:
-    """As it is written; `code` where the name is one. `link` is empty where there is nothing to lead to."""
+    """An outcome line with its final texts; `code` is set where the name is a rule code.
+
+    `link` is empty where there is no list to link to.
+    """
 
     names: tuple[str, ...]
     name: str
@@ -136,7 +139,7 @@ def _chart(links: Links, report: ComplianceReport, *, width: int, prefix: str) -
 def _file(
     form: str, kind: str, written: Callable[[ComplianceReport], str | bytes]
 ) -> Callable[[HttpRequest, TenantMembership], HttpResponse]:
-    """A view that answers the period of its address as a file."""
+    """Return a view that answers the report of the period in the address as a file."""
 
     @require_role(Role.VIEWER)
     @require_safe

@@ -53,7 +53,7 @@ _PARTS = re.compile(r"[^/\\]+|[/\\]")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a path; `differs`: the other path has it not."""
+    """A piece of a path; `differs` is true where the other path does not contain the piece."""
 
     text: str
     differs: bool
@@ -61,7 +61,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class FileIssue:
-    """`place` is that in the file; empty where it is about the whole of it."""
+    """A finding about a handoff file; `place` is the place in the file, empty for the file as a whole."""
 
     code: str
     place: str
@@ -90,7 +90,7 @@ def report_page(request: HttpRequest, who: TenantMembership, pk: UUID) -> HttpRe
 
 
 def _document(who: TenantMembership, report: FileReport) -> dict[str, Any]:
-    """What arrived; empty where the handoff is not kept any more."""
+    """Return the document that arrived; an empty dictionary where retention removed the handoff's document."""
     try:
         body = handoffs.body(handoffs.get(who.tenant, str(report.handoff)))
     except Handoff.DoesNotExist:
@@ -116,7 +116,7 @@ def _issue(finding: FileFinding, number: int) -> FileIssue:
 
 
 def _content(document: dict[str, Any], finding: FileFinding) -> dict[str, Any]:
-    """The file as it came, with the spot where reading stopped."""
+    """Return the file's content as it arrived, with the place where parsing stopped."""
     content = obj(document.get("file")).get("content")
     if content is None:
         return {"excerpt": None, "content": None}
@@ -150,7 +150,7 @@ def _words(value: Any) -> str:
 
 
 def apart(path: str, other: str) -> Sequence[Piece]:
-    """`path` in stretches that `other` has and has not; in one where there is no other."""
+    """Split `path` into pieces that `other` shares or lacks; without another path, return one piece."""
     if not other:
         return [Piece(path, differs=False)] if path else []
     parts, others = _PARTS.findall(path), _PARTS.findall(other)
@@ -179,7 +179,7 @@ MOST_CHANGES = 5
 
 
 def _lines(changes: Iterable[Change]) -> list[Line]:
-    """The one switch in words."""
+    """Describe changes of the policy's only switch."""
     return [
         Line(FIELD, "Only the file counts", format_value(change.old), format_value(change.new)) for change in changes
     ]
@@ -196,7 +196,7 @@ PAGE: PolicyPage[HandoffFilesPolicy] = PolicyPage(
 
 @dataclass(frozen=True, slots=True)
 class ActiveFilter:
-    """One filter in force; `without` is the query that leaves it out."""
+    """An active filter; `without` is the query without the filter."""
 
     label: str
     value: str
@@ -224,7 +224,7 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     query = filters.to_query()
     if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(f"{address}?{query}" if query else address)
     context |= {
         "reports": page.items,
@@ -241,8 +241,10 @@ def reports(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _log_lines(who: TenantMembership, filters: FileFilters) -> str:
-    """Where health lines of logs that say the same are searched; empty where no log has any. What a line has no field
-    to be searched by stands in its text."""
+    """Return the address of the health lines in logs that match the filters; empty where no log has health lines.
+
+    A filter without a field of its own in the log search becomes part of the searched text.
+    """
     if not file_stats.has_log_counts(who.tenant):
         return ""
     asked = {
@@ -325,7 +327,7 @@ def save_policy(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def policy_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Where the policy stands: unfolded, on the page of reports."""
+    """Redirect to the policy, which is an open section on the page of reports."""
     return redirect(f"{reverse('dashboard:file_reports', args=[who.tenant.slug])}?policy=open")
 
 

@@ -1,4 +1,4 @@
-"""The period of a diagnostics page, and links to lists that are narrowed to it."""
+"""The period of a diagnostics page, and links to lists filtered by that period."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from handoffaudit.handoffs.filters import FilterError
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The window of a page; `bad` where what was asked for can't be read, and the default is shown."""
+    """The period of a page; `bad` is set where the requested period is invalid and the page shows the default."""
 
     window: Window
     bad: FilterError | None
@@ -46,27 +46,33 @@ def choose_window(request: HttpRequest) -> Choice:
         return Choice(window_of({}, now), bad)
 
 
-# The same few agents, codes and types stand in most of a page's addresses.
+# Most addresses of a page contain the same few agents, rule codes and types.
 _quoted = lru_cache(maxsize=2048)(quote_plus)
 
 
 @dataclass(frozen=True)
 class Links:
-    """Addresses of lists, narrowed to a window. Once for a page: some have hundreds of them."""
+    """Addresses of lists that are filtered by a period.
+
+    A page creates one instance, because some pages have hundreds of addresses.
+    """
 
     tenant: Tenant
     window: Window
 
     def handoffs(self, **filters: str) -> str:
-        """Empty where a filter is: a sender that gave no name can't be asked for by it."""
+        """Return the address of the handoff list; empty where a filter value, such as a sender name, is empty."""
         return "" if not all(filters.values()) else self._to("handoffs", filters)
 
     def reports(self, **filters: str) -> str:
-        """Reports of handoff files; a file that was not used without a reason has none to be filtered by."""
+        """Return the address of the reports of handoff files, without a filter for the reason "other".
+
+        A handoff file that was not used for no given reason has no reason to filter by.
+        """
         return self._to("file_reports", _without_other(filters))
 
     def lines(self, agent: str = "", phase: str = "", reason: str = "") -> str:
-        """Lines of logs: health lines of both forms bear the reason as their event."""
+        """Return the address of the log lines; health lines of both formats store the reason as their event."""
         event = _without_other({"reason": reason}).get("reason", "")
         return self._to("logs", {"agent": agent, "phase": phase, "event": event})
 
@@ -74,7 +80,7 @@ class Links:
         return f"{reverse('dashboard:code', args=[self.tenant.slug, code])}?{urlencode(self.window.query)}"
 
     def between(self, name: str, since: datetime, until: datetime, **filters: str) -> str:
-        """A list narrowed to a part of the window."""
+        """Return the address of a list that is filtered by a part of the period."""
         return self._address(name, filters, urlencode({"since": format_utc(since), "until": format_utc(until)}))
 
     def _to(self, name: str, filters: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ ORDER = ("answered", "cached", "skipped", "failed")
 
 @dataclass(frozen=True, slots=True)
 class StatusLine:
-    """A row of the tables by use and by model."""
+    """A row of the tables by use and by LLM."""
 
     name: str
     tally: CallTally
@@ -65,7 +65,7 @@ def health_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _hours(hours: int) -> str:
-    """`7 days`, `36 hours`."""
+    """Format a number of hours as `7 days` or `36 hours`."""
     return pluralize(hours, "hour") if hours % 24 else pluralize(hours // 24, "day")
 
 

@@ -1,4 +1,4 @@
-"""Log lines as pages show them: their filters, their fields and where the fields link to."""
+"""Log lines as pages show them: their filters, their fields, and the links of the fields."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -40,12 +40,12 @@ KIND_NAMES = {
     Kind.BAD: "Bad",
 }
 
-# Of a line that may have 64 KB.
+# A line may have up to 64 KB, so the page cuts its details.
 MOST_DETAILS = 200
 
 MOST_TEXT = 20_000
 
-# Handoffs of an agent this long before and after a line are those around it.
+# Handoffs of an agent within this time before or after a line count as handoffs around the line.
 AROUND = timedelta(minutes=15)
 
 _GATE_TONES = {"ERROR": "bad", "WARNING": "wait"}
@@ -55,7 +55,7 @@ _TONE_ICONS = {"bad": "error", "wait": "warning", "good": "passed", "quiet": "in
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A field of a line; `narrow` is the query for lines with the same value, empty where none can be asked for."""
+    """A field of a line; `narrow` is the query for lines with the same value, empty where no filter exists."""
 
     name: str
     value: str
@@ -70,7 +70,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """What a line says in short. `who` is its agent or component, `event` its event type or reason."""
+    """The short form of a line; `who` is its agent or component, and `event` its event type or reason."""
 
     who: str
     phase: str
@@ -85,7 +85,10 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """`at` is None where a line says no time. `text` is the line as it came, made safe to look at."""
+    """A log line on a page.
+
+    `at` is None where the line has no time. `text` is the original line with control characters made visible.
+    """
 
     at: datetime | None
     kind: str
@@ -129,7 +132,7 @@ def facts_of(line: Line) -> list[Fact]:
 
 @glance.register
 def _(line: HealthLine) -> Glance:
-    # Logs of other tools give the end of the fallback as their only reason.
+    # Logs of other tools give the result of the fallback as their only reason.
     event = line.reason or line.fallback or line.source
     fallback = line.fallback if line.fallback and event is not line.fallback else ""
     said = {"runtime": line.runtime, "iter": line.iteration, "run": line.run_id, "fallback": fallback}
@@ -140,7 +143,7 @@ def _(line: HealthLine) -> Glance:
 
 
 def _tone(line: HealthLine) -> str:
-    """Return the tone of an outcome: the phase went on where the file, or the text in its place, could be used."""
+    """Return the tone of an outcome: good where the file was used, waiting where the text in its place was used."""
     if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
         return "good"
     return "wait" if line.fallback is Fallback.OK else "bad"
@@ -272,14 +275,14 @@ MOST_CHARACTERS = 200
 
 @dataclass(frozen=True, slots=True)
 class LogFilters:
-    """`times` has since, until and the period that was asked for, as the list of handoffs has them."""
+    """The filters of the log page; `times` holds since, until and the relative period, as in the handoff list."""
 
     query: LogQuery
     times: Filters
 
     @classmethod
     def from_query(cls, params: QueryDict | Mapping[str, str]) -> "LogFilters":
-        """Raises `BadFilter`."""
+        """Read the filters from a query; raise `FilterError` for a bad filter."""
         texts = {field: params.get(name, "").strip() for name, field in FIELDS.items()}
         for name, field in FIELDS.items():
             if "\x00" in texts[field] or len(texts[field]) > MOST_CHARACTERS:
@@ -294,7 +297,7 @@ class LogFilters:
         return "&".join(part for part in (urlencode(pairs), self.times.to_query()) if part)
 
     def chips(self) -> Iterator[ActiveFilter]:
-        """Each filter in force, with the query that leaves it out."""
+        """Yield the active filters, each with the query without that filter."""
         for name, field in FIELDS.items():
             if value := getattr(self.query, field):
                 shown = KIND_NAMES[value] if name == "kind" else readable(value)

@@ -57,7 +57,7 @@ def logs(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     views = tabs_of(request, who, "logs", query)
     clean = views.href(query)
     if not is_htmx(request) and any(not str(value).strip() for value in request.GET.values()):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(clean)
     chips = [replace(chip, href=views.href(chip.without)) for chip in filters.chips()]
     if not page.items and not chips and not cursor and not search.list_imports(who.tenant, limit=1)[0]:
@@ -89,7 +89,7 @@ def _live_address(who: TenantMembership, query: str, looked_at: datetime, reache
 @require_role(Role.VIEWER)
 @require_safe
 def new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """How many lines came since that the page would show; nothing at all where none did."""
+    """Answer how many new lines match the filters; the answer is empty where there are none."""
     try:
         filters = LogFilters.from_query(request.GET)
         after = _moment("after", request.GET.get("after", ""))

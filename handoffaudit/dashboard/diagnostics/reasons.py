@@ -1,4 +1,4 @@
-"""Reasons why handoff files were not used, by agent and phase and over time."""
+"""The reasons why handoff files were not used, by agent and phase and over time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ ORDER = ("used", *REASONS, OTHER)
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A phase of an agent; None where it did not run. `reports` and `lines` are of its main reason."""
+    """The results of an agent in a phase; `reports` and `lines` link to the main reason."""
 
     tally: FileTally
     reason: str
@@ -100,7 +100,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One reason: what it is, what mends it, whose it is, and the newest examples."""
+    """One reason with its explanation, its fix, the agents it concerns, and the newest examples."""
 
     found: ReasonChange
     words: ReasonText

@@ -37,10 +37,10 @@ from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.logs.lines import Kind
 from handoffaudit.validation.text import clean, pluralize
 
-# By then a worker has begun, where there is one.
+# A running worker starts to read an import within this time.
 LATE = timedelta(seconds=30)
 
-# Of a bad line, which may have 64 KB.
+# A bad line may have up to 64 KB, so the page cuts the text.
 MOST_TEXT = 500
 
 NOTES = {
@@ -62,7 +62,7 @@ class KindStat:
 
 @dataclass(frozen=True, slots=True)
 class ShownImport:
-    """`unstored`: how many of its bytes wait for a worker that stores their lines."""
+    """An import on a page; `unstored` is how many of its bytes still wait for a worker to store their lines."""
 
     row: LogImport
     unstored: int = 0
@@ -93,14 +93,14 @@ class ShownImport:
 
     @property
     def percent(self) -> int:
-        """Of its bytes while lines are stored, then of its new lines; 100 only when all are read."""
+        """Return the progress: of the bytes while lines are stored, then of the new lines; 100 only at the end."""
         if self.unstored:
             return 100 * self.stored // self.row.size
         return min(99, 100 * self.done // self.new) if self.new else 0
 
     @property
     def done(self) -> int:
-        """New lines that were looked at, bad ones too."""
+        """Return how many new lines were processed, including bad lines."""
         return self.row.read + self.row.bad
 
     @property
@@ -128,7 +128,7 @@ class ShownImport:
 
     @property
     def told(self) -> str:
-        """Read out when it ends."""
+        """Return the text that a screen reader announces at the end of the import."""
         if self.under_way:
             return ""
         return self.row.error or f"All read: {pluralize(self.new, 'new line')}, {self.row.bad:,} bad."
@@ -147,7 +147,7 @@ class ShownImport:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A line in no known format: where it stands, what is wrong with it, and the line itself, made safe to look at."""
+    """A line in no known format: its number, the error, and the line with control characters made visible."""
 
     number: int
     why: str
@@ -158,10 +158,10 @@ class BadRow:
         return cls(found.number, readable(found.why), cut(found.text, MOST_TEXT))
 
 
-# Of 32 threads of the embedded way: who sends slowly must leave room for all others.
+# The embedded server has 32 threads, and slow uploads must leave threads for other requests.
 MOST_AT_ONCE = 4
 
-# Names of fields, the token and the lines between them.
+# The form also contains the names of its fields, the token and the boundaries between fields.
 FORM_BYTES = 64 * 1024
 
 MOST_ORIGIN = 80
@@ -172,7 +172,7 @@ _slots = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 class NotReceived(Exception):
-    """Why a log was not taken, in words for its sender; `by_command`: the command would take it."""
+    """A refusal of a log, in words for its sender; `by_command` is true where the command line would accept the log."""
 
     def __init__(self, status: HTTPStatus, said: str, *, by_command: bool = False) -> None:
         super().__init__(said)
@@ -182,8 +182,10 @@ class NotReceived(Exception):
 
 
 class ToDataFolder(FileUploadHandler):
-    """Writes what comes into a file without a name in the data folder: a temporary folder may be kept in memory, and a
-    file with a name stays behind when the process is killed."""
+    """An upload handler that writes to an unnamed file in the data folder.
+
+    A temporary folder may be kept in memory, and a named file would stay behind when the process is killed.
+    """
 
     chunk_size = 1024 * 1024
 
@@ -204,14 +206,16 @@ class ToDataFolder(FileUploadHandler):
 
 
 def most_bytes() -> str:
-    """The limit in words: `2.0 GB`."""
+    """Return the size limit in words, such as `2.0 GB`."""
     return filesizeformat(settings.MAX_LOG_BYTES).replace("\xa0", " ")
 
 
 @contextmanager
 def receive_upload(request: HttpRequest) -> Iterator[None]:
-    """Within it the form may be read. Raises `NotReceived` where it is too large or too many come at once, before a
-    byte of it is read."""
+    """Allow the form to be read inside the context.
+
+    Raises `NotReceived` before any byte is read, where the form is too large or too many uploads run at once.
+    """
     announced = request.META.get("CONTENT_LENGTH") or "0"
     if announced.isdecimal() and int(announced) > settings.MAX_LOG_BYTES + FORM_BYTES:
         raise too_large()
@@ -232,15 +236,18 @@ def too_large() -> NotReceived:
 
 @dataclass(frozen=True, slots=True)
 class SentLog:
-    """`source`: the name that it is known by, the same when it is sent again. `pieces`: its bytes, unpacked; reading
-    them may raise `NotReceived`."""
+    """A log that was sent.
+
+    `source` is the log's name, which stays the same when the log is sent again. `pieces` yields the unpacked
+    bytes and may raise `NotReceived`.
+    """
 
     source: str
     pieces: Iterator[bytes]
 
 
 def read_uploads(request: HttpRequest) -> list[SentLog]:
-    """The files of the form. Raises `NotReceived` where there is none."""
+    """Return the files of the form; raise `NotReceived` where the form has none."""
     origin = clean(request.POST.get("origin", "").strip(), MOST_ORIGIN)
     files = [file for file in request.FILES.getlist("log") if file.size]
     if not files:
@@ -306,16 +313,16 @@ def _page(request: HttpRequest, who: TenantMembership, refused: NotReceived | No
 
 
 def form_context() -> dict[str, Any]:
-    """What the form says of its limit."""
+    """Return the context for the size limit that the form shows."""
     return {"limit": settings.MAX_LOG_BYTES, "limit_words": most_bytes()}
 
 
-# The token is checked once it is known who sends: to look for it in a form, all of it is read.
+# The CSRF token is checked only after the role, because the check reads the whole form to find the token.
 @csrf_exempt
 @require_role(Role.REVIEWER)
 @require_POST
 def send(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """Stores the logs of a form; to the page of the import, or of all where it was several."""
+    """Store the uploaded logs and redirect to the import, or to the list of imports after several logs."""
     try:
         with receive_upload(request):
             return _take(request, who)
@@ -339,7 +346,7 @@ def _take(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def import_status(request: HttpRequest, who: TenantMembership, log_import: UUID) -> HttpResponse:
-    """How far it is read, then what it brought and which of its lines are bad; those in pages, from `after` on."""
+    """Show the progress of an import, then its result and its bad lines, page by page from `after` on."""
     row = LogImport.objects.filter(tenant=who.tenant, pk=log_import).first()
     if row is None:
         raise Http404("There is no such import.")

@@ -1,4 +1,4 @@
-"""The addresses of the Diagnostics pages."""
+"""The URL patterns of the Diagnostics pages."""
 
 from handoffaudit.dashboard.diagnostics import alerts, codes, compliance, files, llm_health, logs, reasons
 

@@ -1,0 +1,1 @@
+"""The Agents pages: the map and the lists, the page of one agent, and the declared routes."""

@@ -32,7 +32,7 @@ _LONGEST: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """Another agent that it hands to or gets from; `handoffs` between them."""
+    """An agent that this agent hands off to or receives from; `handoffs` links to the handoffs between both."""
 
     name: str
     href: str
@@ -43,7 +43,7 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """An agent whose findings it passed on; `share` of the most frequent one."""
+    """An agent that introduced findings which this agent inherited; `share` is relative to the largest number."""
 
     name: str
     href: str
@@ -61,7 +61,7 @@ class CodeLine:
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """An hour of the day; `share` of the busiest one."""
+    """An hour of the day; `share` is relative to the busiest hour."""
 
     label: str
     number: int
@@ -118,7 +118,7 @@ def _missing(request: HttpRequest, who: TenantMembership, name: str) -> HttpResp
 
 
 def _partners(who: TenantMembership, links: Links, edges: Sequence[AgentRoute], *, own: int) -> list[Partner]:
-    """`own`: on which side of each edge the agent itself stands."""
+    """Return the partners on these routes; `own` is the side of this agent: 0 for the source, 1 for the target."""
     return [
         Partner(
             cut(other := (edge.target, edge.source)[own], _LONGEST),
@@ -145,7 +145,7 @@ def _code(links: Links, name: str, one: OfCode) -> CodeLine:
 
 
 def _hours(found: AgentReport) -> list[Hour]:
-    """The busiest ones, in the order of the day."""
+    """Return the busiest hours in the order of the day."""
     most = max(found.hours)
     busiest = sorted(range(24), key=lambda hour: -found.hours[hour])[:MOST_HOURS]
     return [

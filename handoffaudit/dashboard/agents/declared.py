@@ -1,4 +1,4 @@
-"""Declared edges: which agent may hand off to which, edited as lines of text."""
+"""The declared routes, which say which agent may hand off to which, edited as lines of text."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from handoffaudit.policy.versions import Table
 
 TEMPLATE = "dashboard/agents/declared.html"
 
-# Edges of so long a time are offered to be declared.
+# The editor offers routes seen in this period for declaration.
 SEEN_IN = "30d"
 
 _HEIGHT = 18
@@ -37,7 +37,7 @@ Rows = Table[DeclaredRoutes]
 
 
 class DeclaredPage(PolicyPage[DeclaredRoutes]):
-    """Beside the pages of agents, whose addresses end in any name."""
+    """The page of declared routes, at an address outside of the agent pages, which accept any name."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ PAGE = DeclaredPage(kinds.agents, "Declared edges", "A new tenant has declared n
 
 @dataclass(kw_only=True)
 class Editor(Draft[DeclaredRoutes]):
-    """All rows as one text. `filled`: how many edges that were seen it was filled with."""
+    """The editor of all declared routes as one text; `filled` is how many seen routes were added to the text."""
 
     text: str
     filled: int | None = None
@@ -89,7 +89,7 @@ class Editor(Draft[DeclaredRoutes]):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """`href` is empty for anybody."""
+    """The name of an agent; `href` is empty for `*`, which matches any agent."""
 
     name: str
     href: str
@@ -104,7 +104,7 @@ class Row:
 @require_role(Role.VIEWER)
 @require_safe
 def page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?edit` opens the editor, `?seen` one that is filled with all edges that were seen."""
+    """Show the declared routes; `?edit` opens the editor, and `?seen` opens it with all routes seen in handoffs."""
     now = kinds.agents.current(who.tenant)
     return _page(request, now, _asked_for(request, who, now))
 
@@ -118,7 +118,7 @@ def _asked_for(request: HttpRequest, who: TenantMembership, now: Rows) -> Editor
 
 
 def _filled(tenant: Tenant, now: Rows) -> Editor:
-    """What is declared and all that was seen."""
+    """Return an editor with the declared routes and all seen routes."""
     window = window_of({"period": SEEN_IN}, timezone.now())
     declared = {(row.source, target) for row in now.rows for target in row.targets}
     rest = [edge for edge in list_pairs(tenant, window.since, window.until) if _can_be_written(edge)]
@@ -148,7 +148,7 @@ def _name(slug: str, name: str) -> Name:
 
 
 def editor_from(given: QueryDict) -> Editor:
-    """What a person sent."""
+    """Return an editor with the values of a submitted form."""
     return Editor(text=text_of(given, "text"), **form_values(given))
 
 

@@ -1,4 +1,4 @@
-"""Labels of the agent pages: durations, lists of names, and changes of declared edges."""
+"""Labels of the agent pages: durations, lists of names, and changes of declared routes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
 def format_duration(seconds: float | None) -> str:
-    """`0.4 s`, `12 s`, `3.5 min`, `2 d`; empty where it is not known."""
+    """Format a duration as `0.4 s`, `12 s`, `3.5 min` or `2 d`; an empty string where the duration is unknown."""
     if seconds is None:
         return ""
     for unit, length in _UNITS:
@@ -29,14 +29,14 @@ def _digits(number: float) -> str:
 
 
 def join_names(names: Iterable[Any]) -> str:
-    """The first few of them."""
+    """Join the first names, and say how many more there are."""
     every = [cut(str(name), LONGEST_NAME) for name in names]
     more = len(every) - _MOST_TOLD
     return ", ".join(every[:_MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def lines(changes: Iterable[Change]) -> list[Line]:
-    """Changes of what is declared."""
+    """Describe changes of the declared routes."""
     return [line for change in changes for line in _lines(change)]
 
 

@@ -39,8 +39,11 @@ MOST_DRAWN: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """`folded`: how many agents stand as one in the wide form; `left_out`: how many ways with few handoffs are not
-    drawn there."""
+    """The maps of agents, wide and narrow.
+
+    `folded` is how many agents the wide map shows as one node, and `left_out` how many routes with few
+    handoffs it omits.
+    """
 
     wide: Drawing
     narrow: Drawing
@@ -50,7 +53,7 @@ class Maps:
 
 def maps(tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links) -> Maps:
     wide = _Part(tenant, agents, edges, links, most=14)
-    # Those that it folds are among the ones that the wide form folds.
+    # The narrow map folds the routes of the wide map, so each agent that the wide map folds is folded here, too.
     narrow = _Part(tenant, agents, wide.edges, links, most=8)
     return Maps(
         agent_map(wide.agents, wide.drawn, width=980, prefix="map-wide"),
@@ -64,7 +67,7 @@ class _Part:
     def __init__(
         self, tenant: Tenant, agents: Sequence[Agent], edges: Sequence[AgentRoute], links: Links, *, most: int
     ) -> None:
-        # To fold a single one would save no room.
+        # Folding a single agent would save no room.
         kept = agents if len(agents) <= most + 1 else agents[:most]
         names = frozenset(agent.name for agent in kept)
         self.folded = len(agents) - len(kept)
@@ -90,7 +93,7 @@ def _agent(tenant: Tenant, agent: Agent, query: Mapping[str, str]) -> MapAgent:
 
 
 def _unused(name: str, names: frozenset[str]) -> str:
-    """The name, with what tells it from an agent of that name."""
+    """Return the name, changed where an agent has the same name."""
     while name in names:
         name = f"… {name}"
     return name
@@ -98,7 +101,7 @@ def _unused(name: str, names: frozenset[str]) -> str:
 
 MOST: Final = 20
 
-# No agent has that name: none is stored with a NUL.
+# No agent has this name, because names with a NUL are never stored.
 OTHERS: Final = "\x00"
 
 _LONGEST_HEAD: Final = 24
@@ -110,7 +113,7 @@ _NONE: Final = '<td class="agents-cell agents-cell--none"><span aria-hidden="tru
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`short` for a narrow column; `href` is empty for the others."""
+    """A header of the matrix; `short` is for narrow columns, and `href` is empty for the other agents."""
 
     name: str
     short: str
@@ -119,7 +122,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`cells` is markup: one template for each of hundreds of them would take most of the page's time."""
+    """A row of the matrix; `cells` is markup, because hundreds of cell templates would be slow to render."""
 
     head: Head
     cells: SafeString
@@ -132,7 +135,7 @@ class Matrix:
 
 
 def matrix(slug: str, found: Agents, links: Links) -> Matrix:
-    """At most 20 of each, the others as one; those with the most handoffs first."""
+    """Return the matrix of the agents with the most handoffs: at most `MOST` a side, and the others as one."""
     listed = found.edges.listed
     sources, targets = _most(listed, 0), _most(listed, 1)
     cells: dict[tuple[str, str], AgentRoute] = {}
@@ -204,7 +207,7 @@ _UNKNOWN: Final = "\u2013"
 
 @dataclass(frozen=True, slots=True)
 class AgentName:
-    """An agent in a list. `note` says what is special about it."""
+    """An agent in a list; `note` says what is special about the agent."""
 
     name: str
     href: str
@@ -215,7 +218,7 @@ class AgentName:
 
 @dataclass(frozen=True, slots=True)
 class RouteLine:
-    """An edge in a list; `href` leads to its handoffs, and is empty where there are none."""
+    """A route in a list; `href` links to its handoffs and is empty where there are none."""
 
     source: AgentName
     target: AgentName
@@ -225,7 +228,7 @@ class RouteLine:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """What is shown of a list, and how many more there are."""
+    """The first entries of a list, and the number of further entries."""
 
     shown: Sequence[Any]
     more: int
@@ -237,8 +240,11 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An agent in the table of all, as it is written: `handed_on` and `received` are addresses of lists, their numbers
-    empty where there are none."""
+    """A row of the table of all agents, as texts.
+
+    `handed_on` and `received` are addresses of lists, and their numbers are empty where there are no
+    handoffs.
+    """
 
     name: str
     href: str
@@ -257,7 +263,7 @@ class Line:
 @require_role(Role.VIEWER)
 @require_safe
 def agents_page(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """`?agent=` is the page of one, for names that can't stand in an address."""
+    """Show the agents; `?agent=` shows one agent, for names that cannot be part of a path."""
     if "agent" in request.GET:
         return agent_page.answer(request, who, request.GET["agent"])
     choice = choose_window(request)
@@ -303,7 +309,7 @@ def _line(who: TenantMembership, agent: Agent, links: Links) -> Line:
 
 
 class _Naming:
-    """Names and edges as lists show them."""
+    """Converts names and routes for lists."""
 
     def __init__(self, who: TenantMembership, links: Links) -> None:
         self._slug, self._links = who.tenant.slug, links

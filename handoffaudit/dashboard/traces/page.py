@@ -1,4 +1,4 @@
-"""The list of traces, newest handoff first."""
+"""The list of traces, ordered by their newest handoff."""
 
 from dataclasses import replace
 from typing import Any
@@ -56,7 +56,7 @@ def traces(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         return render_page(request, TEMPLATE, context | {"bad": bad}, partials=("results",), status=400)
     views = tabs_of(request, who, "traces", query)
     if not is_htmx(request) and any(name in request.GET and not asked[name] for name in NARROWING):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(query))
     context |= {
         "traces": page.items,
@@ -77,7 +77,7 @@ def _live_address(who: TenantMembership, query: str) -> str:
 
 
 def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """How many handoffs that fit came since the list was made: of new traces, or of those that it shows."""
+    """Answer how many matching handoffs arrived since the list was rendered, in new or in listed traces."""
     try:
         query, agent = query_of(request.GET), request.GET.get("agent", "").strip()
         filters = Filters.from_query({name: request.GET.get(name, "") for name in ("since", "state")})
@@ -91,7 +91,7 @@ def _new(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def query_of(params: QueryDict) -> str:
-    """The query as the list writes it. Raises `BadFilter`."""
+    """Return the query as the list writes it; raise `FilterError` for a bad filter."""
     asked = {name: params.get(name, "").strip() for name in NARROWING}
     Filters.from_query({name: asked[name] for name in ("since", "state")})
     _agent(asked["agent"])

@@ -44,7 +44,7 @@ _MOST_REPEATED: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A code that values were found by; `query` narrows the list to it."""
+    """A rule code that found wrong values; `query` filters the list by the rule code."""
 
     title: str
     number: int
@@ -54,7 +54,11 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class ShownOrigin:
-    """A wrong value with its handoffs; `more` others carry it beside those of `repeated`. `query` marks its way."""
+    """A wrong value with its handoffs.
+
+    `repeated` holds handoffs that carry the value, `more` counts further carriers, and `query` marks the
+    value's path.
+    """
 
     value: str
     codes: tuple[str, ...]
@@ -69,8 +73,10 @@ class ShownOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What of a trace's values is asked for: those of one `code`, and the `number` of the one that is marked; None:
-    the first wrong one, -1: all."""
+    """The requested part of a trace's values: one rule code, and the value to mark.
+
+    `number` is the index of the marked value; None marks the first wrong value, and -1 marks all values.
+    """
 
     code: str = ""
     number: int | None = None
@@ -93,7 +99,7 @@ class Asked:
 
 
 def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
-    """The value whose way is marked; None: all are."""
+    """Return the value whose path is marked; None where all paths are marked."""
     if asked.number is not None:
         return shown.origins[asked.number] if 0 <= asked.number < len(shown.origins) else None
     first = shown.first
@@ -103,7 +109,7 @@ def marked_origin(shown: Trace, asked: Asked) -> Origin | None:
 
 
 def kinds(shown: Trace, asked: Asked) -> list[Kind]:
-    """The codes by which values were found, with how many; the most first. None where all are of one."""
+    """Return the rule codes that found values, most frequent first; an empty list where there is only one rule code."""
     counts = Counter(one.codes[0] for one in shown.origins)
     if len(counts) < 2:
         return []
@@ -115,7 +121,7 @@ def kinds(shown: Trace, asked: Asked) -> list[Kind]:
 
 
 def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
-    """What was made up here before what came from outside; of these, in the order of the trace."""
+    """Return the wrong values: first values introduced in the trace, then upstream values, each in trace order."""
     numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
     in_turn = sorted(numbered, key=lambda each: (each[1].from_outside, each[1].step))
     return [_shown(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]
@@ -139,14 +145,14 @@ MOST_LINES: Final = 50
 
 
 def search_of(tenant: Tenant, trace_id: str) -> str:
-    """The address of all its lines; empty where the tenant has sent no logs."""
+    """Return the address of all log lines of the trace; empty where the tenant has sent no logs."""
     if not search.list_imports(tenant, limit=1)[0]:
         return ""
     return f"{reverse('dashboard:logs', args=[tenant.slug])}?{urlencode({'trace': trace_id})}"
 
 
 def log_lines(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
-    """The newest of them, as a part of the trace's page."""
+    """Show the newest log lines as a section of the trace page."""
     page = search.search_lines(who.tenant, LogQuery(trace=trace_id), limit=MOST_LINES)
     context: dict[str, Any] = {
         "rows": [row_of(who.tenant, found) for found in page.items],
@@ -181,7 +187,7 @@ _NARROW: Final = 330
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A handoff in the list, with the wrong values of earlier ones that it carries."""
+    """A handoff in the list, with the wrong values of earlier handoffs that it carries."""
 
     traced: Traced
     is_origin: bool
@@ -191,7 +197,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ShownSuspect:
-    """A handoff to look at, and in words what speaks against it."""
+    """A handoff that deserves a look, with the reasons in words."""
 
     traced: Traced
     why: str
@@ -239,7 +245,7 @@ def trace(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpRes
 
 
 def summarize(shown: Trace) -> str:
-    """What is first to be known of a trace."""
+    """Summarize the most important result of a trace."""
     first = shown.first
     if first is None:
         return "Nothing was found wrong in this trace."
@@ -253,13 +259,13 @@ def summarize(shown: Trace) -> str:
             f"by {by}."
         )
     value = readable(first.flaw.value)
-    # Not "the first": mere words may have come in before it.
+    # The text avoids "the first", because an ungrounded text may have entered the trace before this value.
     start = f"Look first at handoff {at.number}, by {by}: “{value}” is in no source"
     return f"{start}; carried by {pluralize(len(first.carriers), 'later handoff')}." if first.carriers else f"{start}."
 
 
 def _drawings(shown: Trace, slug: str, asked: Asked, chosen: Origin | None) -> dict[str, Drawing]:
-    """Wide, and narrow for small screens; one opened in whole is wider than any."""
+    """Draw the trace wide, and narrow for small screens; an unfolded trace is drawn wide only."""
 
     def drawn(name: str, width: int) -> Drawing:
         href = f"?{asked.query(lanes='full')}#lanes"
@@ -313,8 +319,10 @@ def _is_young(newest: Handoff | None) -> bool:
 
 
 def _new(request: HttpRequest, who: TenantMembership, trace_id: str) -> HttpResponse:
-    """How many handoffs of the trace came after the newest one shown; once nothing has come for long, that is not
-    asked any more."""
+    """Answer how many handoffs of the trace arrived after the newest row shown.
+
+    Where no handoff has arrived for `LIVE_FOR`, the answer tells the page to stop asking.
+    """
     filters = Filters(trace=trace_id)
     number = queries.count_new(who.tenant, filters, _after(request), MOST_NEW)
     newest = queries.list_handoffs(who.tenant, filters, limit=1).items

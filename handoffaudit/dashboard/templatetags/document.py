@@ -1,4 +1,4 @@
-"""How a sender's document and texts are written in a template."""
+"""Template filters for documents and texts of senders."""
 
 import json
 from collections import Counter
@@ -19,31 +19,31 @@ register.filter("steps", steps)
 
 @register.filter
 def readable(text: str) -> str:
-    """With control and direction characters shown as what they are."""
+    """Return the text with control and direction characters made visible."""
     return shown_readable(text)
 
 
 @register.filter
 def as_value(value: Any) -> str:
-    """A JSON value in at most a few lines; a text as it stands."""
+    """Return a JSON value cut to a few lines; a text stays without quotes."""
     return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 300)
 
 
 @register.filter
 def in_json(value: Any) -> str:
-    """A JSON value in at most a few lines, a text in quotes."""
+    """Return a JSON value cut to a few lines; a text is quoted."""
     return cut(as_json(value), 300)
 
 
 @register.filter
 def duration(milliseconds: float) -> str:
-    """`0.12 ms`, `13.0 s`."""
+    """Format a duration in milliseconds as `0.12 ms` or `13.0 s`."""
     return f"{milliseconds:.2f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"
 
 
 @register.filter
 def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
-    """How a layer ended, in a word: its status, or `holds` where it holds the handoff and rejects nothing."""
+    """Return the result of a layer in a word: its status, or `holds` where the layer holds and does not reject."""
     found = [issue["severity"] for issue in issues if issue["layer"] == layer["name"]]
     holds = layer["status"] == "failed" and "error" not in found and "critical" not in found
     return "holds" if holds else str(layer["status"])
@@ -51,6 +51,6 @@ def ended(layer: Mapping[str, Any], issues: Sequence[Mapping[str, Any]]) -> str:
 
 @register.filter
 def mild_of(issues: Sequence[Mapping[str, Any]], layer: str) -> str:
-    """What a layer found that decides nothing: `12 warnings`, else `1 note`; empty where there is neither."""
+    """Return a layer's findings that do not decide: `12 warnings`, otherwise `1 note`, otherwise an empty string."""
     found = Counter(issue["severity"] for issue in issues if issue["layer"] == layer)
     return next((pluralize(found[name], word) for name, word in _MILD.items() if found[name]), "")

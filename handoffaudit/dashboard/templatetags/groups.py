@@ -1,4 +1,4 @@
-"""Where a finding leads to those like it."""
+"""The template tag that links a finding to its finding group."""
 
 from typing import Any
 
@@ -12,9 +12,12 @@ register = Library()
 
 @register.inclusion_tag("dashboard/groups/link.html", takes_context=True)
 def group_link(context: Context, handoff: Handoff, code: str, path: str | None) -> dict[str, Any]:
-    """`{% group_link handoff issue.code issue.field_path %}`: how many handoffs have a finding like this one, as a link
-    to its group; nothing where it is in none. The groups of a handoff are read once, however many findings it has."""
-    # Kept on the row itself, as Django keeps what it fetched with one.
+    """Link to the finding group of a finding, with the number of its handoffs; render nothing where there is no group.
+
+    Usage: `{% group_link handoff issue.code issue.field_path %}`. The groups of a handoff are loaded once,
+    however many findings the handoff has.
+    """
+    # The groups are cached on the instance, as Django caches related objects.
     if "_finding_groups" not in vars(handoff):
         vars(handoff)["_finding_groups"] = groups_by_key(handoff)
     groups = vars(handoff)["_finding_groups"]

@@ -1,4 +1,4 @@
-"""Texts of the API's description on its pages."""
+"""The template filter for texts of the OpenAPI description."""
 
 from django.template import Library
 from django.utils.html import format_html, format_html_join
@@ -9,7 +9,7 @@ register = Library()
 
 @register.filter
 def ticked(text: str) -> SafeString:
-    """`{{ call.about|ticked }}`: what stands between backticks as code."""
+    """Return the text with backticked parts as code: `{{ call.about|ticked }}`."""
     return format_html_join("", "{}", ((_part(number, part),) for number, part in enumerate(text.split("`"))))
 
 

@@ -1,4 +1,4 @@
-"""Icons as SVG paths on a 16 by 16 grid. Shape, not colour, tells one from the other."""
+"""Icons as SVG paths on a grid of 16 by 16; icons differ by shape and not only by colour."""
 
 from functools import lru_cache
 
@@ -84,7 +84,7 @@ STROKED = {
 @register.simple_tag
 @lru_cache(maxsize=256)
 def icon(name: str, label: str = "") -> SafeString:
-    """`{% icon "held" %}`: decoration, hidden from screen readers; with a label as second argument it is read out."""
+    """Render an icon: `{% icon "held" %}` is hidden from screen readers, and a second argument is its spoken label."""
     told = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')
     return format_html(
         '<svg class="icon" viewBox="0 0 16 16" width="16" height="16" {}><path d="{}"/></svg>', told, STROKED[name]

@@ -1,4 +1,4 @@
-"""How what concerns the model is written in a template."""
+"""Template filters for calls to the LLM."""
 
 from django.template import Library
 
@@ -7,7 +7,7 @@ register = Library()
 
 @register.filter
 def duration(milliseconds: float | str | None) -> str:
-    """`820 ms`, `1.4 s`, `62 s`; a dash for none, which a template may give as an empty text."""
+    """Format a duration in milliseconds as `820 ms`, `1.4 s` or `62 s`; a dash for None or an empty string."""
     if not isinstance(milliseconds, int | float):
         return "\u2013"
     if milliseconds < 1000:
@@ -18,11 +18,11 @@ def duration(milliseconds: float | str | None) -> str:
 
 @register.filter
 def usd(amount: float) -> str:
-    """Two digits, and four where two would hide all of it."""
+    """Format US dollars with two decimals, or with four where two would show zero."""
     return f"{amount:,.4f}" if 0 < amount < 0.01 else f"{amount:,.2f}"
 
 
 @register.filter
 def words(reason: str) -> str:
-    """A reason as it reads in a heading: `Breaker open`."""
+    """Return a reason as a heading: `Breaker open`."""
     return reason.replace("_", " ").capitalize()

@@ -1,4 +1,4 @@
-"""What pages say of what retention has removed."""
+"""The template tag that says what retention removed."""
 
 from typing import Any
 
@@ -14,6 +14,6 @@ register = Library()
 
 @register.inclusion_tag("components/removed.html", takes_context=True)
 def removed(context: RequestContext, name: str) -> dict[str, Any]:
-    """Where some of a kind of data is gone: how old it was, when and by which rule. Nothing where none is."""
+    """Render the last removal of a kind of data: its age limit, time and rule; nothing where nothing was removed."""
     data = Data(name)
     return {"run": run.last_removal(context["who"].tenant, data), "title": KIND_TEXTS[data].title}

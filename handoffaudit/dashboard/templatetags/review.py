@@ -1,4 +1,4 @@
-"""The box to decide in, which stands on pages that know nothing of it."""
+"""Template tags for the decision box, for pages whose views do not provide it."""
 
 from datetime import datetime
 from typing import Any
@@ -15,13 +15,13 @@ register = Library()
 
 @register.simple_tag(takes_context=True)
 def box(context: dict[str, Any], handoff: Handoff) -> Box:
-    """`{% box handoff as box %}`: what `components/review_box.html` shows of it."""
+    """Return the decision box of a handoff for `components/review_box.html`: `{% box handoff as box %}`."""
     return box_of(context["who"], handoff)
 
 
 @register.filter
 def waited(since: datetime) -> str:
-    """`{{ handoff.received_at|waited }}`: how long ago in one unit, where room is scarce."""
+    """Format the time since a moment in one unit, for narrow places: `{{ handoff.received_at|waited }}`."""
     seconds = max(0, int((timezone.now() - since).total_seconds()))
     for name, unit in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= unit:
@@ -31,8 +31,8 @@ def waited(since: datetime) -> str:
 
 @register.simple_tag
 def queue_age(since: datetime) -> SafeString:
-    """`{% queue_age handoff.received_at %}`: the same, with the moment on hover."""
-    # Nothing in it is anybody's text.
+    """Render the time since a moment in one unit, with the moment on hover: `{% queue_age handoff.received_at %}`."""
+    # The markup contains no text from a sender or a user.
     return mark_safe(  # noqa: S308
         f'<time class="queue-age" datetime="{since.isoformat()}" title="{since:%Y-%m-%d %H:%M:%S} UTC">'
         f"{waited(since)}</time>"

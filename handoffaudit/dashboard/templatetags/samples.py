@@ -1,4 +1,4 @@
-"""The banner of sample tenants."""
+"""The template tag for the banner of sample tenants."""
 
 from django.template import Library
 
@@ -11,5 +11,5 @@ register = Library()
 
 @register.simple_tag
 def sample_progress(tenant: Tenant) -> Progress:
-    """`{% sample_progress who.tenant as filled %}`: how far a sample tenant is filled."""
+    """Return how far a sample tenant is filled: `{% sample_progress who.tenant as filled %}`."""
     return sample_tenants.load_progress(tenant)

@@ -1,4 +1,4 @@
-"""How shares and their changes are written in a template."""
+"""Template tags and filters for shares and their changes."""
 
 from django.template import Library
 from django.utils.html import format_html
@@ -9,25 +9,25 @@ from handoffaudit.handoffs.rates import ACCEPTANCE_RATE, BLOCK_RATE, Share
 
 register = Library()
 
-# Below these, in percent, it is shown as bad, as a warning.
+# A share below the first percentage has a bad tone, and a share below the second a warning tone.
 _BAD, _WAIT = 80.0, 95.0
 
 
 @register.filter
 def percent(share: Share) -> str:
-    """`99.5 %`, `n/a`."""
+    """Format a share as `99.5 %`, or `n/a` for a share of nothing."""
     return "n/a" if share.percent is None else f"{share.percent:.1f} %"
 
 
 @register.filter
 def told(share: Share) -> str:
-    """`1,199/1,200 (99.9 %)`, `0/0 (n/a)`."""
+    """Format a share with its numbers as `1,199/1,200 (99.9 %)` or `0/0 (n/a)`."""
     return f"{share.part:,}/{share.total:,} ({percent(share)})"
 
 
 @register.filter
 def tone(share: Share) -> str:
-    """Of a share in which more is better."""
+    """Return the tone of a share for which more is better."""
     if share.percent is None:
         return "quiet"
     return "bad" if share.percent < _BAD else "wait" if share.percent < _WAIT else "good"
@@ -41,9 +41,9 @@ def rate_definition(name: str) -> str:
 
 @register.simple_tag
 def changed(change: Change, direction: str = "") -> SafeString:
-    """Return the change in words, `better by 12.5 points`, with the share before as its title.
+    """Return the change in words, such as `better by 12.5 points`, with the share before as its title.
 
-    `direction` is given where less is better. Empty where there is nothing to compare.
+    `direction` is given where less is better. The result is empty where there is nothing to compare.
     """
     how, before = direction or change.direction, told(change.before)
     if how == "none":

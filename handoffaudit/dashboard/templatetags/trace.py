@@ -1,4 +1,4 @@
-"""How traces are written in a template."""
+"""Template tags and filters for traces."""
 
 from django.template import Library
 
@@ -9,13 +9,13 @@ register = Library()
 
 @register.simple_tag
 def trace_url(slug: str, trace_id: str) -> str:
-    """`{% trace_url who.tenant.slug handoff.trace_id as url %}`"""
+    """Return the address of a trace: `{% trace_url who.tenant.slug handoff.trace_id as url %}`."""
     return build_trace_url(slug, trace_id)
 
 
 @register.filter
 def span(seconds: float | None) -> str:
-    """`0.2 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`; a dash where it is not known."""
+    """Format a span as `0.2 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`; a dash where the span is unknown."""
     if seconds is None:
         return "\u2013"
     if seconds < 60:

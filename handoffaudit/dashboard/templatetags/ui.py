@@ -1,4 +1,4 @@
-"""The small parts that pages are made of. Each tag's template in `components/` says how it is used."""
+"""Template tags for the components of pages; each template in `components/` says how its tag is used."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ _NONE = mark_safe('<span class="none">\u2013</span>')
 _GRAVEST_FIRST = ("critical", "error", "warning", "info")
 
 
-# A list has the same few states, codes and pairs in most of its rows: each is rendered once in a process. Nothing but
-# what stands in brackets decides what these look like.
+# Most rows of a list contain the same few states, rule codes and pairs, so each is rendered once in a process.
+# The result depends only on the arguments.
 @register.simple_tag
 @lru_cache(maxsize=32)
 def state(value: str) -> SafeString:
@@ -77,7 +77,7 @@ def codes(values: Iterable[str], shown: int = 2) -> SafeString:
 
 @lru_cache(maxsize=1024)
 def _codes(values: tuple[str, ...], shown: int) -> SafeString:
-    # The gravest first: a list row has room for few of them.
+    # A list row has room for few rule codes, so the most severe codes come first.
     every = [_code(value) | ({"tone": "quiet"} if value == UNVERIFIED else {}) for value in sorted(values, key=gravity)]
     more = [one["title"] for one in every[shown:]]
     return _rendered(
@@ -86,8 +86,10 @@ def _codes(values: tuple[str, ...], shown: int) -> SafeString:
 
 
 def gravity(value: str) -> tuple[int, bool]:
-    """Where a code stands among a row's; of like ones first what a handoff is held for. What was not checked is said
-    last: without a key nearly every row has it."""
+    """Return the sort key of a rule code in a row: the most severe codes first, then codes that hold a handoff.
+
+    The code for an unverified handoff is last, because without an LLM key nearly every row has that code.
+    """
     entry = entry_of(value)
     level = len(_GRAVEST_FIRST) if value == UNVERIFIED else _GRAVEST_FIRST.index(entry.severity.value)
     return level, not entry.holds
@@ -95,7 +97,7 @@ def gravity(value: str) -> tuple[int, bool]:
 
 @register.filter
 def code_title(value: str) -> str:
-    """What the catalogue calls a code; of a family, with what it was made for: `Breaks a business rule: total`."""
+    """Return the title of a rule code; for a family with the member: `Breaks a business rule: total`."""
     if value in CATALOGUE:
         return CATALOGUE[value].title
     title, made_for = entry_of(value).title, value.rpartition(".")[2]
@@ -104,8 +106,11 @@ def code_title(value: str) -> str:
 
 @register.simple_tag
 def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeString:
-    """`{% options known.types place.type %}`: the options of a long select, after its first one; `"codes"` as third has
-    their titles. What is chosen is one of them, also where it is not among the values."""
+    """Render the options of a long select after its first option: `{% options known.types place.type %}`.
+
+    With `"codes"` as the third argument the options show titles. The chosen value is always an option, even
+    if it is not among the values.
+    """
     shown = code_title if kind == "codes" else readable
     values = list(values)
     if chosen and chosen not in values:
@@ -117,11 +122,11 @@ def options(values: Iterable[str], chosen: str = "", kind: str = "") -> SafeStri
 @register.simple_tag
 @lru_cache(maxsize=2048)
 def agent_pair(source: str, target: str) -> SafeString:
-    # A name that turns the direction of what follows would swap who hands to whom.
+    # A name with a direction character would swap the source and the target on the page.
     return _rendered("components/agent_pair.html", {"source": readable(source), "target": readable(target)})
 
 
-# Value, title, what is read out, icon. The first is as it is without a choice.
+# Each entry holds the value, the title, the spoken label and the icon; the first entry is the default.
 SWITCHES = {
     "theme": (
         ("system", "As the system", "Theme as the system", "auto"),
@@ -162,15 +167,17 @@ def _short(span: timedelta) -> str:
         if seconds >= unit.seconds:
             whole, rest = divmod(seconds, unit.seconds)
             part = rest // smaller.seconds
-            # "1 d 4 h" matters, "12 d 4 h" does not.
+            # The smaller unit matters in "1 d 4 h" and not in "12 d 4 h".
             return f"{whole} {unit.name} {part} {smaller.name}" if part and whole < 4 else f"{whole} {unit.name}"
     return f"{seconds} s"
 
 
 @register.simple_tag
 def time(value: datetime | None) -> SafeString:
-    """`{% time handoff.received_at %}`: a moment in UTC, short; whole, with its age, on hover. For an age in the text:
-    `{% age moment %}`."""
+    """Render a moment in UTC in short form, with the full moment and its age on hover.
+
+    Usage: `{% time handoff.received_at %}`. `{% age moment %}` renders an age as text.
+    """
     if not value:
         return _NONE
     now = timezone.now()
@@ -178,7 +185,7 @@ def time(value: datetime | None) -> SafeString:
         shown = f"{value:%H:%M:%S}"
     else:
         shown = f"{value.day} {value:%b %H:%M}" if value.year == now.year else f"{value.day} {value:%b %Y}"
-    # Nothing in it is anybody's text.
+    # The markup contains no text from a sender or a user.
     return mark_safe(  # noqa: S308
         f'<time class="time" datetime="{value.isoformat()}" title="{value:%Y-%m-%d %H:%M:%S} UTC, '
         f'{_short(now - value)} ago">{shown}</time>'
@@ -187,7 +194,7 @@ def time(value: datetime | None) -> SafeString:
 
 @register.simple_tag
 def age(value: datetime | None) -> SafeString | str:
-    """`{% age handoff.received_at %}`: how long ago, as "3 h 12 min", with the moment as its title."""
+    """Render the age of a moment as "3 h 12 min", with the moment as its title: `{% age handoff.received_at %}`."""
     if value is None:
         return ""
     return format_html(
@@ -207,7 +214,7 @@ def score(value: float | None) -> SafeString:
 
 @register.simple_tag
 def bar(share: float, tone: str = "accent") -> SafeString:
-    """`{% bar 0.42 "bad" %}`: a bar of that share of the place it has; the number stands beside it as text."""
+    """Render a bar that fills a share of its width, beside its number as text: `{% bar 0.42 "bad" %}`."""
     width = f"{max(0.0, min(1.0, share)) * 100:.1f}%"
     return format_html(
         '<svg class="bar" height="6" aria-hidden="true"><rect class="bar-track" width="100%" height="6" rx="3"/>'

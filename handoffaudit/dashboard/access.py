@@ -35,17 +35,19 @@ PageView = Callable[Concatenate[HttpRequest, TenantMembership, ...], HttpRespons
 
 
 def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
-    """Lets a member of the address's tenant with that role or a higher one pass; the view gets `who` after `request`.
+    """Return a decorator that admits members of the address's tenant with this role or a higher role.
 
-    Not signed in: to the sign-in page. Not a member: 404, as if the tenant did not exist. A lower role: 403.
-    The view's `role` attribute tells the access tests what was asked for.
+    The view gets `who` after `request`. A person who is not signed in is sent to the sign-in page, a person
+    who is not a member gets 404, as if the tenant did not exist, and a member with a lower role gets 403. The
+    access tests read the required role from the view's `role` attribute.
     """
 
     def decorate(view: PageView) -> Callable[..., Any]:
         @wraps(view)
         def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                # htmx would put the sign-in page into the middle of this one: it is told to load the whole page again.
+                # htmx would insert the sign-in page into the current page, so the response makes htmx reload the
+                # whole page.
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
             who = _member(request, tenant)
             if not who.may(role):
@@ -62,7 +64,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
 
 
 def find_member(request: HttpRequest) -> TenantMembership | None:
-    """Who asks, where the address is below a tenant of theirs, whether or not there is a page at it."""
+    """Return the membership of the person in the tenant of the address, or None, even where the address has no page."""
     head, slug, *_ = [*request.path.strip("/").split("/"), "", ""]
     user = getattr(request, "user", None)
     if head != "t" or not re.fullmatch(r"[-\w]+", slug, re.ASCII) or user is None or not user.is_authenticated:

@@ -1,4 +1,4 @@
-"""What is shown where a page can't be. The API answers with problem documents instead (`api/problems.py`)."""
+"""The error pages. The API answers with problem documents instead (`api/problems.py`)."""
 
 import sys
 
@@ -11,7 +11,7 @@ from handoffaudit.database_faults import fault_of, page
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """In plain words, as nothing of the request can be trusted."""
+    """Answer 400 in plain text, because nothing in the request can be trusted."""
     said = problem_types.explain_unknown_host(request) or "This request can't be answered."
     return HttpResponse(f"400 Bad Request\n\n{said}\n", status=400, content_type="text/plain; charset=utf-8")
 
@@ -25,13 +25,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def broken(request: HttpRequest) -> HttpResponse:
-    """Answer what failed outside of a view, in the handler of its exception."""
+    """Answer an error that happened outside of a view."""
     fault = fault_of(sys.exception())
     return page(fault) if fault else render(request, "500.html", status=500)
 
 
 def _refused(request: HttpRequest, template: str, status: int, reason: str = "") -> HttpResponse:
-    # A member keeps the menu, to go on from here; for everybody else the tenant does not exist.
+    # A member keeps the menu to continue from here; for everybody else the tenant does not exist.
     if not hasattr(request, "who") and (who := find_member(request)):
         request.who = who  # type: ignore[attr-defined]
     return render(request, template, {"reason": reason}, status=status)

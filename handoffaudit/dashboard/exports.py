@@ -1,4 +1,4 @@
-"""Lists as files: what the filters show, and nothing else."""
+"""Downloads of lists: exactly the rows that the filters select."""
 
 import threading
 import time
@@ -26,8 +26,8 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.export import Form
 from handoffaudit.handoffs.filters import FilterError, Filters
 
-# A file keeps one of the server's 32 threads busy until whoever reads it has it all. Who stops reading keeps it, but
-# only from their own and their tenant's other files.
+# A download occupies one of the server's 32 threads until the reader has received the whole file. A reader who
+# stops reading takes a place only from the other downloads of the same person and tenant.
 MOST_OF_PERSON = 2
 MOST_OF_TENANT = 4
 MOST_READ = 8
@@ -36,17 +36,18 @@ STALLED_SECONDS = 30.0
 COUNTED = 10_000
 LONGEST_WORDS = 80
 
-# Nobody closes the parts of an answer that was never sent: these leave by themselves.
+# Nobody closes an iterator of a response that was never sent, so abandoned entries must leave the set by
+# themselves.
 _under_way: "WeakSet[Parts]" = WeakSet()
 _lock = threading.Lock()
 
 
 class TooMany(Exception):
-    """As many files are under way as may be; the message says whose."""
+    """Too many downloads are running; the message says whose."""
 
 
 class Parts:
-    """The parts of a file. Its place among those under way is given back when it is done, or closed before its end."""
+    """The parts of a file; its place among the running downloads is released when it ends or is closed."""
 
     def __init__(self, person: int, tenant: int, parts: Iterator[bytes]) -> None:
         self._parts = parts
@@ -55,7 +56,7 @@ class Parts:
 
     @classmethod
     def begun(cls, person: int, tenant: int, parts: Iterator[bytes]) -> Self:
-        """Raises `TooMany`."""
+        """Register a download and return its parts; raise `TooMany` where too many downloads are running."""
         with _lock:
             if sum(one.person == person for one in _under_way) >= MOST_OF_PERSON:
                 raise TooMany(f"You have {MOST_OF_PERSON} exports under way already.")
@@ -70,7 +71,7 @@ class Parts:
 
     @property
     def is_stalled(self) -> bool:
-        """Nobody has taken a part of it for a while: others need not wait for it."""
+        """Return whether the reader has taken no part for `STALLED_SECONDS`; such a download blocks fewer others."""
         return time.monotonic() - self._taken_at > STALLED_SECONDS
 
     def __iter__(self) -> Self:
@@ -109,7 +110,7 @@ def export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
 @require_role(Role.VIEWER)
 @require_safe
 def review_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBase:
-    """From the beginning of the queue, wherever its page stands."""
+    """Export the review queue from its first row, whatever page the address names."""
     try:
         place, form = QueueFilters.of(request).but(cursor=""), _form(request)
         page = page_of(who, place, limit=handoffs_export.PART)
@@ -134,7 +135,7 @@ def groups_export(request: HttpRequest, who: TenantMembership) -> HttpResponseBa
 @require_role(Role.VIEWER)
 @require_safe
 def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """How many the file would hold, for the menu that offers it."""
+    """Answer how many handoffs the file would contain, for the export menu."""
     try:
         filters = Filters.from_query(request.GET)
     except FilterError as bad:
@@ -148,7 +149,7 @@ def count(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 def _file(
     request: HttpRequest, who: TenantMembership, page: str, query: str, form: Form, parts: Callable[[], Iterator[bytes]]
 ) -> HttpResponseBase:
-    """The file of the list whose page is named so; back to it where too many are under way."""
+    """Return the file of the list `page`, or redirect to the list where too many downloads are running."""
     if request.method == "HEAD":
         return HttpResponse(content_type=handoffs_export.CONTENT_TYPES[form])
     try:
@@ -170,7 +171,7 @@ def _form(request: HttpRequest) -> Form:
 
 
 def _name(who: TenantMembership, page: str, query: str, form: Form) -> str:
-    """Says what is in the file: `acme-handoffs-state-held-2026-02-15.csv`."""
+    """Return a file name that says what the file contains: `acme-handoffs-state-held-2026-02-15.csv`."""
     words = slugify(query.replace("&", "-").replace("=", "-").replace(".", "-"))[:LONGEST_WORDS].strip("-")
     parts = (who.tenant.slug, "findings" if page == "groups" else page, words, f"{timezone.now():%Y-%m-%d}")
     return f"{'-'.join(part for part in parts if part)}.{form}"

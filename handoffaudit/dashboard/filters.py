@@ -1,4 +1,4 @@
-"""Active filters of a list, as labels with a link that removes each of them, and rule codes looked up by title."""
+"""Active filters of a list, each with a link that removes it, and the search of rule codes by title."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class ActiveFilter:
-    """One filter in force; `without` is the query that leaves it out, `href` the list with that."""
+    """An active filter; `without` is the query without the filter, and `href` the address of the list without it."""
 
     label: str
     value: str
@@ -49,7 +49,10 @@ def _without(filters: Filters, name: str, nothing: Any) -> str:
 
 
 def active_filters(filters: Filters) -> Iterable[ActiveFilter]:
-    """Those of the list of handoffs. A finding group has its number: its name stands in the database."""
+    """Yield the active filters of the handoff list; a finding group appears with its number, not its name.
+
+    The name of a finding group is only in the database.
+    """
     for state in filters.state:
         others = tuple(other for other in filters.state if other != state)
         yield ActiveFilter("State", state, replace(filters, state=others).to_query())
@@ -71,16 +74,16 @@ def active_filters(filters: Filters) -> Iterable[ActiveFilter]:
 
 
 def names_of(code: str) -> tuple[str, str]:
-    """What a code is called, in small letters: itself and its title."""
+    """Return the names of a rule code in lower case: the code itself and its title."""
     return code.casefold(), code_title(code).casefold()
 
 
 def find_code(tenant: Tenant, text: str) -> str:
-    """The code that somebody means by the text; empty where it names none."""
+    """Return the rule code that the text names; an empty string where the text names no rule code."""
     wanted = " ".join(text.casefold().split())
     if not wanted:
         return ""
-    # Only what a code was made for stands behind a colon: `Breaks a business rule: total`.
+    # Only titles of family members contain a colon, such as `Breaks a business rule: total`.
     made = stats.list_known_values(tenant).codes if ":" in wanted else ()
     return _first(wanted, CATALOGUE) or _first(wanted, made)
 

@@ -45,7 +45,7 @@ SORT_NAMES = {
     "waiting": "Most waiting for review",
 }
 
-# Each sign with its tone and its icon: a shape and a word, and not only a colour.
+# Each sign has a tone and an icon, so that a shape and a word convey it and not only the colour.
 SIGNS = {
     "regressed": ("regressed", "bad", "warning", "It was muted, and has grown since"),
     "muted": ("muted", "quiet", "skipped", "It counts as noise until it grows"),
@@ -72,7 +72,7 @@ class Sign:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A group as the list shows it. `lately`: how many handoffs came in the last 7 days."""
+    """A finding group as the list shows it; `lately` is how many of its handoffs arrived in the last 7 days."""
 
     group: FindingGroup
     signs: list[Sign]
@@ -84,7 +84,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class MuteOption:
-    """A choice of how long to mute; `number` is when the group comes back, None for never."""
+    """A choice of how long to mute; `number` is the number of handoffs at which the group returns, None for never."""
 
     name: str
     label: str
@@ -98,7 +98,7 @@ def line(listed: ListedGroup) -> Line:
 
 
 def group_name(tenant: Tenant, number: str) -> str:
-    """What a group is of, in one line; the number of one that is not there."""
+    """Describe a finding group in one line; return its number where there is no such group."""
     try:
         group = queries.get_group(tenant, int(number))
     except FindingGroup.DoesNotExist:
@@ -112,7 +112,7 @@ def mute_options(number: int) -> list[MuteOption]:
 
 
 def mute_label(group: FindingGroup) -> str:
-    """Until when a muted group is."""
+    """Describe how long a muted group stays muted."""
     if group.muted_until is None:
         return "for good"
     return f"until {group.muted_until:,} handoffs have it"
@@ -124,7 +124,7 @@ UNFOLDED: Final = 3
 
 
 def get_group(who: TenantMembership, group: int) -> FindingGroup:
-    """A group of the tenant, or 404."""
+    """Return a finding group of the tenant, or raise Http404."""
     try:
         return queries.get_group(who.tenant, group)
     except FindingGroup.DoesNotExist:
@@ -134,7 +134,7 @@ def get_group(who: TenantMembership, group: int) -> FindingGroup:
 def answer(
     request: HttpRequest, who: TenantMembership, group: FindingGroup, *, status: int = 200, **more: Any
 ) -> HttpResponse:
-    """The page of a group; `more` is what a form says that was not taken."""
+    """Render the page of a finding group; `more` holds the context of a refused form."""
     newest = queries.newest_handoffs(who.tenant, group.pk)
     trend = queries.trend(group)
     context: dict[str, Any] = {
@@ -166,7 +166,7 @@ def group(request: HttpRequest, who: TenantMembership, group: int) -> HttpRespon
 @require_role(Role.VIEWER)
 @require_safe
 def newest(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    """The newest handoffs of a group, to stand below its line in the list; the group's page for a plain request."""
+    """Render the newest handoffs of a group below its line in the list; a plain request is sent to the group's page."""
     found = get_group(who, group)
     if not is_htmx(request):
         return HttpResponseRedirect(f"{reverse('dashboard:group', args=[who.tenant.slug, found.pk])}#newest")
@@ -193,7 +193,7 @@ group_urls = [
 @require_role(Role.REVIEWER)
 @require_POST
 def mute(request: HttpRequest, who: TenantMembership, group: int) -> HttpResponse:
-    """Back to the group, where it can be undone; a note that is missing is asked for on the page itself."""
+    """Mute a group and redirect to the page of the group, which offers to undo; a missing note shows the form again."""
     until, note = request.POST.get("until", mutes.FIFTH), request.POST.get("note", "")
     try:
         found = mutes.mute_group(tenant=who.tenant, group=group, until=until, note=note, actor=who.person.username)
@@ -261,7 +261,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     query = filters.to_query()
     views = tabs_of(request, who, "groups", query)
     if not is_htmx(request) and any(name in request.GET and not request.GET[name].strip() for name in NARROWING):
-        # A plain form sends its empty fields along: the address that is kept and shared has none.
+        # A plain form also sends its empty fields; the address that people save and share has none.
         return HttpResponseRedirect(views.href(query))
     context |= {
         "filters": filters,
@@ -281,7 +281,7 @@ def groups(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _named(who: TenantMembership, filters: GroupFilters) -> GroupFilters:
-    """A reason may be asked for by its title."""
+    """Replace the title of a rule code in the filters with the rule code."""
     return replace(filters, code=find_code(who.tenant, filters.code) or filters.code)
 
 

@@ -1,4 +1,4 @@
-"""First steps in an empty tenant: commands for a first handoff, the page that awaits it, and sample data."""
+"""First steps in an empty tenant: commands for a first handoff, the page that waits for it, and sample data."""
 
 import json
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import Filters, first_id_at
 from handoffaudit.handoffs.models import WAITING_STATES, ActorKind, Event, Handoff, State
 
-# Where no key was made on this page, the place that one goes into.
+# The commands contain this placeholder where the page created no key.
 NO_SECRET = "YOUR_KEY"  # noqa: S105 -- it is none
 
 LONG_CHAIN = ("intake", "triage", "planner", "researcher", "checker", "planner-2")
@@ -35,7 +35,7 @@ LONG_CHAIN = ("intake", "triage", "planner", "researcher", "checker", "planner-2
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`name` is the element's id, `label` whom it is for."""
+    """A command to copy; `name` is the id of its element, and `label` says whom the command is for."""
 
     name: str
     label: str
@@ -43,7 +43,7 @@ class Command:
 
 
 def first(server: str, secret: str, tenant_slug: str) -> list[Command]:
-    """One handoff that is accepted, three ways."""
+    """Return commands in three languages that send a handoff which is accepted."""
     body = _body(tenant_slug, ["planner"])
     return [
         Command("first-curl", "Shell: Linux, macOS, Git Bash", _curl(server, secret, body)),
@@ -53,7 +53,7 @@ def first(server: str, secret: str, tenant_slug: str) -> list[Command]:
 
 
 def one_to_decide(server: str, secret: str, tenant_slug: str) -> Command:
-    """One that waits for a person, because many agents had it."""
+    """Return a command that sends a handoff which is held for a person, because its chain is long."""
     return Command("held-curl", "", _curl(server, secret, _body(tenant_slug, list(LONG_CHAIN))))
 
 
@@ -111,14 +111,17 @@ SCOPES = (Scope.INGEST, Scope.READ)
 
 MOST_ADMINS = 5
 
-# For so long a new key's first handoff is waited for.
+# The page waits this long for the first handoff that uses a new key.
 LATELY = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is done. `newest` is the handoff that came last; where a key was made lately (`new_key`: its name), the
-    first that came with it, however many came before."""
+    """The finished steps.
+
+    `newest` is the newest handoff; where a key was created within `LATELY` (`new_key` is its name), `newest`
+    is the first handoff that arrived with this key, however many arrived before.
+    """
 
     key_made: bool
     newest: Handoff | None
@@ -137,7 +140,7 @@ class Steps:
 
     @property
     def seen(self) -> str:
-        """What a page that shows this has, so that it hears of more only."""
+        """Return a fingerprint of the newest handoff, which the page sends back to receive only changes."""
         return f"{self.newest.pk.hex}.{self.newest.version}" if self.newest else "nothing"
 
     @property
@@ -154,7 +157,7 @@ def start(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def make_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """A real key, shown once: as part of the commands to copy, and by itself."""
+    """Create a real API key, which the next page shows once: in the commands to copy, and by itself."""
     try:
         _, secret = keys.create(
             tenant=who.tenant, name=KEY_NAME, scopes=SCOPES, expires_at=None, actor=who.person.username
@@ -170,7 +173,7 @@ def make_key(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """The part that waits, where something came or was judged since."""
+    """Answer the sections that wait, where a handoff arrived or was judged since."""
     steps = steps_of(who.tenant)
     if request.GET.get("seen", "") == steps.seen:
         return live.answer(request, who)
@@ -179,7 +182,7 @@ def arrived(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def page(request: HttpRequest, who: TenantMembership, *, secret: str = "") -> HttpResponse:
-    """The whole page; `secret` where a key was just made."""
+    """Render the whole page; `secret` is set where a key was just created."""
     server = settings.PUBLIC_URL or request.build_absolute_uri("/").rstrip("/")
     shown = secret or NO_SECRET
     context: dict[str, Any] = {
@@ -188,7 +191,7 @@ def page(request: HttpRequest, who: TenantMembership, *, secret: str = "") -> Ht
         "commands": first(server, shown, who.tenant.slug),
         "held": one_to_decide(server, shown, who.tenant.slug),
         "administrators": administrators(who.tenant),
-        # One of them may be that nothing comes.
+        # An open alert may say that no handoffs arrive.
         "alerts": alerts.open_alerts(who.tenant),
     }
     return render_page(request, TEMPLATE, context)
@@ -210,7 +213,7 @@ def steps_of(tenant: Tenant) -> Steps:
 
 
 def _first_of(tenant: Tenant, key: Key) -> Handoff | None:
-    """The first handoff that came with a key. One that was never used is not looked for."""
+    """Return the first handoff that arrived with a key; a key that was never used needs no search."""
     if key.last_used_at is None:
         return None
     arrivals = Event.objects.filter(
@@ -225,7 +228,7 @@ def _first_of(tenant: Tenant, key: Key) -> Handoff | None:
 
 
 def administrators(tenant: Tenant) -> list[str]:
-    """Whom to ask."""
+    """Return the names of the administrators whom a member can ask."""
     admins = Membership.objects.filter(tenant=tenant, role=Role.ADMIN, person__is_active=True)
     return list(admins.order_by("person__username").values_list("person__username", flat=True)[:MOST_ADMINS])
 
@@ -240,7 +243,7 @@ step_urls = [
 @require_role(Role.ADMIN)
 @require_POST
 def make(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """A tenant of its own with the sample in it, for this person; on to it."""
+    """Create a sample tenant for this person and redirect to its overview."""
     try:
         tenant = sample_tenants.create_sample(person=who.person, origin=who.tenant)
     except Refused as refused:
@@ -252,7 +255,7 @@ def make(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.ADMIN)
 @require_POST
 def remove(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """The whole sample tenant; back to where the person came from."""
+    """Remove the whole sample tenant and redirect to the tenant that the person came from."""
     try:
         origin = sample_tenants.remove_sample(tenant=who.tenant, person=who.person)
     except Refused as refused:
@@ -265,7 +268,7 @@ def remove(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 @require_role(Role.VIEWER)
 @require_safe
 def progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """The banner, which asks for itself until all is there."""
+    """Answer the sample banner, which polls until the sample is complete."""
     if not who.tenant.is_sample:
         raise Http404("This is no sample data.")
     answer = render_page(request, "components/sample_banner.html", {})
@@ -274,7 +277,7 @@ def progress(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         sample_tenants.load_progress(who.tenant).done
         and urlsplit(request.headers.get("HX-Current-URL", "")).path == overview
     ):
-        # It told that the sample is on its way, or figures of a part of it.
+        # The overview says that the sample is on its way, or shows only a part of its numbers.
         answer["HX-Refresh"] = "true"
     return answer
 

@@ -41,7 +41,7 @@ _LONG = tuple(f"agent_{number}" for number in range(1, 15))
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A drawing with the module that draws it and when to use it; `narrow`: for a phone, where it is another one."""
+    """A drawing with the module that draws it and its use; `narrow` is the drawing for phones, where it differs."""
 
     name: str
     module: str
@@ -62,7 +62,7 @@ def examples() -> list[Example]:
 
 
 def bars(width: int, prefix: str) -> Drawing:
-    """The chart of states over time."""
+    """Return the chart of states over time."""
     days = [
         Bar(f"{number} Mar", f"{number} March", dict(zip(_STATES, day, strict=True)))
         for number, day in enumerate(_DAYS, start=1)
@@ -133,7 +133,7 @@ def _spark() -> Example:
     )
 
 
-# Text on any ground that it stands on; what a drawing or a border says needs less.
+# WCAG requires a higher contrast for text than for drawings and borders.
 LEAST_OF_TEXT, LEAST_OF_SHAPES = 4.5, 3.0
 
 GROUNDS = ("page", "surface", "raised", "hover")
@@ -168,7 +168,11 @@ _OTHER = re.compile(r"--([a-z0-9-]+): ([^;]+);")
 
 @dataclass(frozen=True, slots=True)
 class Colour:
-    """`contrast`: the least, in either theme, on the grounds that it stands on; None: it is a ground itself."""
+    """A colour of the design tokens.
+
+    `contrast` is the lowest contrast, in either theme, on the backgrounds that the colour is used on; None
+    for a background colour.
+    """
 
     name: str
     light: str
@@ -184,7 +188,7 @@ class Colour:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A size, a weight or a space; `compact` where the compact density has another value."""
+    """A size, a weight or a space; `compact` is set where the compact density has another value."""
 
     name: str
     value: str
@@ -203,7 +207,7 @@ def colours() -> list[Colour]:
 
 
 def sizes() -> list[Token]:
-    """Everything that is no colour."""
+    """Return all design tokens that are not colours."""
     first, _, compact = sheet().partition('[data-density="compact"]')
     dense = dict(_OTHER.findall(compact))
     rest = [(name, value) for name, value in _OTHER.findall(first) if not re.search(r"#|rgb|light-dark", value)]
@@ -224,7 +228,7 @@ def _colour(name: str, values: Mapping[str, tuple[str, str]]) -> Colour:
 
 
 def ratio(one: str, other: str) -> float:
-    """The contrast of two colours as WCAG 2.2 has it, from 1 to 21."""
+    """Return the contrast of two colours as WCAG 2.2 defines it, from 1 to 21."""
     darker, lighter = sorted((_luminance(one), _luminance(other)))
     return (lighter + 0.05) / (darker + 0.05)
 
@@ -240,7 +244,7 @@ def _linear(channel: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message as the framework gives it to `components/messages.html`."""
+    """A message as Django gives it to `components/messages.html`."""
 
     level_tag: str
     text: str

@@ -1,6 +1,6 @@
-"""What is newer than a page that somebody looks at: small, without writing anything, and nothing where nothing is.
+"""Live updates of an open page: small responses that write nothing and are empty where nothing changed.
 
-A page sends what it has; nothing is remembered of who watches. `static/js/live.js` asks.
+The page sends what it shows, so the server stores nothing about viewers. The script is `static/js/live.js`.
 """
 
 import uuid
@@ -18,26 +18,26 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.handoffs.models import Handoff, State
 
-# As many as static/js/live.js sends.
+# The script static/js/live.js sends at most this many rows.
 MOST_ROWS = 100
-# A person or a worker moves these on; the others stand.
+# A person or a worker changes handoffs in these states; the other states are final.
 MOVING = (State.RECEIVED, State.VALIDATING, State.HELD, State.REJECTED)
 
 
 def token_of(handoff: Handoff) -> str:
-    """How a page names a row that may still change, and the version it shows; empty for one that hardly will."""
+    """Return the id and the version of a row that may still change; empty for a handoff that hardly will."""
     return f"{handoff.pk.hex}.{handoff.version}" if handoff.state in MOVING else ""
 
 
 def newer_rows(request: HttpRequest, who: TenantMembership) -> list[Handoff]:
-    """Of the rows that the page has (`rows`), those that changed since. Raises `BadFilter`."""
+    """Return the handoffs among the page's rows (`rows`) that changed since; raise `FilterError` for bad rows."""
     shown = rows_shown(request)
     found = queries.of_tenant(who.tenant).filter(pk__in=shown) if shown else []
     return [handoff for handoff in found if handoff.version != shown[handoff.pk]]
 
 
 def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
-    """The rows that the page has (`rows`), with the version it shows of each. Raises `BadFilter`."""
+    """Return the page's rows (`rows`) with the version that the page shows; raise `FilterError` for bad rows."""
     text = request.GET.get("rows", "")
     shown: dict[uuid.UUID, int] = {}
     for token in text.split("~")[:MOST_ROWS] if text else ():
@@ -50,7 +50,7 @@ def rows_shown(request: HttpRequest) -> dict[uuid.UUID, int]:
 
 
 def number_seen(request: HttpRequest, name: str) -> int:
-    """A number that the page shows; -1 where it shows none. Raises `BadFilter`."""
+    """Return a number that the page shows, or -1 where the page shows none; raise `FilterError` for a bad number."""
     text = request.GET.get(name, "")
     if not text:
         return -1
@@ -60,7 +60,10 @@ def number_seen(request: HttpRequest, name: str) -> int:
 
 
 def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "handoff") -> list[str]:
-    """The count of new rows, where it is not the one shown. `what` they are, for who can't see where it stands."""
+    """Return the element with the count of new rows, where the count differs from the one shown.
+
+    `what` names the rows for screen readers.
+    """
     if count == max(number_seen(request, "number"), 0):
         return []
     context = {"number": count, "more": count >= cap, "href": href, "what": what}
@@ -68,30 +71,30 @@ def number(request: HttpRequest, count: int, cap: int, href: str, what: str = "h
 
 
 def answer(request: HttpRequest, who: TenantMembership, parts: Iterable[str] = ()) -> HttpResponse:
-    """The parts of the page that are newer, each an element with the id of the one it replaces; 204: there are none."""
+    """Answer the changed parts of the page, each an element with the id of the element to replace; 204 for none."""
     found = [*parts, *_menu(request, who)]
     return HttpResponse("".join(found)) if found else HttpResponse(status=204)
 
 
 def is_asked(request: HttpRequest) -> bool:
-    """Whether the script asks, at an address that is a page for everybody else."""
+    """Return whether the script sent the request; the address is a full page for everybody else."""
     return "X-Live" in request.headers
 
 
 def over() -> HttpResponse:
-    """Nothing more will come: the script stops asking."""
+    """Answer 410, which makes the script stop polling, because nothing more will change."""
     return HttpResponse(status=410)
 
 
 def invalid_filter(bad: FilterError) -> HttpResponse:
-    """The script stops asking; nobody reads it."""
+    """Answer 400, which makes the script stop polling; the text is for developers."""
     return HttpResponse(f"{bad}\n", status=400, content_type="text/plain; charset=utf-8")
 
 
 @require_role(Role.VIEWER)
 @require_safe
 def live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
-    """For pages of which nothing but the menu changes."""
+    """Answer live updates for pages of which only the menu changes."""
     try:
         return answer(request, who)
     except FilterError as bad:

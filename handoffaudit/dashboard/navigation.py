@@ -1,4 +1,4 @@
-"""The menu, the context that the shell of every page shows, and the addresses of agents and traces."""
+"""The menu, the context for the frame of every page, and the addresses of agents and traces."""
 
 import os
 import shlex
@@ -22,7 +22,11 @@ from handoffaudit.env import usual_data_folder
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`name` of its address; `key` follows `g`; `sections`: the first parts of the addresses that belong to it."""
+    """A page of the menu.
+
+    `name` is the name of its URL, and `key` follows `g` in its shortcut. `sections` holds the first path
+    segments, after the tenant, that belong to the page.
+    """
 
     name: str
     label: str
@@ -34,7 +38,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`label` is empty for what belongs to no group."""
+    """A group of the menu; `label` is empty for pages without a group."""
 
     label: str
     pages: tuple[Page, ...]
@@ -42,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A page in the menu of somebody."""
+    """A page in a person's menu."""
 
     page: Page
     href: str
@@ -91,7 +95,7 @@ GROUPS = (
 
 
 def menu_of(who: TenantMembership) -> Sequence[tuple[str, Sequence[Link]]]:
-    """The groups with what this person may open."""
+    """Return the menu groups with the pages that this person may open."""
     return _menu(who.tenant.slug, tuple(page for group in GROUPS for page in group.pages if who.may(page.least)))
 
 
@@ -111,7 +115,7 @@ MOST_TENANTS = 50
 
 
 def shell_context(request: HttpRequest) -> dict[str, Any]:
-    """Nothing is asked of the database before a template uses it: partials and error pages need none of it."""
+    """Return the context of every page; database queries are lazy, because partials and error pages need none."""
     shown: dict[str, Any] = {"theme": theme_of(request), "density": density_of(request)}
     who: TenantMembership | None = getattr(request, "who", None)
     if who is None:
@@ -120,7 +124,7 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
         "who": who,
         "may_review": who.may(Role.REVIEWER),
         "may_admin": who.may(Role.ADMIN),
-        # A view that answers under the address of another page says which it is.
+        # A view that answers under the address of another page overrides this value.
         "section": _section(request.path, who.tenant),
         "menu": menu_of(who),
         "data_option": _data_option() if who.may(Role.ADMIN) else "",
@@ -130,13 +134,13 @@ def shell_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def _data_option() -> str:
-    """What a command on this machine needs to find this server's data: nothing where they are in the usual place."""
+    """Return the option that points a command at this server's data; empty where the data is in the default folder."""
     elsewhere = usual_data_folder() != settings.DATA_FOLDER and not os.environ.get("DATABASE_URL")
     return f" --data {shlex.quote(str(settings.DATA_FOLDER))}" if elsewhere else ""
 
 
 def _section(path: str, tenant: Tenant) -> str:
-    """The first part of the address after the tenant's."""
+    """Return the first path segment after the tenant's."""
     return path.partition(f"/t/{tenant.slug}/")[2].partition("/")[0]
 
 
@@ -148,26 +152,31 @@ _DOTS = frozenset({".", ".."})
 
 
 def build_agent_url(slug: str, name: str, query: Mapping[str, str] | None = None) -> str:
-    """Browsers take `.` and `..` between slashes for ways through folders, and servers may read two slashes as one:
-    such names, and those with a line's end, stand behind a question mark."""
+    """Return the address of an agent's page.
+
+    Browsers resolve `.` and `..` between slashes, and servers may merge two slashes. Names with these, and
+    names with a line break, are therefore sent in the query.
+    """
     address = _agent_path(slug, name)
     asked = dict(query or {}) if address else {"agent": name, **(query or {})}
     address = address or reverse("dashboard:agents", args=[slug])
     return f"{address}?{urlencode(asked)}" if asked else address
 
 
-# A page of agents has each name several times.
+# A page of agents contains each name several times.
 @lru_cache(maxsize=2048)
 def _agent_path(slug: str, name: str) -> str:
-    """Without a query; empty where the name can't stand in a path."""
+    """Return the path of an agent's page; an empty string where the name cannot be part of a path."""
     parts = name.split("/")
     is_plain = _DOTS.isdisjoint(parts) and "" not in parts and "\n" not in name and "\r" not in name
     return reverse("dashboard:agent", args=[slug, name]) if is_plain else ""
 
 
 def build_trace_url(slug: str, trace_id: str) -> str:
-    """The trace's page. Browsers take `.` and `..` between slashes for ways through folders, and no page's address has
-    a line's end: a trace with such an id has its handoffs' list."""
+    """Return the address of a trace's page, or of its handoff list where the id cannot be part of a path.
+
+    Browsers resolve `.` and `..` between slashes, and no path contains a line break.
+    """
     if not _DOTS.isdisjoint(trace_id.split("/")) or "\n" in trace_id:
         return f"{reverse('dashboard:handoffs', args=[slug])}?{urlencode({'trace': trace_id})}"
     return reverse("dashboard:trace", args=[slug, trace_id])

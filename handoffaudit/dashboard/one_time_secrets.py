@@ -14,7 +14,7 @@ SECONDS = 300
 def redirect_with_secret(
     address: str, request: HttpRequest, who: TenantMembership, what: str, secret: str, about: str = ""
 ) -> HttpResponse:
-    """On to `address`, which takes it with `take`. `about`: what it is the secret of."""
+    """Redirect to `address`, whose view calls `take_secret`; `about` says what the secret belongs to."""
     raw = secret.encode()
     pad = secrets.token_bytes(len(raw))
     request.session[_name(who, what)] = [about, _xor(raw, pad).hex()]
@@ -32,7 +32,7 @@ def redirect_with_secret(
 
 
 def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple[str, str]:
-    """What the secret is about, and the secret; empty where there is none to show."""
+    """Return what the secret belongs to, and the secret; two empty strings where there is none to show."""
     if request.method != "GET":
         return "", ""
     about, half = request.session.pop(_name(who, what), ("", ""))
@@ -44,7 +44,7 @@ def take_secret(request: HttpRequest, who: TenantMembership, what: str) -> tuple
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
-    """Raises ValueError where they are not of one length."""
+    """Combine two byte strings with XOR; raise ValueError where their lengths differ."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 

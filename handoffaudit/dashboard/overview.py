@@ -1,4 +1,4 @@
-"""The busiest agents, for the overview."""
+"""The overview: the number of handoffs by state, what waits, the most frequent findings and the top agents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _LONGEST: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class TopAgent:
-    """`part` of the busiest one; `share` accepted of what it handed on."""
+    """An agent with many handoffs sent; `part` is relative to the busiest agent, and `share` its acceptance rate."""
 
     name: str
     href: str
@@ -48,7 +48,7 @@ class TopAgent:
 
 
 def top_agents(tenant: Tenant, since: datetime, until: datetime, period: str) -> list[TopAgent]:
-    """Those that handed on most; `period` as the page of an agent takes it."""
+    """Return the agents that sent the most handoffs; `period` is passed on to the links to their pages."""
     found = busiest_agents(tenant, since.replace(minute=0, second=0, microsecond=0), until, MOST_AGENTS)
     most = max((one.number for one in found), default=1)
     return [
@@ -72,7 +72,7 @@ MOST_NOISY = 5
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """`name` as it stands in the address."""
+    """A period of the overview; `name` is its value in the address."""
 
     name: str
     label: str
@@ -96,7 +96,7 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`share` of the most frequent one, for its bar."""
+    """A rule code with its number of handoffs; `share` is relative to the most frequent rule code, for its bar."""
 
     code: str
     number: int
@@ -109,7 +109,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     bad = None if asked in PERIODS else FilterError("period", asked[:40], f"use one of {', '.join(PERIODS)}.")
     period = PERIODS.get(asked, PERIODS["24h"])
     until = timezone.now()
-    # The same hours as the reports of that period have.
+    # The period starts at the same hour as in the reports of that period.
     since = window_of({"period": period.name}, until).since
     unjudged = stats.count_unjudged(who.tenant)
     figures = _stats(period, stats.count_by_state(who.tenant, since, until, unjudged))
@@ -124,7 +124,7 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
         "waiting": waits,
         "no_worker": workers.missing_worker_message(who.tenant, waits.oldest_unjudged_at),
         "for_review": for_review,
-        # Passed on or muted: they wait, and Review does not show them before somebody asks.
+        # Reassigned and muted handoffs wait, but the default view of Review leaves them out.
         "set_aside": 0 if for_review.more else max(0, waits.held + waits.rejected_undecided - for_review.number),
         "waiting_told": for_review.up_to(MOST_WAITING),
         "alerts": alerts.open_alerts(who.tenant),
@@ -148,8 +148,11 @@ def overview(request: HttpRequest, who: TenantMembership) -> HttpResponse:
 
 
 def _stats(period: Period, totals: Mapping[str, int]) -> dict[str, Any]:
-    """`figures`: of states that last, and of others where there are any. `seen`: the numbers themselves, by which a
-    page is known that shows others."""
+    """Return the numbers by state.
+
+    `figures` holds the states of `ORDER`, and other states where they have handoffs. `seen` joins all
+    numbers, to find out whether a page shows older ones.
+    """
     shown = [state for state in State if state in ORDER or totals.get(state)]
     return {
         "period": period,

@@ -1,4 +1,4 @@
-"""Whole pages, and the parts of them that htmx asks for."""
+"""Rendering of whole pages, and of the parts that htmx requests."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from django.utils.cache import patch_vary_headers
 
 
 def is_htmx(request: HttpRequest) -> bool:
-    """Whether a part may be answered: htmx asks for whole pages too, to restore its history."""
+    """Return whether the response may be a part of a page; htmx requests whole pages to restore its history."""
     return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
 def target_of(request: HttpRequest) -> str:
-    """The id of the element that htmx will put the answer into; empty for a plain request."""
+    """Return the id of the element that htmx will replace; an empty string for a plain request."""
     return request.headers.get("HX-Target", "") if is_htmx(request) else ""
 
 
@@ -26,13 +26,13 @@ def render_page(
     partials: Collection[str] = (),
     status: int = 200,
 ) -> HttpResponse:
-    """The page, or the partial of its template that bears the name of the element asked for.
+    """Render the page, or the partial of its template that is named like the requested element.
 
-    `partials` names those that may be asked for alone.
+    `partials` names the partials that a request may ask for alone.
     """
     target = target_of(request)
     name = f"{template}#{target}" if target in partials else template
     response = render(request, name, dict(context), status=status)
-    # On both answers: one address, two bodies.
+    # Both responses need the header, because one address has two bodies.
     patch_vary_headers(response, ["HX-Request", "HX-Target"])
     return response

@@ -1,4 +1,4 @@
-"""A sender's text made safe to display, and the lines around the spot where a document is not JSON."""
+"""Senders' texts made safe to display, and the lines around the place where a document stops being JSON."""
 
 import json
 import unicodedata
@@ -13,7 +13,10 @@ _SHOWN_AS_CODE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def readable(text: str) -> str:
-    """Control, direction and surrogate characters as `⟨U+202E⟩`; line breaks and tabs stay."""
+    """Return the text with control, direction and surrogate characters as `⟨U+202E⟩`.
+
+    Line breaks and tabs stay.
+    """
     if text.isprintable():
         return text
     return "".join(_readable_character(character) for character in text.replace("\r\n", "\n"))
@@ -26,19 +29,19 @@ def _readable_character(character: str) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """`text` made readable, at most so many of its characters; `…` marks the cut."""
+    """Return `text` made readable and cut to `length` characters; `…` marks the cut."""
     return readable(text) if len(text) <= length else f"{readable(text[:length])}…"
 
 
 def as_json(value: Any) -> str:
-    """A JSON value, texts in quotes so that `"0.8"` is not taken for 0.8; one of several lines keeps its lines."""
+    """Return a JSON value as text, with quotes so that `"0.8"` differs from 0.8; line breaks stay line breaks."""
     if isinstance(value, str) and "\n" in value:
         return f'"{value}"'
     return json.dumps(value, ensure_ascii=False)
 
 
 def weight(text: str) -> int:
-    """How many bytes it takes on a page: a sender can make each character twelve."""
+    """Return how many bytes the text takes on a page; a sender can make each character take twelve."""
     return len(escape(text).encode("utf-8", "replace"))
 
 
@@ -54,7 +57,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Placed(Protocol):
-    """An issue that may say where reading stopped."""
+    """A finding that may say where parsing stopped."""
 
     @property
     def metadata(self) -> Mapping[str, Any]: ...
@@ -62,7 +65,10 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`at`: the character where reading stopped, on the line that has it; `before` and `after` stand around it."""
+    """A line of an excerpt.
+
+    `at` is the character where parsing stopped, on the line that contains it, between `before` and `after`.
+    """
 
     number: int
     before: str
@@ -79,7 +85,7 @@ class Excerpt:
 
 
 def excerpt(original: bytes, found: Iterable[Placed]) -> Excerpt | None:
-    """None where no issue says where reading stopped."""
+    """Return the lines around the place where parsing stopped; None where no finding names that place."""
     spot = next((issue.metadata for issue in found if "offset" in issue.metadata), None)
     if spot is None:
         return None
@@ -109,7 +115,7 @@ def _spot_line(number: int, line: str, column: int) -> Line:
 
 
 def raw_text(original: bytes) -> tuple[str, int]:
-    """The document as text up to what a page may show, and how many bytes are left out."""
+    """Return the document as text, up to the limit of a page, and the number of bytes left out."""
     length = RAW_SHOWN
     text = readable(original[:length].decode(errors="replace"))
     while weight(text) > _RAW_WEIGHT:

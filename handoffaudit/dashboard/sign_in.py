@@ -54,7 +54,7 @@ class SignOut(LogoutView):  # type: ignore[misc]
 
 
 class NewPasswordForm(forms.Form):
-    """A password, twice. `refuse` puts what the accounts app refused at its field."""
+    """A password, entered twice; `refuse` shows an error of the accounts app at its field."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": ""} | kwargs)
@@ -120,7 +120,7 @@ def password(request: HttpRequest) -> HttpResponse:
         except Refused as refused:
             form.refuse(refused)
         else:
-            # The other sessions of this person end here.
+            # Changing the password ends the other sessions of this person; this call keeps the current session.
             update_session_auth_hash(request, person)
             messages.success(request, "Your password was changed. Other devices are signed out.")
             return redirect("home")
@@ -150,7 +150,7 @@ def _with_rules(request: HttpRequest, template: str, context: dict[str, Any]) ->
 
 
 def _rules() -> Iterator[str]:
-    """What a password has to be, before anything is wrong with it: Django words its rules as refusals."""
+    """Yield the requirements of a password before the person types it; Django's own texts are error messages."""
     for validator in get_default_password_validators():
         match validator:
             case MinimumLengthValidator():

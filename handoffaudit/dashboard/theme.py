@@ -1,4 +1,4 @@
-"""Light, dark, or as the system has it; comfortable or compact: in cookies, so that a page is right at once."""
+"""The theme and the density, which cookies store so that the first rendering of a page is right."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,12 @@ YEAR = 31_536_000
 
 
 def theme_of(request: HttpRequest) -> str:
-    """Empty: as the system has it."""
+    """Return the chosen theme; an empty string follows the system."""
     return _kept(request, COOKIE, THEMES)
 
 
 def density_of(request: HttpRequest) -> str:
-    """Empty: comfortable."""
+    """Return the chosen density; an empty string is the comfortable density."""
     return _kept(request, DENSITY_COOKIE, DENSITIES)
 
 

@@ -1,4 +1,4 @@
-"""The addresses below `/t/<tenant>/`."""
+"""The URL patterns below `/t/<tenant>/`."""
 
 from django.urls import path
 

@@ -1,7 +1,6 @@
-"""The engine: what a handoff is, and how it is judged. Pure: no framework, no network.
+"""The engine: the model of a handoff and the layers that judge it, without a framework and without a network.
 
-The names below are for users' code. Each is loaded when it is first asked for, so that importing the package costs
-nothing.
+The names below are the public API. Each name is imported at its first use, so that importing the package is cheap.
 """
 
 from importlib import import_module

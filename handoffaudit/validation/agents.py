@@ -37,7 +37,10 @@ _NO_PLAIN_TEXT = tuple("[{\"'|>&*!%@`")
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """`warnings`: one for each skill that was left out."""
+    """The names of the known agents.
+
+    `warnings` has one line for each skill that was left out.
+    """
 
     names: frozenset[str] = frozenset()
     warnings: tuple[str, ...] = ()
@@ -48,9 +51,9 @@ class _UnreadableError(Exception):
 
 
 def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
-    """Path and text of every skill below `folder`, sorted by path; the text is None where the file can't be read.
+    """Yield path and text of every skill below `folder`, sorted by path.
 
-    Links to folders are followed one level deep.
+    The text is None where the file cannot be read. Links to folders are followed one level deep.
     """
     for path in sorted({*folder.rglob(SKILL_FILE), *folder.glob(f"*/{SKILL_FILE}")}):
         yield str(path), _text_of(path)
@@ -58,7 +61,7 @@ def skill_files(folder: Path) -> Iterator[tuple[str, str | None]]:
 
 def _text_of(path: Path) -> str | None:
     try:
-        # whoever opens a pipe waits for its writer
+        # Opening a named pipe would block until a writer opens the pipe.
         if not path.is_file():
             return None
         with path.open(encoding="utf-8") as file:
@@ -68,7 +71,9 @@ def _text_of(path: Path) -> str | None:
 
 
 def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
-    """The skills of these files, by the `name` of the front matter, else by the name of the folder.
+    """Return the registry of the skills in these files.
+
+    A skill is named by the `name` in its front matter, else by its folder.
 
     >>> discover([("skills/critic/SKILL.md", "---\\nname: the-critic\\n---\\n# How to judge")]).names
     frozenset({'the-critic'})
@@ -90,19 +95,22 @@ def discover(files: Iterable[tuple[str, str | None]]) -> Registry:
 
 @lru_cache(maxsize=1024)
 def closest_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
-    """The known names most like `target`, the likest first."""
+    """Return the known names most similar to `target`, the most similar first."""
     return tuple(nearest(target, sorted(known), _MOST_NEAR))
 
 
 @lru_cache(maxsize=1024)
 def listed_agents(target: str, known: frozenset[str]) -> tuple[str, ...]:
-    """Return at most `MOST_LISTED` known names: those most like `target`, then the others in their order."""
+    """Return at most `MOST_LISTED` known names: those most similar to `target`, then the others in sorted order."""
     near = closest_agents(target, known)
     return (*near, *nsmallest(MOST_LISTED - len(near), known.difference(near)))
 
 
 def _name(text: str | None) -> str:
-    """The name that the front matter gives, empty where it gives none or there is no front matter."""
+    """Return the name in the front matter; empty where there is no name or no front matter.
+
+    Raises _UnreadableError where the front matter cannot be parsed.
+    """
     if text is None:
         raise _UnreadableError
     first, *lines = text.removeprefix("\ufeff").splitlines() or [""]
@@ -112,7 +120,7 @@ def _name(text: str | None) -> str:
     for line in lines[:_MOST_LINES]:
         if line.rstrip() == _FENCE:
             return name
-        # what is indented, and a list's items, belong to the field before
+        # Indented lines and list items belong to the field before them.
         if not line.strip() or line[0] in " \t#-":
             continue
         field = _FIELD.fullmatch(line.rstrip())
@@ -124,7 +132,7 @@ def _name(text: str | None) -> str:
 
 
 def _scalar(value: str) -> str:
-    """A YAML text in one line."""
+    """Return the text of a YAML scalar on one line; raises _UnreadableError for any other YAML value."""
     if quoted := _QUOTED.fullmatch(value):
         return (quoted[1] or quoted[2] or "").strip()
     plain = _COMMENT.sub("", value).strip()

@@ -1,4 +1,4 @@
-"""JSON written so that it can be counted, hashed and compared.
+"""JSON text for counting, hashing and comparing values.
 
 >>> compact({"b": 1, "a": "é"}).decode()
 '{"b":1,"a":"é"}'
@@ -16,7 +16,7 @@ from handoffaudit.validation.record import Record
 
 
 def compact(value: Any) -> bytes:
-    """No white space, keys in document order, non-ASCII characters as they are."""
+    """Return the value as JSON without white space, keys in document order, non-ASCII characters unescaped."""
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -24,7 +24,7 @@ def compact(value: Any) -> bytes:
 
 
 def canonical(value: Any) -> bytes:
-    """The same with keys sorted, so that equal values have equal bytes."""
+    """Return the value as compact JSON with sorted keys, so that equal values have equal bytes."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
@@ -32,7 +32,7 @@ def canonical(value: Any) -> bytes:
 
 
 def python_compact(value: Any) -> bytes:
-    """`compact` with numbers spelled as Python's json does (1.5e-07 where others write 1.5e-7)."""
+    """Return compact JSON with numbers spelled as Python's json does (1.5e-07 where others write 1.5e-7)."""
     return _dumps(value, sort_keys=False)
 
 
@@ -41,12 +41,15 @@ def sha256_hex(data: bytes) -> str:
 
 
 def data_hash(record: Record) -> str:
-    """What two handoffs share when they hand over the same data."""
+    """Return the SHA-256 of the handoff's data, equal for two handoffs with the same data."""
     return sha256_hex(canonical(record.data))
 
 
 def repetition_key(record: Record) -> str:
-    """The same, empty where nothing is handed over: an empty answer given twice is no loop."""
+    """Return the hash of the handoff's data; empty where no value of the data holds anything.
+
+    An empty answer given twice is no loop.
+    """
     return data_hash(record) if any(_holds(value) for value in record.data.values()) else ""
 
 
@@ -55,7 +58,7 @@ def _holds(value: Any) -> bool:
 
 
 def _dumps(value: Any, *, sort_keys: bool) -> bytes:
-    # orjson refuses lone surrogates, integers beyond 64 bits and more than 254 levels; documents read by another
-    # parser may hold them
+    # orjson refuses lone surrogates, integers beyond 64 bits and more than 254 levels; documents read by another parser
+    # may contain them.
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
     return text.encode("utf-8", "surrogatepass")

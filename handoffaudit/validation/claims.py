@@ -1,4 +1,4 @@
-"""A claim: a field of the data that states something, what it rests on, and the values in it that were looked up."""
+"""The claims in a handoff's data, the sources that each claim rests on, and the values that were looked up."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ Status = Literal["grounded", "derived", "ungrounded"]
 class Source(NamedTuple):
     """One text that claims may rest on.
 
-    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of
-    its own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines is given
-    whole. `keys` is the part of that path inside the supplied value (`.total` of `context.order`): these keys are
-    content like the text, while the name of the value itself is only what the sender calls it.
+    `name` is shown to people (`context.page`, `evidence[2].content`). A value of structured data is a source of its
+    own, named by its path (`context.order.total`); a text that is itself JSON, CSV or `key: value` lines stays whole.
+    `keys` is the part of that path inside the supplied value (`.total` of `context.order`): these keys count as content
+    like the text, while the name of the value itself is only the sender's label.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Source(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """One value of a claim, or a run of words (`wording`), with what it rests on.
+    """One value of a claim, or a run of words (`wording`), with the sources that it rests on.
 
     `start` and `end` are character offsets in the claim's text, half-open. `where` names the sources of a grounded
-    value and says what a derived one was made from (`3 + 4`, `rounded from 54.0267`). `closest` is the value of the
-    sources that looks most like an ungrounded one, where there is one.
+    value, and for a derived value the calculation (`3 + 4`, `rounded from 54.0267`). `closest` is the source value most
+    similar to an ungrounded one; empty where none is similar.
     """
 
     kind: Kind
@@ -70,19 +70,22 @@ SHIPPED_FIELDS: Mapping[str, tuple[str, ...]] = {
     "Signal": ("rationale", "stop_loss", "take_profit", "confidence"),
 }
 
-"""The claim fields of the types that the library knows without being told."""
+"""The claim fields that the library ships, by output type."""
 
 _MOST_IDS = 20
 
 _LONGEST_INTEGER = 190
 
-# to look up what a statement cites takes longer than to pass a value
+# Looking up the citation of a statement takes longer than visiting a value.
 _STEPS_PER_STATEMENT = 2
 
 
 class ClaimKind(StrEnum):
-    """What a claim rests on, as `claim_type` says. `CITES_UNKNOWN`: on sources none of which was supplied, so that it
-    counts as uncited. The library's `ClaimType` has all of them but this one."""
+    """The kind of support that a claim has, the `claim_type` of the API.
+
+    `CITES_UNKNOWN`: the claim cites only sources that were not supplied, and counts as uncited. The library's
+    `ClaimType` has all kinds but this one.
+    """
 
     CITED = "cited"
     CITES_UNKNOWN = "cites_unknown"
@@ -96,9 +99,12 @@ WITHOUT_SOURCE: Final = frozenset({ClaimKind.UNCITED, ClaimKind.CITES_UNKNOWN})
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`location` from the root of the data, `place` from the root of the document. `text` is whole; what is kept in a
-    verdict is cut at 500 characters. `marks` say which values of the text are grounded, by their place in it;
-    `validator_confidence` is the share of them that is grounded or derived."""
+    """A statement in the data that can be checked.
+
+    `location` is the path from the root of the data, `place` the path from the root of the document. `text` is whole; a
+    stored verdict cuts it at 500 characters. `marks` say which values of the text are grounded, by character offsets;
+    `validator_confidence`, from 0.0 to 1.0, is the share of them that is grounded or derived.
+    """
 
     claim_id: str
     location: Location
@@ -113,8 +119,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    """What the data says of its own sources: ids by path, the paths with at least one supplied source, and the paths of
-    assumptions. What has not the right type is left out."""
+    """The sources that the data cites.
+
+    `sources` maps a path to the ids that it cites, `supported` holds the paths with at least one supplied source, and
+    `assumptions` the paths that the sender marks as assumptions. Entries of a wrong type are left out.
+    """
 
     sources: Mapping[str, tuple[str, ...]]
     supported: frozenset[str]
@@ -138,8 +147,8 @@ def _ids(value: object) -> tuple[str, ...]:
 class Extraction:
     """The claims of one handoff, at most 500.
 
-    `total` counts all claims that were read, `uncited` those of them without a supplied source. `unread` are the claim
-    fields that point at too many values to be read.
+    `total` counts all claims that were read, `uncited` the ones among them without a supplied source. `unread` are the
+    claim fields that point at too many values to be read.
     """
 
     claims: tuple[Claim, ...]
@@ -157,12 +166,13 @@ def extract(
     within: Location = (),
     place_of: Callable[[Location], Location] = lambda location: location,
 ) -> Extraction:
-    """Extract the claims of `data`.
+    """Return the claims of `data`.
 
-    They stand at `fields`, or without fields they are every text and number at the top of the object at `within`, which
-    also holds `evidence_refs` and `assumptions`. `supplied` are the names of the sources that can be cited. All fields
-    together may take 300,000 steps; a field that cannot be read within them is unread as a whole, so that the result
-    does not depend on the order of keys.
+    Claims are the texts and numbers at `fields`; without fields, every text and number at the top of the object at
+    `within`, which also holds `evidence_refs` and `assumptions`. `supplied` holds the names of the sources that can be
+    cited; `place_of` maps a location in the data to its place in the document. All fields together may take 300,000
+    steps; a field that does not fit into them is unread as a whole, so that the result does not depend on the order of
+    keys.
     """
     stating: Any = data
     for key in within:
@@ -209,7 +219,7 @@ def _at_fields(data: dict[str, Any], fields: Sequence[str]) -> tuple[list[_State
 
 
 def _items(location: Location, value: Any, effort: StepBudget) -> Iterator[_Statement]:
-    """Yield a text or number, or those in a list."""
+    """Yield the value if it is a text or number, or the texts and numbers in the list."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             effort.spend()
@@ -241,8 +251,11 @@ def _judged(
 
 
 def _paths(location: Location, within: Location) -> list[str]:
-    """How a sender may name the place: from the root of the data or of its stating part, by the list it is in, or by
-    the bare key of a field at the top, whatever signs are in it."""
+    """Return the ways in which a sender may name the location.
+
+    A sender may write the path from the root of the data or of its stating part, the path of the list that contains the
+    value, or, for a field at the top, its bare key with any characters in it.
+    """
     paths = [dotted_path(location)]
     if within and location[: len(within)] == within:
         paths.append(dotted_path(location[len(within) :]))
@@ -255,7 +268,7 @@ def _paths(location: Location, within: Location) -> list[str]:
 
 
 def plain_key(location: Location, within: Location) -> str:
-    """The key of a field at the top of the stating part, empty for a deeper one."""
+    """Return the key of a field at the top of the stating part; empty for a deeper field."""
     key = location[-1] if location and location[:-1] == within else ""
     return key if isinstance(key, str) else ""
 
@@ -267,7 +280,10 @@ def _text(value: Any) -> str:
 
 
 def parse_fields(plain: object) -> tuple[str, ...]:
-    """The claim fields of a type from plain JSON: a list of dotted paths. Raises InvalidDemand with every flaw."""
+    """Return the claim fields of a type from plain JSON: a list of dotted paths, without duplicates.
+
+    Raises InvalidConfigError with every flaw: no list, more than 100 paths, a path that cannot be read.
+    """
     if not isinstance(plain, list):
         raise InvalidConfigError(
             [config_error("", plain, "The claim fields are not a list.", "Give a list of dotted paths.")]
@@ -298,7 +314,7 @@ def _field_flaws(plain: Iterable[Any]) -> Iterator[Any]:
 
 
 def claim_to_dict(claim: Claim) -> dict[str, Any]:
-    """The claim as the API and files show it."""
+    """Return the claim as the API and files show it."""
     return {
         "claim_id": claim.claim_id,
         "field_path": dotted_path(_storable(claim.location)),

@@ -1,4 +1,4 @@
-"""The catalogue of issue codes: what each means, how grave it is, and what makes it go away."""
+"""The catalogue of rule codes: meaning, severity and hint of each, and the issues made from them."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -36,7 +36,7 @@ CATALOGUE: Mapping[str, Code] = MappingProxyType(
 FAMILIES: Mapping[str, Code] = MappingProxyType(
     {entry.code: entry for entry in (families.RULE_FAMILY, families.SCHEMA_FAMILY)}
 )
-"""Codes made as they are needed, by what they begin with: `schema.minimum`, `business_rule.range.<rule_id>`."""
+"""Families of generated codes, by the part before the first dot: `schema.minimum`, `business_rule.range.<rule_id>`."""
 _OF_A_USER = Code(
     code="",
     layer="",
@@ -48,8 +48,10 @@ _OF_A_USER = Code(
 
 
 def entry_of(code: str) -> Code:
-    """What the catalogue says of a code: its own entry, its family's, or for a code of somebody's own layer a plain
-    one."""
+    """Return the catalogue entry of a code.
+
+    A generated code has the entry of its family; the code of a user's own layer has a generic entry.
+    """
     return CATALOGUE.get(code) or FAMILIES.get(code.partition(".")[0]) or _OF_A_USER
 
 
@@ -64,10 +66,11 @@ def make(
     severity: Severity | None = None,
     **metadata: Any,
 ) -> Issue:
-    """An issue of the catalogue's `code`. Whatever comes from the document is cut to size and made storable here.
+    """Return an issue with the catalogue's layer and default hint for `code`.
 
-    `severity` where the policy or a rule sets it, else the catalogue's. A code that is neither in the catalogue nor of
-    one of its families is our bug and raises KeyError.
+    Values that come from the document are cut to size and made storable. `severity` overrides the catalogue's where the
+    policy or a rule sets one. A code that is neither in the catalogue nor in a family is a bug of ours and raises
+    KeyError.
     """
     entry = CATALOGUE.get(code) or FAMILIES[code.partition(".")[0]]
     return Issue(
@@ -84,7 +87,7 @@ def make(
 
 
 def blocks(issue: Issue) -> bool:
-    """Whether it keeps a handoff from being accepted: an error, or a code that asks for a person."""
+    """Return whether the issue keeps a handoff from being accepted: an error, or a code that holds for a person."""
     if issue.severity in (Severity.ERROR, Severity.CRITICAL):
         return True
     return entry_of(issue.code).holds

@@ -1,4 +1,4 @@
-"""Values converted into the JSON type or form that is asked for, where there is only one way to do it."""
+"""Conversions of values into a JSON type or form, made only where there is a single way to convert."""
 
 import re
 from collections.abc import Collection
@@ -16,7 +16,7 @@ _LONGEST_FORM = 100
 
 _EXACT = 2**53
 
-# the years 2000 to 2099
+# Numbers count as times only in the years 2000 to 2099.
 _FIRST_SECOND = 946_684_800
 
 _LAST_SECOND = 4_102_444_800
@@ -25,7 +25,7 @@ _DIGEST = re.compile(r"(?:sha-?256[:=]\s*)?([0-9a-f]{64})", re.IGNORECASE)
 
 
 def convert(value: object, types: Collection[str]) -> Any:
-    """`value` as the first of the JSON types that it converts to without loss, or None."""
+    """Return `value` as the first of the JSON types that it converts to without loss, or None."""
     match value:
         case bool():
             return None
@@ -54,7 +54,7 @@ def _text_converted(text: str, types: Collection[str]) -> Any:
 
 
 def _number(text: str) -> float | int | None:
-    """The number that a text spells out; an integer where it is one."""
+    """Return the number that a text spells out, as an integer where it is whole; None where the text is no number."""
     if len(text) > _LONGEST_NUMBER or not text.isascii() or "_" in text:
         return None
     try:
@@ -67,8 +67,11 @@ def _number(text: str) -> float | int | None:
 
 
 def as_utc(value: object) -> str | None:
-    """A time as `2026-02-01T08:00:00Z`: from RFC 3339, another ISO form, or seconds or milliseconds since 1970. Without
-    an offset it is taken as UTC."""
+    """Return a time as `2026-02-01T08:00:00Z`, or None where the value is no time.
+
+    The value is RFC 3339, another ISO 8601 form, or seconds or milliseconds since 1970. A time without an offset is
+    taken as UTC.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -95,7 +98,10 @@ def _of_iso(text: str) -> str | None:
 
 
 def as_uuid(value: object) -> str | None:
-    """A UUID in lower case with its dashes, from upper case, without dashes, in braces or as a URN."""
+    """Return a UUID in lower case with its dashes, or None where the value is no UUID.
+
+    The value may be in upper case, without dashes, in braces or a URN.
+    """
     if not isinstance(value, str) or len(value) > _LONGEST_FORM:
         return None
     try:
@@ -105,7 +111,10 @@ def as_uuid(value: object) -> str | None:
 
 
 def as_checksum(value: object) -> str | None:
-    """`sha256:` and 64 lower-case hex digits, from upper case or without the prefix."""
+    """Return `sha256:` and 64 lower-case hex digits, or None where the value is no SHA-256 checksum.
+
+    The value may be in upper case or without the prefix.
+    """
     if not isinstance(value, str) or len(value) > _LONGEST_FORM:
         return None
     match = _DIGEST.fullmatch(value.strip())
@@ -113,7 +122,7 @@ def as_checksum(value: object) -> str | None:
 
 
 def as_storable(text: str) -> str | None:
-    """A text without its NUL characters and half surrogate pairs, where it has some."""
+    """Return the text without NUL characters and lone surrogates, or None where the text has none of them."""
     if storable(text):
         return None
     return "".join(char for char in text if char != "\0" and not "\ud800" <= char <= "\udfff")

@@ -1,4 +1,4 @@
-"""What is demanded of a handoff: one policy per handoff type, and one for any other type."""
+"""The requirements on handoffs: one policy per handoff type, one for any other type, and their prompts and rules."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from handoffaudit.validation.issues import Severity
 from handoffaudit.validation.prompts.question import Prompt, Role, Use
 
-if TYPE_CHECKING:  # loaded by whoever makes some: pydantic's models alone take longer to load than all else here
+# Callers that use these types import them: pydantic's models alone take longer to load than everything else here.
+if TYPE_CHECKING:
     from handoffaudit.validation.business_rules.rules import BusinessRuleSet
     from handoffaudit.validation.schemas.schema import DataSchema
 
@@ -39,7 +40,10 @@ class Mode(StrEnum):
 
 
 class CircularPolicy(StrEnum):
-    """What becomes of a chain whose target is already in it and that gives a reason; without one it is rejected."""
+    """The treatment of a chain that contains its target and gives a reason.
+
+    A circular chain without a reason is rejected under every policy.
+    """
 
     HOLD = "hold"
     REJECT = "reject"
@@ -47,7 +51,7 @@ class CircularPolicy(StrEnum):
 
 
 class GroundingPolicy(StrEnum):
-    """How grave a value is that stands in no source."""
+    """The severity of a value that no source contains."""
 
     OFF = "off"
     WARN = "warn"
@@ -55,23 +59,28 @@ class GroundingPolicy(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """Whether claims must be cited always, or only in a handoff that cites at all
-    (`docs/decisions/0014-evidence-where-given.md`)."""
+    """The handoffs whose claims must be cited: every handoff, or only those that cite at all.
+
+    The reasons are in `docs/decisions/0014-evidence-where-given.md`.
+    """
 
     WHERE_GIVEN = "where_given"
     REQUIRED = "required"
 
 
 class FailMode(StrEnum):
-    """What becomes of a handoff that the model could not be asked about: it passes unverified, or is held."""
+    """The treatment of a handoff when the LLM is unavailable: open accepts it unverified, closed holds it."""
 
     OPEN = "open"
     CLOSED = "closed"
 
 
 class CritiquePolicy(StrEnum):
-    """When a second model is asked: never, where a trigger fires and the format is `output`, where one fires in any
-    format, or always."""
+    """The condition for asking a second LLM.
+
+    `off`: never; `outputs`: where a trigger fires and the format is `output`; `triggered`: where one fires in any
+    format; `always`: for every handoff.
+    """
 
     OFF = "off"
     OUTPUTS = "outputs"
@@ -83,16 +92,17 @@ class CritiquePolicy(StrEnum):
 class TypePolicy:
     """One row of the strictness table.
 
-    `token_budget` and `output_token_budget`, the budget of the format `output`, in tokens; `approval_length` and
-    `recommended_length` in agents: a longer chain is held, or warned of; `max_uncited_ratio` and `confidence_floor`
-    from 0.0 to 1.0; `hold_limit_hours`: after this a held handoff is overdue. `repair`: what is rejected is
-    repaired without being asked. `max_retries` and `max_re_retrievals`: how often a sender is asked to try again
-    before a person is. `four_eyes`: a decision takes effect once a second person has made the same one.
+    `token_budget`, and `output_token_budget` for the format `output`, are in tokens. `approval_length` and
+    `recommended_length` are in agents: a longer chain is held, or warned of. `max_uncited_ratio` and `confidence_floor`
+    lie from 0.0 to 1.0. A handoff held longer than `hold_limit_hours` is overdue. `repair`: rejected handoffs are
+    repaired without a request. `max_retries` and `max_re_retrievals` say how often the sender is asked to try again
+    before a person is. `four_eyes`: a decision takes effect once a second person has made the same decision.
 
-    `fail_mode`: when the model cannot be asked. `objective_confidence`: an objective met with less confidence counts as
-    not met; 0.0: never. `careful_above`: an objective that has more characters together with its deliverable is put to
-    the careful model; 0: none is. A critique is triggered by `critique_notional_usd` and more at stake (USD), or by a
-    score below `critique_score_floor`; it may cost `critique_max_usd`, and rejects below `critique_threshold`.
+    `fail_mode` applies when the LLM is unavailable. An objective met with a confidence below `objective_confidence`
+    (0.0 to 1.0; 0.0: never) counts as not met. An objective that has, together with its deliverable, more than
+    `careful_above` characters goes to the careful LLM (0: none does). A critique is triggered by
+    `critique_notional_usd` or more at stake (USD), or by a score below `critique_score_floor`; it may cost
+    `critique_max_usd`, and rejects below `critique_threshold`.
     """
 
     handoff_type: str
@@ -126,15 +136,18 @@ class TypePolicy:
     critique_threshold: float = 0.6
 
     def budget_of(self, format_name: str) -> int:
-        """Return the tokens that a handoff in this format may have."""
+        """Return the budget, in tokens, of a handoff in this format."""
         return self.output_token_budget if format_name == OUTPUT else self.token_budget
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What is demanded of one type's data beside its policy. `claim_fields` is None where none are configured: then
-    every text and number at the top of the data is a claim. `prompts` replace those that are shipped. `strict_files`: a
-    report of a handoff file that was not used is rejected, whatever was read in its place."""
+    """The requirements on one type's data besides its policy.
+
+    `claim_fields` is None where none are configured: every text and number at the top of the data is then a claim.
+    `prompts` replace the shipped ones. `strict_files`: a report of a handoff file that was not used is rejected,
+    whatever was read in its place.
+    """
 
     rules: tuple["BusinessRuleSet", ...] = ()
     schema: "DataSchema | None" = None
@@ -145,9 +158,11 @@ class Requirements:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """Prompts of users, in place of those that are shipped. What is for a workflow goes before what is for a type, and
-    that before what is for all. `by_workflow`: name, use and prompt, the ones that go before others last; one `*` in a
-    name stands for anything."""
+    """Prompts of users, which replace the shipped ones.
+
+    A prompt for a workflow takes precedence over a prompt for a type, and that over a prompt for all. `by_workflow`
+    lists name, use and prompt, with the prompts of higher precedence last; one `*` in a name matches any text.
+    """
 
     for_all: Mapping[Use, Prompt] = field(default_factory=dict)
     by_type: Mapping[str, Mapping[Use, Prompt]] = field(default_factory=dict)
@@ -168,10 +183,10 @@ def _fits(name: str, workflow: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ValidationConfig:
-    """The policies of all types, frozen, with the version of the strictness table that they were loaded at.
+    """The policies of all types, frozen, with the version of the strictness table.
 
-    `rules` are asked for every type: each rule says which it is for. `versions`: of each kind of policy in it.
-    `known_agents`: the names that a target may have without a warning; None: any.
+    `rules` are evaluated for every type: each rule names the types that it applies to. `versions` has the version of
+    each kind of policy. `known_agents` are the names that a target may have without a warning; None allows any name.
     """
 
     version: int
@@ -188,7 +203,10 @@ class ValidationConfig:
         return self.types.get(handoff_type, self.other)
 
     def demands_for(self, handoff_type: str, workflow: str = "") -> Requirements:
-        """`workflow`: the one that the handoff belongs to, empty where its sender names none."""
+        """Return the requirements on a handoff of this type.
+
+        `workflow` is the workflow that the handoff belongs to; empty where its sender names none.
+        """
         return Requirements(
             self.rules,
             self.schemas.get(handoff_type),

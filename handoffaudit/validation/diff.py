@@ -29,9 +29,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One place that differs. `before` and `after` are cut to what a person reads; `why` is empty where nobody says.
+    """One place that differs.
 
-    `location` is a place of the document after the change, of the one before it for what was removed.
+    `before` and `after` are cut to a readable size; `why` is empty where no reason is given. `location` is a place in
+    the document after the change; for a removed value, a place in the document before.
     """
 
     location: Location
@@ -57,7 +58,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`complete` is False where there are more changes than were listed."""
+    """The changes between two documents.
+
+    `complete` is False where there are more changes than were listed.
+    """
 
     changes: tuple[Change, ...]
     complete: bool = True
@@ -78,7 +82,7 @@ def replacement(location: Location, before: Any, after: Any, why: str = "") -> C
 
 
 def _parting(before: str, after: str) -> tuple[str, str]:
-    """Two long texts from a little before where they part, `…` in place of what they share."""
+    """Return two long texts from shortly before the point where they differ, with `…` for the common part."""
     letters = enumerate(zip(before, after, strict=False))
     common = next((at for at, (one, other) in letters if one != other), min(len(before), len(after)))
     start = max(common - _LEAD, 0)
@@ -86,7 +90,7 @@ def _parting(before: str, after: str) -> tuple[str, str]:
 
 
 def difference(before: Any, after: Any, *, most: int = MOST_CHANGES) -> Difference:
-    """The places at which `after` differs from `before`, in the order of the documents; at most `most` of them."""
+    """Return the places where `after` differs from `before`, in document order, at most `most` of them."""
     found = tuple(islice(_compared((), before, after), most + 1))
     return Difference(tuple(_readable(change) for change in found[:most]), complete=len(found) <= most)
 
@@ -107,7 +111,7 @@ def _compared(place: Location, before: Any, after: Any) -> Iterator[Change]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: true is not 1, while 1 and 1.0 are the same number and the order of keys says nothing."""
+    """Return whether two values are equal as JSON: true is not 1, 1 equals 1.0, and the order of keys is ignored."""
     if isinstance(one, _SCALARS) or isinstance(other, _SCALARS):
         return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
     return one is other or (type(one) is type(other) and canonical(one) == canonical(other))
@@ -125,7 +129,7 @@ def _fields(place: Location, before: dict[str, Any], after: dict[str, Any]) -> I
 
 
 def _entries(place: Location, before: list[Any], after: list[Any]) -> Iterator[Change]:
-    """What stands alike at both ends is left out; the rest is compared by position."""
+    """Yield the changes of a list: skip the equal entries at both ends and compare the rest by position."""
     shorter = min(len(before), len(after))
     start = next((index for index in range(shorter) if not same(before[index], after[index])), shorter)
     tail = shorter - start

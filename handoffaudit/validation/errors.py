@@ -1,4 +1,4 @@
-"""Errors that the library raises, and what is wrong with rules, schemas or claim fields that cannot be set."""
+"""The exceptions of the engine, and the flaws of a configuration that cannot be saved."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,36 +7,39 @@ from handoffaudit.validation.text import brief, clean
 
 
 class HandoffAuditError(Exception):
-    """The root of all of them."""
+    """The base class of the engine's errors."""
 
 
 class HandoffValidationError(HandoffAuditError):
-    """A handoff or an output did not pass."""
+    """Raised where a handoff or an output did not pass its validation."""
 
 
 class SchemaValidationError(HandoffValidationError):
-    """It breaks its schema or its model."""
+    """Raised where an output breaks its JSON Schema or its pydantic model."""
 
 
 class EvidenceValidationError(HandoffValidationError):
-    """Too much of it rests on no source."""
+    """Raised where too many claims of an output rest on no source."""
 
 
 class BusinessRuleValidationError(HandoffValidationError):
-    """It breaks a business rule."""
+    """Raised where an output breaks a business rule."""
 
 
 class CritiqueValidationError(HandoffValidationError):
-    """A second model scored it below the acceptance threshold."""
+    """Raised where a second LLM scored an output below the acceptance threshold."""
 
 
 class RemediationExhaustedError(HandoffValidationError):
-    """It did not pass, and no try is left."""
+    """Raised where an output did not pass and no try is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigError:
-    """One value that cannot be set: where it stands (`rules[2].threshold`), and what would make it right."""
+    """One value of a configuration that cannot be saved.
+
+    `place` is its path in the configuration (`rules[2].threshold`); `remedy` says how to correct the value.
+    """
 
     place: str
     value: Any
@@ -48,12 +51,15 @@ class ConfigError:
 
 
 def config_error(place: str, value: Any, message: str, remedy: str) -> ConfigError:
-    """A flaw whose value and texts are cut to size and can be stored."""
+    """Return a flaw whose value and texts are cut to size and can be stored."""
     return ConfigError(clean(place), brief(value), clean(message, 400), clean(remedy, 400))
 
 
 class InvalidConfigError(ValueError):
-    """Rules, a schema or claim fields that cannot be set; `flaws` says why."""
+    """Raised for rules, a schema, claim fields or phase rules that cannot be read or saved.
+
+    `flaws` lists every flaw.
+    """
 
     def __init__(self, flaws: list[ConfigError]) -> None:
         super().__init__("; ".join(str(one) for one in flaws))

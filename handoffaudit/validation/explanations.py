@@ -1,7 +1,7 @@
-"""Why each code of the catalogue matters, and an example: a document with the finding, and the same one mended.
+"""Explanations of the catalogue's codes: why each matters, with a document that has the finding and its fixed version.
 
-The texts are data (`catalogue/explained/`), one file a family, read when they are first asked for. A test judges both
-documents of each.
+The texts are data (`catalogue/explained/`), one file per family, read at the first request. A test judges both
+documents of every explanation.
 """
 
 import json
@@ -16,9 +16,11 @@ _FOLDER: Final = Path(__file__).parent / "catalogue" / "explained"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`before` and `after` are documents, or texts that are none; `beside` is the context and evidence sent along.
+    """The explanation of one code.
 
-    `judged` says under what it was judged where that matters, in the words of the tests; `note` says it to people.
+    `before` and `after` are documents, or texts that are not JSON; `beside` is the context and evidence sent along.
+    `judged` holds the settings of the example where they matter, in the terms of the tests; `note` states them for
+    people.
     """
 
     code: str
@@ -34,9 +36,12 @@ class Explanation:
 
 
 def explanation_of(code: str) -> Explanation | None:
-    """That of the code, or of its family for a code that is made as it is needed; None for a code of somebody's own."""
+    """Return the explanation of the code, else of the code's family; None for the code of a user's own layer.
+
+    Generated codes share the explanation of their family.
+    """
     family = code.partition(".")[0]
-    # Whoever makes names up has no file looked for, and nothing kept.
+    # Read only files of known families: an invented name must neither open a file nor fill the cache.
     told = _family(family) if family in _families() else {}
     return told.get(code) or told.get(family)
 
@@ -53,11 +58,11 @@ def _family(name: str) -> Mapping[str, Explanation]:
 
 
 def _explanation(code: str, told: dict[str, Any]) -> Explanation:
-    """What is not said of the mended one is as before."""
+    """Return the explanation; settings that the fixed version does not give are the same as before."""
     same = {"beside_after": told.get("beside", {}), "judged_after": told.get("judged", {})}
     return Explanation(code=code, **same | told)
 
 
 def text_of(document: Any) -> str:
-    """As it is shown: a text that is no document stays as it is."""
+    """Return the document as indented JSON; a text that is not JSON is returned unchanged."""
     return document if isinstance(document, str) else json.dumps(document, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Handoffs as files: their standard name, and writing them where nothing is overwritten."""
+"""Handoffs as files: the standard name, and writing without overwriting."""
 
 import os
 import re
@@ -15,21 +15,27 @@ FALLBACK_TEXT: Final = "Using fallback location."
 
 _FOLDER = "handoffs"
 _UNSAFE = re.compile(r"(?:[^\w.-]|\.(?=[^\w]))+")
-_LONGEST_NAME = 100  # bytes: file systems take 255 for both and the rest
+# In bytes: file systems allow 255 for both names and the rest.
+_LONGEST_NAME = 100
 _NOBODY = "unknown"
 _MOST_OF_A_NAME = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a handoff was written. `issue` is set where that is not where it belongs."""
+    """The path that a handoff was written to.
+
+    `issue` is set where the path is the fallback location.
+    """
 
     path: Path
     issue: Issue | None = None
 
 
 def file_name(source: str, target: str, at: datetime) -> str:
-    """`{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC; what could lead out of a folder is left out of names.
+    """Return `{source}-to-{target}-{YYYYMMDD}T{HHMMSS}Z.json`, in UTC.
+
+    Characters that could lead out of a folder are left out of the names.
 
     >>> file_name("researcher", "../../etc/writer", datetime(2026, 2, 1, 8, 0, 5, tzinfo=UTC))
     'researcher-to-etc-writer-20260201T080005Z.json'
@@ -38,7 +44,7 @@ def file_name(source: str, target: str, at: datetime) -> str:
 
 
 def handoff_path(session_path: str | Path, source: str, target: str, at: datetime) -> Path:
-    """`{session_path}/handoffs/` and the standard name."""
+    """Return `{session_path}/handoffs/` followed by the standard name."""
     return Path(session_path) / _FOLDER / file_name(source, target, at)
 
 
@@ -52,16 +58,17 @@ def write_handoff(
     root: Path | None = None,
     temporary: Path | None = None,
 ) -> Written:
-    """Writes `content` to `handoff_path`, or else into the temporary folder, and says so.
+    """Write `content` to `handoff_path`, or else into the temporary folder with an issue that says so.
 
-    With a `root`, the session path is taken from there and may not lead out of it. A file that is there is never
-    overwritten: the same content is left as it is, other content gets `-2`, `-3`, … before `.json`. Raises OSError
-    where not even the temporary folder can be written to.
+    With a `root`, the session path is relative to the root and must not lead out of it. An existing file is never
+    overwritten: a file with the same content is left as it is, and other content gets `-2`, `-3`, … before `.json`.
+    Raises OSError where the temporary folder cannot be written to either.
     """
     path = handoff_path(session_path, source, target, at)
     try:
         return Written(write_new(content, _inside(root, path)))
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the session path
+    # A NUL in the session path raises ValueError.
+    except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) else None
         reason = said or str(error) or "it could not be written"
     folder = temporary or Path(tempfile.gettempdir())
@@ -70,7 +77,7 @@ def write_handoff(
 
 
 def _safe(name: str) -> str:
-    """Letters, digits, `_`, `.` and `-`; no dots in front, none in a row."""
+    """Return the name with only letters, digits, `_`, `.` and `-`, without leading or repeated dots."""
     kept = _UNSAFE.sub("-", name).strip("-.")
     short = kept[:_LONGEST_NAME].encode()[:_LONGEST_NAME].decode(errors="ignore")
     return short.rstrip("-.") or _NOBODY
@@ -87,15 +94,15 @@ def _inside(root: Path | None, path: Path) -> Path:
 
 
 def write_new(content: bytes, path: Path) -> Path:
-    """Write a file and return its path, which is another one where the name is taken by other content.
+    """Write a file and return its path, which differs from `path` where other content has that name.
 
-    Neither a file nor a link that is there is written through.
+    The function writes through no existing file and no existing link.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for number in range(1, _MOST_OF_A_NAME + 1):
         free = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
         try:
-            # exclusive, so that neither a file nor a link that somebody laid out is written through
+            # Exclusive creation keeps the write from following a file or a link that somebody placed there.
             handle = os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
             if _holds(free, content):
@@ -114,7 +121,7 @@ def _holds(path: Path, content: bytes) -> bool:
 
 
 def _fill(handle: int, path: Path, content: bytes) -> None:
-    """All of it or no file."""
+    """Write the whole content, or remove the file."""
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -17,7 +17,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What is wrong, where, and what would make it pass.
+    """One finding: the defect, its place in the document, and the hint that makes the document pass.
 
     `location` holds the keys and list positions from the root of the document.
     """
@@ -42,8 +42,8 @@ class Issue:
         return pointer(self.location)
 
     def numbered(self, number: int) -> "Issue":
-        """The same as the verdict's issue of that number, from 1."""
-        # Not dataclasses.replace, which looks at every field's definition each time: three times the cost.
+        """Return a copy with the issue id of its position in the verdict, counted from 1."""
+        # dataclasses.replace looks at every field's definition on each call, at three times the cost.
         return Issue(
             self.layer,
             self.code,

@@ -1,4 +1,4 @@
-"""JSON values from bytes, or the issue that says where they stop being JSON."""
+"""JSON values from bytes, or the issue that says where the bytes stop being JSON."""
 
 from typing import Any
 
@@ -22,10 +22,11 @@ _SEVERAL = " A list of several goes to POST /api/v1/handoffs/batch."
 
 
 def parse_json(raw: bytes, *, max_depth: int = MAX_DEPTH) -> tuple[object | None, tuple[Issue, ...]]:
-    """The parsed value, or None and a `structure.json_parse` issue.
+    """Return the parsed value, or None and a `structure.json_parse` issue.
 
     A byte order mark is skipped. Of duplicate keys the last one counts; an integer beyond 64 bits becomes a float, as
-    it does in JavaScript; NaN, lone surrogates and bytes that are not UTF-8 are refused.
+    in JavaScript; NaN, lone surrogates and bytes that are not UTF-8 are refused. More than `max_depth` levels of lists
+    and objects are refused too.
     """
     body = raw.removeprefix(_BOM)
     try:
@@ -42,7 +43,7 @@ def could_be_deeper(body: bytes, limit: int) -> bool:
 
 
 def deeper_than(value: Any, limit: int) -> bool:
-    """Whether lists and objects are nested more than `limit` levels deep. Does not recurse."""
+    """Return whether lists and objects are nested more than `limit` levels deep, without recursion."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -58,7 +59,7 @@ def deeper_than(value: Any, limit: int) -> bool:
 
 
 def _depth_position(body: bytes, limit: int) -> int:
-    """The byte at which JSON goes one level too deep."""
+    """Return the byte offset where the JSON goes one level too deep."""
     depth = 0
     in_string = escaped = False
     for position, byte in enumerate(body):
@@ -95,7 +96,7 @@ def _refused(body: bytes, error: orjson.JSONDecodeError, max_depth: int) -> Issu
 
 
 def _reason(message: str) -> str:
-    """orjson's own words, fit to stand inside a sentence."""
+    """Return orjson's message in a form that fits into a sentence."""
     first, _, rest = message.partition(" ")
     return clean(message if first.isupper() else f"{first.lower()} {rest}".strip())
 
@@ -138,7 +139,7 @@ def _printable(text: str) -> str:
 
 
 def not_an_object(value: object) -> Issue:
-    """A document that is JSON, but not an object."""
+    """Return the issue of a document that is JSON, but not an object."""
     return make(
         "structure.wrong_type",
         message=f"The document is {type_name(value)}, not an object.",
@@ -149,7 +150,7 @@ def not_an_object(value: object) -> Issue:
 
 
 def too_deep() -> Issue:
-    """A document that was parsed elsewhere and is nested deeper than can be checked."""
+    """Return the issue of a document that another parser read and that is nested deeper than the engine checks."""
     return make(
         "structure.json_parse",
         message=f"The document is nested more than {MAX_DEPTH} levels deep.",

@@ -1,4 +1,4 @@
-"""Python values as the JSON values that the engine reads."""
+"""Conversion of Python values to the JSON values that the engine reads."""
 
 import dataclasses
 from datetime import date
@@ -10,15 +10,18 @@ from pydantic import BaseModel
 
 from handoffaudit.validation.json_input import MAX_DEPTH
 
-# Python writes no longer one out
+# In bits: Python refuses to convert longer integers to text.
 _LONGEST_INTEGER = 14_000
 
 
 def to_json(value: Any) -> Any:
-    """A copy of `value` in JSON types: models, dataclasses, enums and times are converted, other objects become their
-    text. What JSON cannot say (NaN, infinity, numbers beyond any reader) becomes null, half a surrogate pair a question
-    mark. What is nested deeper than the engine reads is cut just below that depth, so that the engine still sees that
-    it is too deep."""
+    """Return a copy of `value` in JSON types.
+
+    Models, dataclasses, enums and times are converted; other objects become their text. A value that JSON cannot
+    express (NaN, infinity, a number too long for any reader) becomes null, and half a surrogate pair a question mark. A
+    value nested deeper than the engine reads is cut just below that depth, so that the engine still sees that the value
+    is too deep.
+    """
     return _plain(value, (), MAX_DEPTH + 1)
 
 
@@ -41,7 +44,7 @@ def _can_be_written(number: float) -> bool:
 
 
 def _unwrapped(value: Any) -> Any:
-    """One level of `value` in JSON types."""
+    """Return the outermost level of `value` in JSON types."""
     if isinstance(value, Enum):
         return _unwrapped(value.value)
     if value is None or isinstance(value, str | int | float | dict | list):

@@ -8,16 +8,18 @@ from handoffaudit.validation.issues import Issue
 
 MOST_STEPS = 300_000
 
-"""What the rules, and the claim fields, of one handoff may take: a second at most. An honest handoff takes some
-hundreds."""
+"""The most steps that the rules, or the claim fields, of one handoff may take: a second at most.
+
+An honest handoff takes some hundreds.
+"""
 
 
 class StepBudgetSpentError(Exception):
-    """The steps are used up."""
+    """Raised where a step budget is used up."""
 
 
 class StepBudget:
-    """Steps to be spent, shared by all that works on one handoff."""
+    """A budget of steps, shared by all work on one handoff."""
 
     __slots__ = ("left",)
 
@@ -25,7 +27,7 @@ class StepBudget:
         self.left = most
 
     def spend(self, steps: int = 1) -> None:
-        """Raises TooMuchError once more is asked for than there is, and ever after."""
+        """Spend steps; raise StepBudgetSpentError once the budget is exceeded, and at every later call."""
         self.left -= steps
         if self.left < 0:
             raise StepBudgetSpentError
@@ -35,7 +37,7 @@ MAX_ISSUES = 100
 
 
 def limit_issues(issues: Iterable[Issue], limit: int = MAX_ISSUES) -> list[Issue]:
-    """The first `limit` issues; where there are more, the last one kept says so."""
+    """Return the first `limit` issues; the last one says so where there are more."""
     kept = list(islice(issues, limit + 1))
     if len(kept) <= limit:
         return kept

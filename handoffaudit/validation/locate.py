@@ -1,4 +1,4 @@
-"""Where the data of a record, and the claims an LLM quotes, stand in a document."""
+"""Places in a document: of the record's data, and of the values that an LLM quotes."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,10 +13,10 @@ _MOST_LOOKED_AT = 2000
 
 
 def placer(record: Record) -> Callable[[Location], Location]:
-    """A function from a place in the data to the same place in the document.
+    """Return a function that maps a place in the data to the same place in the document.
 
-    A format hands over a part of the document, or (`delegation`) makes the data of several: each value is found by
-    being the very same object.
+    The data is a part of the document, or (`delegation`) is built from several parts: each value is found as the
+    identical object.
     """
     root = _find(record.document, record.data, _DEEPEST)
     if root is not None:
@@ -31,13 +31,15 @@ def placer(record: Record) -> Callable[[Location], Location]:
 
 
 def hands_over(record: Record) -> bool:
-    """Whether the document has an object as its data. Where it has something else in its place, or nothing, the
-    record's data is an empty object that stands nowhere."""
+    """Return whether the document has an object as its data.
+
+    Otherwise the record's data is an empty object that the document does not contain.
+    """
     return bool(record.data) or _find(record.document, record.data, _DEEPEST) is not None
 
 
 def _find(document: Any, wanted: Any, depth: int) -> Location | None:
-    """The place of the object `wanted` in the document, level by level."""
+    """Return the place of the object `wanted` in the document, searched level by level; None where it is not found."""
     if document is wanted:
         return ()
     level: list[tuple[Location, Any]] = [((), document)]
@@ -56,7 +58,7 @@ def _find(document: Any, wanted: Any, depth: int) -> Location | None:
     return None
 
 
-# `["unit price"]`, `['unit price']`, `[0]`, and what stands between dots or slashes
+# The steps are `["unit price"]`, `['unit price']`, `[0]`, and the text between dots or slashes.
 _STEP = re.compile(r"""\["((?:[^"\\]|\\.)*)"\]|\['((?:[^'\\]|\\.)*)'\]|\[(\d{1,6})\]|([^.\[\]]+)""")
 
 _ESCAPED = re.compile(r"\\(.)")
@@ -67,7 +69,7 @@ _LONGEST_FIELD = 1000
 
 _LONGEST_INTEGER = 190
 
-# as much of a text is looked at for a quotation that is not quite as written
+# The most characters of a text that are searched for a quotation whose spelling differs.
 _MOST_COMPARED = 100_000
 
 _ROOTS = frozenset({"data", "payload", "output", "document", "deliverable", "root", "$", "#", ""})
@@ -78,11 +80,12 @@ _CUT = ("…", "...")
 
 
 def place_of(field: str, quote: str, data: Any) -> Location:
-    """The location in `data` that a path names, and within it the first value that holds the quotation; without such a
-    path the first value anywhere that holds it, else the root.
+    """Return the location in `data` that an LLM means by a path and a quotation.
 
-    Paths are read as models write them: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`.
-    They begin with the name of what the model was given: that is left out where it leads nowhere.
+    The location is the first value below the path that contains the quotation, else the path itself. A path that leads
+    nowhere is ignored: the location is then the first value anywhere that contains the quotation, else the root. Paths
+    are read as LLMs write them: `items[0].price`, `$.items[0]`, `/items/0/price`, `items.0["unit price"]`. A leading
+    name for the whole data, such as `data` or `$`, is dropped where it leads nowhere.
     """
     named = _named(field[:_LONGEST_FIELD], data)
     if named is None:
@@ -92,14 +95,14 @@ def place_of(field: str, quote: str, data: Any) -> Location:
 
 
 def span_of(quote: str, location: Location, document: Any) -> list[int] | None:
-    """Where the quotation begins and ends in the text at `location`; None where it does not stand there."""
+    """Return start and end of the quotation in the text at `location`; None where the text does not contain it."""
     text = at(document, location)
     found = _found(quote, text) if isinstance(text, str) else None
     return list(found) if found else None
 
 
 def _named(field: str, data: Any) -> Location | None:
-    """The place that a path leads to, None where it leads nowhere."""
+    """Return the place that a path leads to; None where the path leads nowhere."""
     for reading in _readings(field.strip()):
         way = reading
         while way:
@@ -111,7 +114,7 @@ def _named(field: str, data: Any) -> Location | None:
 
 
 def _readings(field: str) -> Iterator[list[str]]:
-    """The steps of a path in each spelling that it may have. A key may have dots and slashes of its own."""
+    """Yield the steps of a path in each spelling that it may have; a key may itself contain dots and slashes."""
     yield [field]
     yield [_plain(*groups) for groups in _STEP.findall(field)]
     if "/" in field:
@@ -123,7 +126,7 @@ def _plain(double: str, single: str, position: str, plain: str) -> str:
 
 
 def _followed(steps: list[str], data: Any) -> Location | None:
-    """Step by step: `0` is a position in a list and a key in an object."""
+    """Return the location at the end of the steps; `0` is a position in a list and a key in an object."""
     location: list[str | int] = []
     value = data
     for step in steps:
@@ -139,8 +142,11 @@ def _followed(steps: list[str], data: Any) -> Location | None:
 
 
 def _holding(quote: str, data: Any) -> Location | None:
-    """The first value that holds the quotation, level by level, so that a deep document costs no more than a flat one.
-    None where there is none, or the quotation is empty."""
+    """Return the place of the first value that contains the quotation.
+
+    The search goes level by level, so that a deep document costs no more than a flat one. None where no value contains
+    the quotation, or the quotation is empty.
+    """
     level: list[tuple[Location, Any]] = [((), data)] if _bare(quote) else []
     looked_at = 0
     while level:
@@ -172,13 +178,16 @@ def _holds(value: Any, quote: str) -> bool:
 
 
 def _found(quote: str, text: str) -> tuple[int, int] | None:
-    """Where the quotation stands in a text: as written; else without the quotes around it and what marks a cut, with
-    other white space, or in other capitals."""
+    """Return start and end of the quotation in a text, or None.
+
+    The quotation is searched for as written; then without the quotes around it and the mark of a cut, ignoring case and
+    differences in white space.
+    """
     if quote and (start := text.find(quote)) >= 0:
         return start, start + len(quote)
     words = _bare(quote).split()
     compared = text[:_MOST_COMPARED]
-    # The pattern takes a hundred times as long as this, and nearly all texts do not hold the quotation.
+    # The pattern takes a hundred times as long as this comparison, and nearly no text contains the quotation.
     if not words or " ".join(words).lower() not in " ".join(compared.split()).lower():
         return None
     found = re.search(r"\s+".join(map(re.escape, words)), compared, re.IGNORECASE)

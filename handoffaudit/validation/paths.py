@@ -1,4 +1,4 @@
-"""Places in a JSON document, written as people and as machines read them."""
+"""Places in a JSON document, as dotted paths for people and as JSON Pointers for machines."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ _WHOLE_KEY = re.compile(
     r"\d[\d\-_/:,+TZ ]*(?:\.\d+)?"  # a number, a date, a time
     r"|(?=\D*\d)(?:0x)?[0-9a-f]{8,}|[0-9a-f]{32,}"  # a hash
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a UUID
-    r"|(?=(?:\D*\d){4})[\w-]{20,}"  # what a generator of ids makes
+    r"|(?=(?:\D*\d){4})[\w-]{20,}"  # a generated id
     r"|.*(?:@|://).*",  # an address
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
@@ -23,7 +23,7 @@ _NUMBER_OF_KEY = re.compile(r"(?<=[_\-#])\d+(?![A-Za-z0-9])|(?<=[A-Za-z])\d{4,}(
 
 
 def dotted_path(location: Location) -> str:
-    """`("files", 2, "path")` as `files[2].path`; a key that is not a plain word is quoted."""
+    """Return `("files", 2, "path")` as `files[2].path`; a key that is not a plain word is quoted."""
     text = ""
     for part in location:
         if isinstance(part, int):
@@ -37,7 +37,7 @@ def dotted_path(location: Location) -> str:
 
 
 def last_name(location: Location) -> str:
-    """The last key with the list positions after it, `files[2]`: for a text that stands beside the path."""
+    """Return the last key with the list positions after it (`files[2]`), as a short label beside the path."""
     start = len(location) - 1
     while start > 0 and isinstance(location[start], int):
         start -= 1
@@ -45,14 +45,17 @@ def last_name(location: Location) -> str:
 
 
 def pointer(location: Location) -> str:
-    """The same place as a JSON Pointer (RFC 6901)."""
+    """Return the location as a JSON Pointer (RFC 6901)."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in location)
 
 
 def shape(field_path: str) -> str:
-    """The kind of place that a dotted path names: `data.items[3].price` and `data.items[12].price` are both
-    `data.items[*].price`. Keys that are numbers, dates, hashes, ids or addresses become `*` too, and so does the number
-    in `step_12`. Any text will do; at most 500 characters of it count."""
+    """Return a dotted path with its varying parts replaced by `*`.
+
+    `data.items[3].price` and `data.items[12].price` both become `data.items[*].price`. Keys that are numbers, dates,
+    hashes, ids or addresses become `*` too, and so does the number in `step_12`. Any text is accepted; only its first
+    500 characters count.
+    """
     text = field_path[:LONGEST_SHAPED]
     while (shaped := _PART.sub(_shaped, text)) != text:
         text = shaped
@@ -60,7 +63,7 @@ def shape(field_path: str) -> str:
 
 
 def _shaped(part: re.Match[str]) -> str:
-    """Never longer than the part was, and the same again when it is shaped again."""
+    """Return the shape of one part: never longer than the part, and unchanged when shaped again."""
     text, quoted = part[0], part[1]
     if quoted is None and text.startswith("["):
         return "[*]"
@@ -71,7 +74,7 @@ def _shaped(part: re.Match[str]) -> str:
 
 
 def at(document: Any, location: Location, default: Any = None) -> Any:
-    """The value at `location`, or `default` where there is none."""
+    """Return the value at `location`, or `default` where the document has no such place."""
     value = document
     for part in location:
         if isinstance(part, int):

@@ -1,7 +1,7 @@
-"""Phase rules and their results: what a workflow demands of the sender's files and commands.
+"""Phase rules and their results: a workflow's requirements on the sender's files and commands.
 
-The client evaluates the rules; here their shapes are read and what they come to is judged. Imports little, since the
-client starts on every tool call.
+The client evaluates the rules; this module parses rules and results and computes the overall status. The module imports
+little, since the client starts on every tool call.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class RuleStatus(StrEnum):
 
 
 class Overall(StrEnum):
-    """What the results of all rules come to."""
+    """The overall status of a workflow's rules."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -53,7 +53,10 @@ class Overall(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseRule:
-    """`rule_config` has the fields of its type, with their defaults filled in."""
+    """One requirement of a workflow.
+
+    `rule_config` has the fields of the rule's type, with their defaults filled in.
+    """
 
     rule_id: str
     rule_type: RuleType
@@ -62,13 +65,16 @@ class PhaseRule:
     rule_name: str = ""
 
     def as_plain(self) -> dict[str, Any]:
-        """JSON values, as `parse_rules` reads them."""
+        """Return the rule as JSON values, in the form that `parse_rules` reads."""
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """What one evaluation of a rule found. `validated_at` is an ISO 8601 time."""
+    """The result of one evaluation of a rule.
+
+    `validated_at` is an ISO 8601 time.
+    """
 
     result_id: str
     rule_id: str
@@ -78,30 +84,38 @@ class RuleResult:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def as_plain(self) -> dict[str, Any]:
-        """JSON values, as `parse_results` reads them."""
+        """Return the result as JSON values, in the form that `parse_results` reads."""
         return asdict(self)
 
 
 def parse_rules(plain: object) -> tuple[PhaseRule, ...]:
-    """The rules of a list of them. Raises InvalidDemand with all flaws and their places
-    (`[2].rule_config.patterns[0]`)."""
+    """Return the rules of a plain list, at most 100.
+
+    Raises InvalidConfigError with all flaws and their places (`[2].rule_config.patterns[0]`).
+    """
     rules = _parse_list(plain, "rules", MOST_RULES, _read_rule)
     _refuse_repeated([rule.rule_id for rule in rules], "rule_id", "rule")
     return rules
 
 
 def parse_results(plain: object) -> tuple[RuleResult, ...]:
-    """The results of a list of them. Raises InvalidDemand with all flaws and their places. What they are results of is
-    not looked at: `overall` leaves out those of unknown rules."""
+    """Return the results of a plain list, at most 200.
+
+    Raises InvalidConfigError with all flaws and their places. The rules that the results belong to are not checked:
+    `overall` ignores the results of unknown rules.
+    """
     results = _parse_list(plain, "results", MOST_RESULTS, _read_result)
     _refuse_repeated([result.result_id for result in results], "result_id", "result")
     return results
 
 
 def overall(rules: Sequence[PhaseRule], results: Iterable[RuleResult]) -> Overall:
-    """Failed where any rule of severity error failed. Else pending before the first result, in progress while a rule
-    has none, and passed once each has one. Of several results of one rule the last counts; a skipped rule did not
-    fail. No rules demand nothing: passed."""
+    """Return the overall status of the rules.
+
+    The status is failed where any rule of severity error failed. Otherwise it is pending before the first result, in
+    progress while a rule has no result, and passed once every rule has one. Of several results of one rule the last one
+    counts; a skipped rule did not fail. An empty list of rules has passed.
+    """
     status = {result.rule_id: result.status for result in results}
     has_result = [rule.rule_id in status for rule in rules]
     if failed_errors(rules, status):
@@ -112,14 +126,14 @@ def overall(rules: Sequence[PhaseRule], results: Iterable[RuleResult]) -> Overal
 
 
 def failed_errors(rules: Iterable[PhaseRule], status: Mapping[str, RuleStatus]) -> list[PhaseRule]:
-    """The rules of severity error that failed; `status` is by rule id."""
+    """Return the failed rules of severity error; `status` is by rule id."""
     return [
         rule for rule in rules if rule.severity is RuleSeverity.ERROR and status.get(rule.rule_id) is RuleStatus.FAILED
     ]
 
 
 class _Object:
-    """One object being read: collects the flaws of its fields."""
+    """A reader of one plain object that collects the flaws of its fields."""
 
     def __init__(self, place: str, plain: Mapping[str, Any], fields: Sequence[str], flaws: list[ConfigError]) -> None:
         self.place = place
@@ -134,7 +148,7 @@ class _Object:
         self.flaws.append(config_error(f"{self.place}.{name}", self.plain.get(name), message, remedy))
 
     def text(self, name: str, longest: int = LONGEST_TEXT, *, needed: bool = True) -> str:
-        """A text; `needed`: it must be there and not be empty."""
+        """Return the text of a field; with `needed`, the field must be there and not be empty."""
         value = self.plain.get(name, "")
         if not isinstance(value, str):
             self.wrong(name, f"{name} is {type_name(value)}.", "Give a string.")
@@ -166,7 +180,7 @@ class _Object:
         return default
 
     def texts(self, name: str, most: int, *, needed: bool) -> list[str]:
-        """A list of texts; `needed`: at least one, and none of them empty."""
+        """Return a list of texts; with `needed`, it has at least one text and no empty one."""
         value = self.plain.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) and "\0" not in one for one in value):
             self.wrong(name, f"{name} is {type_name(value)}, not a list of strings.", "Give a list of strings.")

@@ -1,4 +1,4 @@
-"""A handoff through the layers, to its verdict; also the verdict on a document that cannot be read."""
+"""The run of a handoff through the layers to its verdict, and the verdict on a document that cannot be read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ _STRUCTURE = "structure"
 
 
 def layers_with_model() -> tuple[Layer, ...]:
-    """All of them, those that ask a model last."""
+    """Return all layers: shipped, installed, and last the layers that ask an LLM."""
     return (*LAYERS, *installed_layers(), *MODEL_LAYERS)
 
 
@@ -42,12 +42,14 @@ def run(
     layers: Iterable[Layer] | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Verdict:
-    """Runs the layers in order: those shipped and then those installed, unless `layers` says which. Errors of the
-    structure layer stop the rest.
+    """Run the layers in order and return the verdict.
 
-    `new_id` names the remediation record that a first attempt begins, else it has the id of its verdict.
-    An exception out of a layer is our bug and passes through: no verdict is made of it. Only `CouldNotRunError`, by
-    which a layer says that something outside failed it, ends as the layer's status `error`.
+    The layers are the shipped ones followed by the installed ones, unless `layers` is given. Errors of the structure
+    layer skip the rest. `new_id` names the remediation record that a first attempt opens; without it, the record has
+    the id of the verdict. `monotonic` is a clock in seconds.
+
+    An exception from a layer is a bug of ours and propagates: no verdict is made of it. Only `CouldNotRunError`, with
+    which a layer reports an outside failure, ends as the layer's status `error`.
     """
     started = monotonic()
     issues = subject.findings.issues = []
@@ -107,7 +109,7 @@ def _remediated(
     at: datetime,
     new_id: Callable[[], str],
 ) -> tuple[str, RemediationLog]:
-    """What is due after this attempt."""
+    """Return the action due after this attempt, and the remediation log with that action."""
     accepted, enforced = outcome is Outcome.ACCEPTED, subject.policy.mode is not Mode.SHADOW
     facts = facts_of(validation_id, issues, accepted=accepted, enforced=enforced)
     action, log = remediation.decide(facts, subject.remediation, policy=subject.policy, now=at, new_id=new_id)
@@ -129,7 +131,8 @@ def _one_layer(
     found: list[Issue] = []
     status, why = LayerStatus.PASSED, ""
     try:
-        found.extend(layer.check(subject))  # keeps what came before an exception
+        # extend() keeps the issues that the layer found before an exception.
+        found.extend(layer.check(subject))
     except AskedLater:
         return LayerResult(layer.name, LayerStatus.SKIPPED, PENDING, (monotonic() - started) * 1000), []
     except NotCheckedError as not_checked:
@@ -144,7 +147,7 @@ def _one_layer(
 
 
 def decide(issues: Iterable[Issue]) -> Outcome:
-    """One error rejects; without any, one holding code holds."""
+    """Return the outcome: rejected with any error, else held with any holding code, else accepted."""
     blocking = [issue for issue in issues if blocks(issue)]
     if any(issue.severity in _GRAVE for issue in blocking):
         return Outcome.REJECTED
@@ -152,7 +155,7 @@ def decide(issues: Iterable[Issue]) -> Outcome:
 
 
 def _enforced(outcome: Outcome, mode: Mode, *, stopped: bool) -> Outcome:
-    """In shadow all is accepted but what the structure layer rejects."""
+    """Return the effective outcome: shadow mode accepts everything but a rejection by the structure layer."""
     return Outcome.ACCEPTED if mode is Mode.SHADOW and not stopped else outcome
 
 
@@ -167,7 +170,10 @@ def reject_unread(
     validated_at: datetime,
     policy_versions: Mapping[str, int] = MappingProxyType({}),
 ) -> Verdict:
-    """Rejected by the structure layer with these issues; no other layer ran. Shadow mode does not let it pass."""
+    """Return the verdict on a document that the structure layer rejects with these issues.
+
+    No other layer ran. Shadow mode does not let such a document pass.
+    """
     first, *others = LAYERS
     return Verdict(
         validation_id=validation_id,

@@ -1,5 +1,4 @@
-"""Handoffs between agents in code: a payload, how strictly its type is judged, and a gate that lets it through or
-not. The engine's layers do the judging."""
+"""Handoffs between agents in code: a payload, the strictness of its type, and the gate that accepts or rejects it."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -37,15 +36,20 @@ ValidationStrictness = Strictness
 Name = Annotated[str, Field(min_length=1)]
 
 _RULES_OF_A_PAYLOAD: tuple[Layer, ...] = (structure, chain, consistency)
-# a payload may be of any length: whether a person must approve it is asked when it is handed over
+# A payload may have a chain of any length: the approval of a person is checked when the payload is handed over.
 _ANY_LENGTH = TypePolicy("*", approval_length=1_000_000)
 
 
 class HandoffPayload(BaseModel):
-    """What one agent sends to the next; the `payload` format. Fields of your own are kept.
+    """The payload that one agent sends to the next, in the `payload` format (`docs/formats.md`).
 
-    The source must stand in `call_chain`, the target must not. A broken rule raises `pydantic.ValidationError`; a
-    confidence below 0.5 is logged as a warning.
+    `source_agent_id`, `target_agent_id`, `tenant_id` and `handoff_type` are texts of at least one character.
+    `call_chain` has at least one agent; the source must be in the chain, and the target must not. `data` is a JSON
+    object. `confidence` lies from 0.0 to 1.0; a value below 0.5 is logged as a warning. `timestamp` defaults to now; a
+    time without an offset is taken as UTC. Fields of your own are kept.
+
+    A broken rule raises `pydantic.ValidationError`, whose message names the rule codes. The rules are those of the
+    layers structure, chain and consistency, without the approval of long chains.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -81,8 +85,8 @@ class HandoffPayload(BaseModel):
 class HandoffResult(BaseModel):
     """The outcome of one validation of a payload.
 
-    Issues read `path: message`. `validator_model` names the LLM where one was asked. A value of another type raises
-    `pydantic.ValidationError`, also when it is assigned later.
+    The issues read `path: message`. `validator_model` names the LLM role (`fast`) where an LLM was asked, else None. A
+    value of a wrong type raises `pydantic.ValidationError`, also when it is assigned later.
     """
 
     model_config = ConfigDict(validate_assignment=True)
@@ -96,7 +100,10 @@ class HandoffResult(BaseModel):
 
 
 class HandoffRejectedError(HandoffValidationError):
-    """A payload did not pass; `result` says why."""
+    """Raised where a payload did not pass.
+
+    `result` has the issues, and `payload` is the rejected payload.
+    """
 
     def __init__(self, result: HandoffResult, payload: HandoffPayload) -> None:
         super().__init__(result, payload)
@@ -105,7 +112,7 @@ class HandoffRejectedError(HandoffValidationError):
 
     def __str__(self) -> str:
         held, reasons = self.payload, "; ".join([*self.result.structural_issues, *self.result.semantic_issues])
-        # a payload that was made without validation may lack any of its fields
+        # A payload that was made without validation may lack any of its fields.
         of_payload = {name: getattr(held, name, "") for name in HandoffPayload.model_fields}
         return (
             f"Handoff rejected [{self.result.strictness.value}]: handoff_id={of_payload['handoff_id']}, "
@@ -115,7 +122,11 @@ class HandoffRejectedError(HandoffValidationError):
 
 
 class StrictnessConfig:
-    """How strictly each handoff type is judged; a type that it does not know is strict."""
+    """The strictness of each handoff type.
+
+    As shipped, `deal_data`, `customer_info` and `research_result` are strict, `status_update` and `notification`
+    lenient. A type without an entry is strict.
+    """
 
     def __init__(self) -> None:
         strict = dict.fromkeys(("deal_data", "customer_info", "research_result"), ValidationStrictness.STRICT)
@@ -126,12 +137,19 @@ class StrictnessConfig:
         return self._rules.get(handoff_type, ValidationStrictness.STRICT)
 
     def register_rule(self, handoff_type: str, strictness: ValidationStrictness) -> None:
-        """Sets the strictness of a type, in place of the one it had."""
+        """Set the strictness of a type, or replace the one that the type has.
+
+        `strictness` is a `ValidationStrictness` or its value, `strict` or `lenient`; another value raises ValueError.
+        """
         self._rules[handoff_type] = ValidationStrictness(strictness)
 
 
 class HandoffProtocol:
-    """The gate between two agents: the engine's layers, and for strict types a model, where one is given."""
+    """The gate between two agents.
+
+    A payload is judged by the engine's layers, and a payload of a strict type also by an LLM, where a
+    `semantic_validator` is given. Without one, each strict payload that passes the layers logs a warning.
+    """
 
     def __init__(
         self, strictness_config: StrictnessConfig, semantic_validator: SemanticValidator | None = None
@@ -142,10 +160,12 @@ class HandoffProtocol:
     async def validate(
         self, payload: HandoffPayload, available_context: Mapping[str, Any] | None = None
     ) -> HandoffResult:
-        """Validate the payload as it is now, also one that was made or changed without validation.
+        """Return the result of validating the payload as it is now.
 
-        A handoff that the server would hold for a person is not valid here, since no person can approve it. Each
-        validation is logged as `handoff_validated` with `handoff_id`, `valid` and `issues`.
+        Payloads that were made or changed without validation are checked as well. `available_context` is the context
+        that the data must be supported by. An invalid payload is a result and raises nothing. A handoff that the server
+        would hold for a person is not valid here, since no person can approve it. Each validation is logged as
+        `handoff_validated` with `handoff_id`, `valid` and `issues`.
         """
         strictness = self._strictness_config.get_strictness(_type_of(payload))
         verdict = _judged(payload, TypePolicy("*", strictness=strictness), available_context, default_counter())
@@ -172,7 +192,7 @@ class HandoffProtocol:
     async def validate_or_reject(
         self, payload: HandoffPayload, context: Mapping[str, Any] | None = None
     ) -> HandoffPayload:
-        """The payload itself where it is valid; raises HandoffRejectedError where not."""
+        """Return the payload itself where it is valid; raise HandoffRejectedError where it is not."""
         result = await self.validate(payload, context)
         if not result.valid:
             raise HandoffRejectedError(result, payload)
@@ -198,7 +218,7 @@ def _judged(
     counter: TokenCounter,
     layers: Iterable[Layer] | None = None,
 ) -> Verdict:
-    """The engine's verdict on the payload's values as they stand."""
+    """Return the engine's verdict on the current values of the payload."""
     document, given = to_json(payload), to_json(dict(context)) if context else None
     reading = read(document, NAME, Envelope(context=given))
     if reading.record is None:
@@ -216,7 +236,7 @@ def _judged(
 
 
 def _could_not_run(verdict: Verdict) -> list[str]:
-    """A layer that could not run has not passed anything."""
+    """Return one line per layer that could not run: such a layer has passed nothing."""
     return [
         f"{layer.name}: The layer could not run: {layer.why}"
         for layer in verdict.layers

@@ -1,4 +1,4 @@
-"""The one record that every format is read into."""
+"""The record that documents of every format are read into, and the envelope sent with a document."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,9 +10,10 @@ from handoffaudit.validation.text import trace_name
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a submission says beside its document. Each field is None where it was not given.
+    """The fields that a submission sends beside its document; a field that was not sent is None.
 
-    `agent` is the source of a document that names none; `adapt` asks for an older version to be lifted to the one read.
+    `agent` is the source of a document that names none. `adapt` requests that a document of an older version is lifted
+    to the version that the engine reads.
     """
 
     context: dict[str, Any] | None = None
@@ -28,11 +29,11 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A handoff as the layers see it. Text fields are empty and lists are empty where the sender gave nothing usable.
+    """A handoff as the layers see it; texts and lists are empty where the sender gave nothing usable.
 
-    `document` is what is judged: the parsed document as it arrived, or what was made of it, and then
-    `original_document` is what arrived. `handoff_id` and `tenant_id` are None where the document has none.
-    `expected_schema` is the JSON Schema that the sender wants the data held against. `trace_id` is a trace's name: a
+    `document` is the document that is judged: the parsed document as it arrived, or one that was derived from it, and
+    then `original_document` is the one that arrived. `handoff_id` and `tenant_id` are None where the document has none.
+    `expected_schema` is the JSON Schema that the sender wants the data checked against. `trace_id` is a trace's name: a
     UUID is in lower case, however the sender wrote it.
     """
 
@@ -67,13 +68,13 @@ class Record:
 
     @property
     def arrived(self) -> dict[str, Any]:
-        """The parsed document as it arrived."""
+        """Return the parsed document as it arrived."""
         return self.document if self.original_document is None else self.original_document
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What reading a document gave: a record, or the issues that say why there is none (never both)."""
+    """The result of reading a document: either a record, or the issues that say why there is none."""
 
     record: Record | None
     issues: tuple[Issue, ...] = ()

@@ -1,4 +1,4 @@
-"""What is to be done about a verdict: a pure decision over a record of the tries before it."""
+"""The action that follows a verdict: a pure decision over the record of the attempts before it."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,10 @@ _EVIDENCE_LAYERS = frozenset({"evidence", "grounding"})
 
 
 class Action(StrEnum):
-    """What a verdict recommends. The library's `RemediationAction` has all of them but `accept`."""
+    """The action that a verdict recommends.
+
+    The library's `RemediationAction` has all actions but `accept`.
+    """
 
     RETRY = "retry"
     RE_RETRIEVE = "re_retrieve"
@@ -34,8 +37,7 @@ class RemediationState(StrEnum):
 
 
 class Limits(Protocol):
-    """What a type's policy says of this: how often its senders are asked to try again, and what goes to a person at
-    once."""
+    """The limits in a type's policy: how often senders are asked to try again, and which findings escalate at once."""
 
     @property
     def max_retries(self) -> int: ...
@@ -49,10 +51,10 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemediationLog:
-    """Every action of one lineage of attempts, with its time: what users see as `RemediationRecord`.
+    """The log of every action for one lineage of attempts; users see it as `RemediationRecord`.
 
-    `validation_id` is the verdict that it began with. `actions_taken`: each with "action" and "timestamp" (RFC 3339,
-    UTC); retries with "attempt", their number since the last new retrieval; escalations with "reason".
+    `validation_id` is the verdict that opened the log. Each entry of `actions_taken` has "action" and "timestamp" (RFC
+    3339, UTC); a retry has "attempt", its number since the last new retrieval, and an escalation has "reason".
     """
 
     remediation_id: str
@@ -70,7 +72,7 @@ class RemediationLog:
         return sum(taken.get("action") == Action.RE_RETRIEVE for taken in self.actions_taken)
 
     def to_dict(self) -> dict[str, Any]:
-        """As the API and files show it: plain JSON values."""
+        """Return the log as the API and files show it: plain JSON values."""
         return {
             "remediation_id": self.remediation_id,
             "validation_id": self.validation_id,
@@ -86,8 +88,11 @@ class RemediationLog:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the decision needs of a verdict. `severities`: those of its issues. `is_clean`: there is no finding of
-    severity warning or above; the library never sets it."""
+    """The facts of a verdict that the decision needs.
+
+    `severities` are those of its issues. `is_clean`: the verdict has no finding of severity warning or above; the
+    library never sets it.
+    """
 
     validation_id: str
     passed: bool
@@ -97,10 +102,10 @@ class Facts:
 
 
 def facts_of(validation_id: str, issues: Iterable[Issue], *, accepted: bool, enforced: bool = True) -> Facts:
-    """The facts of a verdict. Not `enforced` (shadow): what was accepted asks nothing of its sender.
+    """Return the facts of a verdict.
 
-    An evidence error is an error of the evidence or the grounding layer. A held verdict waits for a person, who decides
-    about this attempt and not about the next: there is nothing to decide here until then.
+    With `enforced` false (shadow mode), an accepted handoff asks nothing of its sender. An evidence error is an error
+    of the evidence or the grounding layer. A held verdict has no facts yet: a person decides about this attempt first.
     """
     found = tuple(issues)
     counted = () if accepted and not enforced else found
@@ -125,9 +130,10 @@ def decide(
     now: datetime,
     new_id: Callable[[], str],
 ) -> tuple[Action, RemediationLog]:
-    """What is due now, and the log with it added; the one given is left as it is.
+    """Return the action that is due now, and a new log with that action; the log given stays unchanged.
 
-    `log` tells of the attempts before this one, None for the first. The first row of the table that holds counts.
+    `log` has the attempts before this one; None for the first. The first matching row of the table in `docs/repair.md`
+    counts.
     """
     if log is None:
         before = RemediationLog(new_id(), facts.validation_id, now, max_retries=policy.max_retries)
@@ -151,18 +157,21 @@ def decide(
 
 
 def _under(log: RemediationLog, policy: Limits) -> RemediationLog:
-    """The log under the limits that hold now."""
+    """Return the log with the retry limit of the current policy."""
     same = log.max_retries == policy.max_retries
     return log if same else replace(log, max_retries=policy.max_retries)
 
 
 def escalate(log: RemediationLog, reason: str, now: datetime) -> RemediationLog:
-    """The log with its lineage taken to a person for `reason`."""
+    """Return the log with its lineage escalated to a person for `reason`."""
     return _escalated(log, reason, now)[1]
 
 
 def _passes(facts: Facts, policy: Limits) -> bool:
-    """Nothing at the policy's severity or above. A verdict that failed without an issue to blame has not passed."""
+    """Return whether no finding has the policy's severity or a higher one.
+
+    A verdict that failed without an issue to blame has not passed.
+    """
     least = _RANK[policy.min_severity_to_remediate]
     if any(_RANK[severity] >= least for severity in facts.severities):
         return False
@@ -189,7 +198,7 @@ def _taken(
     retry_count: int | None = None,
     resolution: str | None = None,
 ) -> tuple[Action, RemediationLog]:
-    """An action taken after the lineage had ended opens it again."""
+    """Return the action and the log with that action; an action after the end of the lineage reopens the log."""
     entry = {"action": action.value, "timestamp": utc_text(now), **(said or {})}
     return action, RemediationLog(
         remediation_id=log.remediation_id,

@@ -1,4 +1,4 @@
-"""Dotted paths that a user writes, and the values of a JSON document that they point at."""
+"""Dotted paths that users write, and the values of a JSON document that they select."""
 
 import re
 from collections.abc import Iterator
@@ -19,11 +19,11 @@ class _Mark(Enum):
 
 ANY: Final = _Mark.ANY
 
-"""Stands in a path for any item of a list and any value of an object."""
+"""The part of a path that matches any item of a list and any value of an object."""
 
 MISSING: Final = _Mark.MISSING
 
-"""What `select` gives where a path leads nowhere."""
+"""The value that `select` yields where a path leads nowhere."""
 
 Path = tuple[str | int | _Mark, ...]
 
@@ -41,12 +41,16 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class PathError(ValueError):
-    """A text that is no dotted path; its own text says why."""
+    """Raised for a text that is no dotted path; the message says why."""
 
 
 @lru_cache(maxsize=4096)
 def parse_path(text: str) -> Path:
-    """`layers.*.findings[0]` as its parts. A key with a dot in it is written `["a.b"]`. Raises PathError."""
+    """Return the parts of a dotted path such as `layers.*.findings[0]`.
+
+    A key that contains a dot is written `["a.b"]`. Raises PathError for an empty or malformed path, and for one of more
+    than 300 characters or 32 parts.
+    """
     if not text:
         raise PathError("The path is empty.")
     if len(text) > LONGEST_PATH:
@@ -76,10 +80,10 @@ def _part(found: re.Match[str]) -> str | int | _Mark:
 def select(
     document: Any, path: Path, place: Location = (), effort: StepBudget | None = None
 ) -> Iterator[tuple[Location, Any]]:
-    """Every place that `path` points at, with its value; `MISSING` where a name or a position is not there.
+    """Yield every place that `path` selects, with its value, or `MISSING` where a name or a position is absent.
 
-    A `*` over an empty list or object points at nothing. `effort` is spent on each value that is passed; where it does
-    not suffice, TooMuchError is raised.
+    A `*` over an empty list or object selects nothing. Each visited value spends one step of `effort`;
+    StepBudgetSpentError is raised where the budget is used up.
     """
     if effort is not None:
         effort.spend()
@@ -112,7 +116,7 @@ def _select_all(
 
 
 def _key(document: Any, part: str | int | _Mark) -> str | int | None:
-    """`part` as a key of the document, where it has it. `targets.0` is read as `targets[0]`."""
+    """Return `part` as a key of the document, None where the document lacks it; `targets.0` is read as `targets[0]`."""
     if isinstance(document, dict):
         return part if isinstance(part, str) and part in document else None
     if isinstance(document, list):

@@ -1,4 +1,4 @@
-"""A submission, cut into its document and the fields beside it. The document's bytes are kept as they came."""
+"""A submission, split into its document, whose bytes are kept unchanged, and the fields beside it."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _NAME: Final = ("string", '"h-2026-0001"')
 
 _SWITCH: Final = ("boolean", "true")
 
-# besides `document`: the JSON type of each, and an example
+# The JSON type of each field besides `document`, and an example.
 _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
     "format": ("string", '"payload"'),
     "context": ("object", '{"question": "…"}'),
@@ -54,8 +54,10 @@ _IN_THE_DATA: Final = frozenset({"assumptions", "evidence_refs"})
 
 
 def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
-    """The fields that can't be read or are of the wrong type, in the order of those known; then the first of those that
-    are unknown."""
+    """Yield the issues of the fields that cannot be read or have a wrong type, then those of unknown fields.
+
+    Known fields come in their documented order; of the unknown fields, the first 20 are reported.
+    """
     for name in _FIELDS:
         raw = bytes(fields.get(name, b""))
         if raw and (issue := _field_issue(name, raw)):
@@ -65,9 +67,9 @@ def field_issues(fields: Mapping[str, msgspec.Raw]) -> Iterator[Issue]:
 
 
 def wrong_type(name: str, value: Any) -> Issue:
-    """That a field holds a value of another type than its own."""
+    """Return the issue of a field that holds a value of a wrong type."""
     wanted, example = _FIELDS[name]
-    # one text made a list would be a piece of evidence that nothing can cite
+    # A text that became a list would be a piece of evidence that nothing can cite.
     is_convertible = wanted != "array"
     such_as = f", for example {example}"
     return type_issue((name,), [wanted], value, such_as, is_convertible=is_convertible, part="envelope")
@@ -86,7 +88,10 @@ def _field_issue(name: str, raw: bytes) -> Issue | None:
 
 
 def _is(value: Any, wanted: str) -> bool:
-    """Whether a value is of a type, or null where that counts as not given. An integer may be written as 3.0."""
+    """Return whether a value has a type; null counts as not given, except for a boolean.
+
+    An integer may be written as 3.0.
+    """
     if value is None:
         return wanted != "boolean"
     if isinstance(value, bool):
@@ -95,11 +100,11 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def _unreadable_field(name: str, raw: bytes) -> Issue:
-    """That a text or a number can't be read, and where that is."""
+    """Return the issue of a text or a number that cannot be read, with the position."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:
-        # byte 0 is the quote before the text
+        # Byte 0 is the quote before the text.
         reason, hint = f"byte {bad.start:,} of its text is not UTF-8", "Encode it as UTF-8."
     else:
         reason, hint = "its number is too large", f"Give a value such as {_FIELDS[name][1]}."
@@ -134,7 +139,7 @@ _TEXTS = ("format", "trace_id", "parent_handoff_id", "retry_of", "handoff_id", "
 class _Wrapped(msgspec.Struct, forbid_unknown_fields=True):
     document: msgspec.Raw
     format: str | None = None
-    # Empty where it was not given.
+    # The raw bytes are empty where the field was not given.
     context: msgspec.Raw = msgspec.Raw()
     evidence: msgspec.Raw = msgspec.Raw()
     trace_id: str | None = None
@@ -154,8 +159,11 @@ _ENVELOPE = msgspec.json.Decoder(_Wrapped)
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One document as it arrived (`document`, exact bytes) and its envelope; `repair`: what is rejected is to be
-    repaired; `issues` say what of the envelope can't be read, and then `document` is all that was sent."""
+    """One document with the exact bytes in which it arrived, and its envelope.
+
+    `repair`: a rejected document is to be repaired. `issues` describe the parts of the envelope that cannot be read;
+    `document` is then everything that was sent.
+    """
 
     document: bytes
     format: str | None = None
@@ -173,8 +181,12 @@ def read_submission(
     *,
     max_nesting: int = MAX_DEPTH,
 ) -> Submission:
-    """With a declared format, or without a `document` in it, what was sent is the bare document. `handoff_id` names one
-    that has no id of its own; `max_nesting`: how many levels deep the context and the evidence may be."""
+    """Return the document and its envelope from the bytes that were sent.
+
+    With a declared format, or without a `document` field, the bytes are the bare document. `handoff_id` is used where
+    the submission has no id of its own; `max_nesting` is the most levels of lists and objects in the context and in the
+    evidence.
+    """
     otherwise = _usable(handoff_id)
     if declared_format is not None:
         return Submission(document=sent, format=declared_format, envelope=Envelope(handoff_id=otherwise))
@@ -187,7 +199,7 @@ def read_submission(
 
 
 def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None) -> Submission:
-    """A bare document, or an envelope with something wrong in it."""
+    """Return a bare document, or the issues of a malformed envelope."""
     bare = Submission(document=sent, envelope=Envelope(handoff_id=otherwise))
     try:
         fields = fields_of(plain)
@@ -195,18 +207,18 @@ def _not_unwrapped(sent: bytes, plain: bytes, otherwise: str | None) -> Submissi
         return bare
     if "document" not in fields:
         return bare
-    # Its id counts all the same: sent again, it is the same finding and not another one.
+    # The id counts in spite of the issues: the same submission sent again is the same finding and not another one.
     named = Envelope(handoff_id=usable_text(fields.get("handoff_id")) or otherwise)
     return Submission(document=sent, envelope=named, issues=tuple(field_issues(fields)) or (_unreadable(),))
 
 
 def fields_of(sent: bytes) -> dict[str, msgspec.Raw]:
-    """Each field of what was sent, as its bytes. Raises one of `UNREADABLE`."""
+    """Return the bytes of each field of a submission. Raises one of the errors in `UNREADABLE`."""
     return _NAMES.decode(sent.removeprefix(_BOM))
 
 
 def usable_text(raw: msgspec.Raw | None) -> str | None:
-    """The text that a field holds, where it is one that names and ids can be."""
+    """Return the text of a field, or None where it is not usable as a name or id."""
     try:
         return _usable(msgspec.json.decode(raw, type=str)) if raw is not None else None
     except UNREADABLE:
@@ -264,7 +276,7 @@ def _json_field(raw: bytes, name: str, kind: type, max_nesting: int) -> Any:
 
 
 def _place(raw: bytes) -> str:
-    """Where it is no text; empty where it is."""
+    """Return the position of the first byte that is not UTF-8, as text for a message; empty where all bytes are."""
     try:
         raw.decode()
     except UnicodeDecodeError as bad:
@@ -284,7 +296,7 @@ def _text_issue(name: str, value: str | None) -> Issue | None:
 
 
 def _step_of(number: float | None) -> Any:
-    """The number of a step; 3.0 is 3, as in a document."""
+    """Return the step number, or the issue of a number that is none; 3.0 is 3, as in a document."""
     if number is None:
         return None
     if isinstance(number, float) and not number.is_integer():

@@ -1,4 +1,4 @@
-"""Values of a sender's document, made fit to be read by a person and stored in a database."""
+"""Values of a sender's document as texts that a person can read and a database can store."""
 
 import json
 import re
@@ -13,21 +13,26 @@ _DEEPEST = 4
 _MOST_ENTRIES = 60
 _CLOSE_ENOUGH = 0.5
 _PLACEHOLDER = "\ufffd"
-_LONGEST_INTEGER = 190  # bits; str() refuses integers of thousands of digits
+# In bits: str() refuses integers of thousands of digits.
+_LONGEST_INTEGER = 190
 _WORDS = {None: "null", True: "true", False: "false"}
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def storable(text: str) -> bool:
-    """Whether PostgreSQL takes it: no NUL character, no lone surrogate."""
+    """Return whether PostgreSQL accepts the text: no NUL character and no lone surrogate."""
     if text.isprintable():
         return True
     return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
-    """`text` at most `limit` characters long (`…` marks the cut), with what cannot be stored replaced."""
-    if len(text) <= limit and text.isprintable():  # nearly all
+    """Return `text` with at most `limit` characters, fit to be stored.
+
+    `…` marks the cut; characters that cannot be stored are replaced.
+    """
+    # Nearly all texts take this path.
+    if len(text) <= limit and text.isprintable():
         return text
     if len(text) > limit:
         text = text[: limit - 1] + "…"
@@ -37,12 +42,12 @@ def clean(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def clean_or_empty(value: object, limit: int = MAX_TEXT) -> str:
-    """The text of a field that should hold one, empty where it holds anything else."""
+    """Return the cleaned text of a field; empty where the field holds anything but a text."""
     return clean(value, limit) if isinstance(value, str) else ""
 
 
 def is_uuid(text: str) -> bool:
-    """Whether a text is a UUID of 8-4-4-4-12 hexadecimal digits, in either case (RFC 9562)."""
+    """Return whether a text is a UUID of 8-4-4-4-12 hexadecimal digits, in either case (RFC 9562)."""
     return _UUID.fullmatch(text) is not None
 
 
@@ -52,7 +57,7 @@ def trace_name(trace_id: str) -> str:
 
 
 def show(value: object) -> str:
-    """A JSON value as it stands in a message: short, and quoted where it is text."""
+    """Return a JSON value as messages show it: short, with quotes around a text."""
     match value:
         case str():
             flat = clean(value, _SHOWN).replace("\n", " ").replace("\r", " ").replace("\t", " ")
@@ -70,13 +75,13 @@ def show(value: object) -> str:
 
 
 def quote_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The whole of a text as JSON, to be copied; empty where that is longer than `limit`."""
+    """Return the whole text as a JSON string to be copied; empty where that is longer than `limit`."""
     written = json.dumps(text, ensure_ascii=not storable(text)) if len(text) < limit else ""
     return written if len(written) <= limit else ""
 
 
 def type_name(value: object) -> str:
-    """The JSON type of a value, with its article."""
+    """Return the JSON type of a value, with its article."""
     match value:
         case str():
             return "a string"
@@ -93,7 +98,7 @@ def type_name(value: object) -> str:
 
 
 def brief(value: Any, depth: int = 0) -> Any:
-    """`value` as a small JSON value: long texts and lists cut, deep ones described, nothing that cannot be stored."""
+    """Return `value` as a small JSON value: long texts and lists are cut, deep values described, all storable."""
     match value:
         case str():
             return clean(value)
@@ -111,16 +116,16 @@ def brief(value: Any, depth: int = 0) -> Any:
 
 
 def closest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that looks most like `word`, if one does."""
+    """Return the choice most similar to `word`, or None where none is similar."""
     return next(iter(nearest(word, choices, 1)), None)
 
 
 def nearest(word: object, choices: Iterable[str], most: int) -> list[str]:
-    """At most so many choices that look like `word`, the likest first."""
+    """Return at most `most` choices that are similar to `word`, the most similar first."""
     if not isinstance(word, str) or not word:
         return []
     by_folded = {choice.lower(): choice for choice in choices}
-    # a hostile word may be megabytes long
+    # A hostile word may be megabytes long.
     found = get_close_matches(word[:_COMPARED].lower(), by_folded, n=most, cutoff=_CLOSE_ENOUGH)
     return [by_folded[folded] for folded in found]
 
@@ -142,7 +147,7 @@ def unknown_field_hint(
 
 
 def sentences(parts: Iterable[str]) -> str:
-    """Join texts as sentences: each that is not empty ends with a full stop, unless it has an end of its own."""
+    """Join texts as sentences: add a full stop to each text that has no ending of its own; skip empty texts."""
     return " ".join(_ended(part) for part in map(str.strip, parts) if part)
 
 
@@ -151,11 +156,11 @@ def _ended(part: str) -> str:
 
 
 def pluralize(number: int, singular: str, plural: str = "") -> str:
-    """`1 agent`, `2,000 agents`."""
+    """Return a number with its noun: `1 agent`, `2,000 agents`."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def either(choices: Iterable[str]) -> str:
-    """`a, b or c`."""
+    """Return the choices as `a, b or c`."""
     *head, last = choices
     return f"{', '.join(head)} or {last}" if head else last

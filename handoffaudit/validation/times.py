@@ -1,4 +1,4 @@
-"""Times as senders write them (RFC 3339), read into UTC."""
+"""Times as senders write them (RFC 3339), converted to UTC."""
 
 import re
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ _RFC3339 = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A time that was read. `offset` is as written: `Z`, `+01:00`, or empty where none was given."""
+    """A time in UTC, with the offset that the sender wrote.
+
+    `offset` is `Z`, `+01:00` or the like; empty where the sender wrote none.
+    """
 
     at: datetime
     offset: str
@@ -25,18 +28,19 @@ class Moment:
 
 
 def moment(text: object) -> Moment | None:
-    """The time that `text` names, or None where it names none. A time without an offset is taken as UTC."""
+    """Return the time that `text` names, or None. A time without an offset is taken as UTC."""
     return _read(text) if isinstance(text, str) and len(text) <= _LONGEST else None
 
 
-# the times of one handoff are read by its schema, its format and a layer
+# The schema, the format and a layer read the same times of a handoff.
 @lru_cache(maxsize=16)
 def _read(text: str) -> Moment | None:
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
     minute, second, fraction, offset = match.groups("")
-    leap = second == "60"  # datetime knows no leap second: read as the second before
+    # datetime knows no leap second: it is read as the second before.
+    leap = second == "60"
     microsecond = int(fraction[:6].ljust(6, "0")) if fraction else 0
     try:
         local = datetime.fromisoformat(minute + ("59" if leap else second))
@@ -57,16 +61,16 @@ def _zone(offset: str) -> timezone:
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339 `date-time`: the offset must be there."""
+    """Return whether a text is an RFC 3339 `date-time`, with its mandatory offset."""
     read = moment(text)
     return read is not None and bool(read.offset)
 
 
 def is_date_time_or_local(text: str) -> bool:
-    """The same, or without an offset."""
+    """Return whether a text is an RFC 3339 `date-time`, with or without an offset."""
     return moment(text) is not None
 
 
 def utc_text(at: datetime) -> str:
-    """`2026-02-01T08:00:00Z`, with a fraction only where there is one."""
+    """Return the time as `2026-02-01T08:00:00Z`, with a fraction only where the time has one."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,23 +1,26 @@
-"""Token counts of a text: by a real tokenizer where one is installed, else estimated."""
+"""Token counts of texts, by a real tokenizer where one is installed, else estimated."""
 
 import threading
 from typing import Any, Protocol
 
 ENCODING = "o200k_base"
 
-# how each of its special tokens begins
+# Every special token of the encoding begins with these characters.
 _SPECIAL = "<|"
 
 _BYTES_OF_ID = 4
 
-# no word of its vocabulary, so that it must be merged
+# The vocabulary lacks this word, so that the tokenizer must merge its parts.
 _NO_WORD = "zxqvj"
 
 ESTIMATED_TEXT = "tiktoken unavailable. Using estimation."
 
 
 class TokenCounter(Protocol):
-    """`estimated`: the counts are characters / 4."""
+    """A counter of the tokens in a text.
+
+    `estimated`: the counts are characters / 4.
+    """
 
     @property
     def name(self) -> str: ...
@@ -27,12 +30,12 @@ class TokenCounter(Protocol):
 
 
 def estimate(text: str) -> float:
-    """Tokens as senders compute them who have no tokenizer: characters / 4."""
+    """Return characters / 4, the estimate that senders without a tokenizer use."""
     return len(text) / 4
 
 
 class CharacterCounter:
-    """The estimate as a counter."""
+    """A counter that estimates characters / 4, rounded."""
 
     name = "characters/4"
     estimated = True
@@ -42,7 +45,10 @@ class CharacterCounter:
 
 
 class SplintrCounter:
-    """splintr's o200k_base. Linear in the text: 0.2 s for a megabyte of the worst kind."""
+    """A counter with splintr's o200k_base encoding.
+
+    The time is linear in the text: 0.2 s for a megabyte of the worst kind.
+    """
 
     name = ENCODING
     estimated = False
@@ -53,11 +59,12 @@ class SplintrCounter:
     def count(self, text: str) -> int:
         try:
             return self._count(text)
-        except UnicodeEncodeError:  # a lone surrogate
+        # The text has a lone surrogate.
+        except UnicodeEncodeError:
             return self._count(text.encode("utf-8", "replace").decode())
 
     def _count(self, text: str) -> int:
-        # encode_flat makes no list of Python integers, but reads special tokens, which are plain text here
+        # encode_flat builds no list of Python integers, but it interprets special tokens, which are plain text here.
         if _SPECIAL in text:
             return len(self._tokenizer.encode_ordinary(text))
         return len(self._tokenizer.encode_flat(text)) // _BYTES_OF_ID
@@ -69,7 +76,7 @@ _loaded: list[TokenCounter] = []
 
 
 def default_counter() -> TokenCounter:
-    """The best counter of this machine, loaded at the first call (about 0.15 s) and shared from then on."""
+    """Return the best counter of this machine, loaded at the first call (about 0.15 s) and shared afterwards."""
     if not _loaded:
         with _lock:
             if not _loaded:
@@ -82,7 +89,7 @@ def _load() -> TokenCounter:
         from splintr import Tokenizer  # noqa: PLC0415  (loads 22 MB, so only where tokens are counted)
 
         tokenizer = Tokenizer.from_pretrained(ENCODING)
-        # the first word that must be merged makes it build a table, which takes 80 ms once
+        # The first word that must be merged makes the tokenizer build a table, which takes 80 ms once.
         tokenizer.encode_ordinary(_NO_WORD)
     except (ImportError, OSError, ValueError, RuntimeError):
         return CharacterCounter()

@@ -1,4 +1,4 @@
-"""The outcome of one validation run over one handoff, its score, and its lines for senders of outputs."""
+"""The verdict of one validation run over one handoff: its outcome, score, layers and JSON form."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,11 @@ _STRUCTURE = "structure"
 
 
 def score(issues: Iterable[Issue]) -> float:
-    """1.0 less the cost of each issue; a structure error leaves nothing."""
+    """Return the quality score, from 0.0 to 1.0.
+
+    The score is 1.0 less 0.30 per critical issue, 0.15 per error and 0.05 per warning; an error of the structure layer
+    makes it 0.0.
+    """
     total = 1.0
     for issue in issues:
         if issue.layer == _STRUCTURE and issue.severity in (Severity.ERROR, Severity.CRITICAL):
@@ -36,7 +40,7 @@ _GRAVE = (Severity.ERROR, Severity.CRITICAL)
 
 
 def engine_layer(name: str) -> str:
-    """`schema` is the engine's `structure`, `business_rule` its `rules`; other layers have one name."""
+    """Return the engine's name of a library layer: `schema` is `structure`, `business_rule` is `rules`."""
     return _TO_ENGINE.get(name, name)
 
 
@@ -45,8 +49,10 @@ def library_layer(name: str) -> str:
 
 
 def error_lines(found: Iterable[tuple[str, Severity, str]]) -> list[str]:
-    """Of each issue's layer (by either name), severity and message: errors and criticals as
-    `[layer:severity] message`."""
+    """Return the errors and criticals as `[layer:severity] message`.
+
+    Each entry of `found` is an issue's layer (by either name), severity and message.
+    """
     return [
         f"[{library_layer(layer)}:{severity}] {message}" for layer, severity, message in found if severity in _GRAVE
     ]
@@ -76,7 +82,10 @@ class LayerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LayerResult:
-    """How a layer ended; `why` says it where it was skipped or could not run."""
+    """The end of one layer in one run.
+
+    `why` is the reason where the layer was skipped or could not run, else the layer's note, if it left one.
+    """
 
     name: str
     status: LayerStatus
@@ -86,7 +95,7 @@ class LayerResult:
 
 @dataclass(frozen=True, slots=True)
 class SectionCount:
-    """Tokens of one section beside its target (None: no target for it)."""
+    """The tokens of one section and their target; None where the section has no target."""
 
     name: str
     count: int
@@ -95,7 +104,10 @@ class SectionCount:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Tokens of the compact document. `estimated`: characters / 4, since no tokenizer was there."""
+    """The tokens of the compact document.
+
+    `estimated`: the counts are characters / 4, since no tokenizer was installed.
+    """
 
     total: int
     budget: int
@@ -109,9 +121,9 @@ class TokenCounts:
 class ChainFacts:
     """The chain as declared and as derived by the server, with the parts that broke a rule.
 
-    `derived` is None where the server knows no earlier handoff of it; `derived_complete` is False where an ancestor is
-    missing. `loop` holds the positions in `shown` that the target stands at; `over_from` is the first position past the
-    approval length. `shown` is the chain that the limits were applied to.
+    `derived` is None where the server knows no earlier handoff of the chain; `derived_complete` is False where an
+    ancestor is missing. `shown` is the chain that the limits were applied to. `loop` holds the positions of the target
+    in `shown`; `over_from` is the first position past the approval length.
     """
 
     declared: tuple[str, ...]
@@ -126,7 +138,11 @@ class ChainFacts:
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """A second model's opinion. `issues_found` as it wrote them; `latency_ms` of the call that was answered."""
+    """The opinion of a second LLM.
+
+    `overall_score` lies from 0.0 to 1.0. `issues_found` are as the LLM wrote them; `latency_ms` is the time of the call
+    that was answered.
+    """
 
     model_used: str
     triggered_by: str
@@ -141,8 +157,12 @@ class Critique:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`format`: of the handoff; empty where its document could not be read. `pending`: layers whose model is asked
-    later. `unverified`: the model could not be asked. `prompts` by layer: the version of its prompt."""
+    """The verdict on one handoff.
+
+    `would_decide` is the outcome without shadow mode. `format` is empty where the document could not be read. `pending`
+    lists the layers whose LLM is asked later. `unverified`: the LLM could not be asked. `prompts` maps a layer to the
+    version of its prompt. `duration_ms` is in milliseconds.
+    """
 
     validation_id: str
     handoff_id: str
@@ -177,15 +197,18 @@ class Verdict:
 
     @property
     def structural_issues(self) -> list[str]:
-        """What stands in the way, as senders of the payload format read it: `path: message`."""
+        """Return the blocking issues of the structural layers, each as `path: message`.
+
+        Senders of the payload format read this list.
+        """
         return [_line(issue) for issue in self._in_the_way() if issue.layer in STRUCTURAL_LAYERS]
 
     @property
     def semantic_issues(self) -> list[str]:
-        """Return the same of the layers that judge the content.
+        """Return the blocking issues of the layers that judge the content, as `path: message`.
 
-        `NOT_CHECKED` is its end where no LLM could be asked: a client that reads this list alone must not take "not
-        checked" for "checked, nothing found".
+        The list ends with `NOT_CHECKED` where no LLM could be asked: a client that reads this list alone must not take
+        "not checked" for "checked, nothing found".
         """
         found = [_line(issue) for issue in self._in_the_way() if issue.layer not in STRUCTURAL_LAYERS]
         return [*found, NOT_CHECKED] if self.unverified else found
@@ -199,7 +222,7 @@ def _line(issue: Issue) -> str:
 
 
 def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as the API and files show it: plain JSON values, times as RFC 3339 in UTC."""
+    """Return the verdict as the API and files show it: plain JSON values, times as RFC 3339 in UTC."""
     return {
         "validation_id": verdict.validation_id,
         "handoff_id": verdict.handoff_id,
@@ -234,7 +257,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _of_output(verdict: Verdict) -> dict[str, Any]:
-    """What senders of model outputs look for beside."""
+    """Return the additional fields that senders of LLM outputs read."""
     if verdict.format != OUTPUT:
         return {}
     found = ((issue.layer, issue.severity, issue.message) for issue in verdict.issues)

@@ -11,7 +11,8 @@ from handoffaudit.validation.prompts.grounding import Doubted
 from handoffaudit.validation.prompts.question import MalformedAnswer, Use, build_instructions, default_prompt
 from handoffaudit.validation.verdict import NOT_CHECKED
 
-if TYPE_CHECKING:  # the payload's module imports this one
+# The module of the payload imports this module: an import at run time would be circular.
+if TYPE_CHECKING:
     from handoffaudit.validation.protocol import HandoffPayload
 
 FAST = "fast"

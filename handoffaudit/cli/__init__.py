@@ -1,1 +1,1 @@
-"""The command line: `main` has the commands, and each command is a module."""
+"""The command line: `main` has the entry point, and each command is a module."""

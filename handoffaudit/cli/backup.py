@@ -1,4 +1,4 @@
-"""`handoffaudit backup`: the embedded database into one file, while it runs."""
+"""`handoffaudit backup`: copies the embedded database into one file, while the server runs."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from handoffaudit.cli.options import DATABASE_FILE, data_folder, data_option, ex
 from handoffaudit.cli.progress import ProgressLine
 from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
-# So many pages (of 4 KiB) between two looks at Ctrl-C and the progress.
+# The backup copies this many pages (of 4 KiB) before it reports progress and reacts to Ctrl-C.
 PAGES = 4096
 
 
@@ -36,7 +36,7 @@ def command(file: Path) -> None:
     try:
         if file.exists():
             raise Stop(f"{file} is there already: name a new file.")
-        # A new file for nobody else on this machine, as the database itself is.
+        # The file is readable only for its owner, as the database is.
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.", suffix=".part")
         os.close(handle)
         draft = Path(name)
@@ -55,7 +55,7 @@ def command(file: Path) -> None:
 
 
 def _refuse_damage(database: Path, copy: Path) -> None:
-    """Raise `Stop` where the copy is damaged, since the database it was copied from is then damaged, too."""
+    """Raise `Stop` if the copy is damaged, because the original database is then damaged, too."""
     if said := find_damage(copy, thorough=True):
         raise _damaged(database, said)
 
@@ -74,10 +74,11 @@ def _copy(database: Path, target: Path) -> None:
         contextlib.closing(sqlite3.connect(database.as_uri() + "?mode=ro", uri=True, timeout=20)) as source,
         contextlib.closing(sqlite3.connect(target)) as copy,
     ):
-        # What is read from is held still: SQLite begins anew after each write of somebody else otherwise. Nobody waits.
+        # A read transaction pins the state of the source. Without it, SQLite would restart the copy after each write of
+        # another process. In WAL mode, writers do not wait for the reader.
         source.execute("BEGIN")
         source.execute("SELECT 1 FROM sqlite_master").fetchone()
         source.backup(copy, pages=PAGES, progress=tell)
-        # One file that says all, and no journal of its own beside it.
+        # The backup must be a single file, without a write-ahead log beside it.
         copy.execute("PRAGMA journal_mode=DELETE")
     progress.finish()

@@ -1,4 +1,4 @@
-"""Django for the commands that need it, and its database in a state that can be used."""
+"""Start of Django for the commands that need it, with a database that is ready for use."""
 
 import os
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def start_django() -> None:
-    """Loads the settings, for people to read: what goes well is not logged."""
+    """Load Django with settings for a terminal: text logs, and no logs of successful work."""
     from django.core.exceptions import ImproperlyConfigured
     from environs import EnvError
 
@@ -25,7 +25,7 @@ def start_django() -> None:
     except (ImproperlyConfigured, EnvError) as error:
         raise Stop(str(error)) from error
     except OSError as error:
-        # Without HANDOFFAUDIT_SECRET_KEY the settings keep one in the data folder.
+        # The settings store a generated secret key in the data folder if HANDOFFAUDIT_SECRET_KEY is not set.
         raise Stop(describe_unwritable(error)) from error
 
 
@@ -37,8 +37,11 @@ def describe_unwritable(error: OSError) -> str:
 
 
 def refuse_no_data() -> None:
-    """Only a start makes a data folder: a command that made one would answer about an empty database, and a key of
-    that is none of the server's. Call it before Django is loaded."""
+    """Raise `Stop` if there is no data folder with a database. Call the function before Django is loaded.
+
+    Only a start of the server creates a data folder. A command that created one would answer about an empty database,
+    and create keys that the server does not know.
+    """
     folder = data_folder()
     if not os.environ.get("DATABASE_URL") and not (folder / DATABASE_FILE).is_file():
         raise Stop(
@@ -48,8 +51,10 @@ def refuse_no_data() -> None:
 
 
 def start_with_database() -> None:
-    """Django with a database that is there and that this version can use. The embedded one is migrated where need
-    be."""
+    """Load Django, and check that the database exists and suits this version.
+
+    The embedded database is migrated if needed.
+    """
     refuse_no_data()
     start_django()
     from handoffaudit.cli import database
@@ -78,7 +83,7 @@ def find_tenant(slug: str) -> "Tenant":
 
 
 def actor_name() -> str:
-    """Who runs the command, for the audit log."""
+    """Return the name of the user who runs the command, for the audit log."""
     import getpass
 
     try:

@@ -1,4 +1,4 @@
-"""The database of a command: can it be reached, is it damaged, and which version has it."""
+"""Checks of a command's database: connection, damage and version; and the migration."""
 
 import fcntl
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from handoffaudit.sqlite_file import REMEDY, find_damage, is_damage
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Waits for the lock. It is freed when the process ends, however that happens."""
+    """Wait for an exclusive lock and hold it; the lock is freed however the process ends."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -29,13 +29,13 @@ def hold_lock(path: Path) -> Iterator[None]:
 
 CONNECT_SECONDS = 5
 
-# A start looks so long for damage: some gigabytes, where they are in memory.
+# A start looks for damage this long, which is enough for some gigabytes that are cached in memory.
 DAMAGE_SECONDS = 5.0
 
 
 @contextmanager
 def stop_on_database_errors() -> Iterator[None]:
-    """A database that can't be reached or read ends the command in one line."""
+    """End the command with one line if the database can't be reached or read."""
     try:
         _try_connection()
         yield
@@ -51,7 +51,7 @@ def damage_error(reason: str) -> Stop:
 
 
 def refuse_damaged() -> None:
-    """Raise `Stop` for an SQLite file that is damaged where it was looked at in a few seconds."""
+    """Raise `Stop` if a check of a few seconds finds damage in the SQLite file."""
     if connection.vendor == "sqlite" and (
         said := find_damage(Path(connection.settings_dict["NAME"]), seconds=DAMAGE_SECONDS)
     ):
@@ -59,14 +59,14 @@ def refuse_damaged() -> None:
 
 
 def _try_connection() -> None:
-    """A connection pool would go on trying for half a minute where the server is away."""
+    """Connect once without the pool, which would retry for half a minute if the server is away."""
     if connection.vendor == "postgresql":
         parameters = {name: value for name, value in connection.get_connection_params().items() if name != "pool"}
         psycopg.connect(**parameters | {"connect_timeout": CONNECT_SECONDS}).close()
 
 
 def name_database() -> str:
-    """Which database, without its password."""
+    """Return the name and the address of the database, without its password."""
     name = connection.settings_dict["NAME"]
     host = connection.settings_dict.get("HOST")
     return f"{name} at {host}:{connection.settings_dict.get('PORT') or 5432}" if host else str(name)
@@ -107,7 +107,7 @@ def is_behind() -> bool:
 
 
 def migrate() -> None:
-    """One process at a time: two that migrate an SQLite file at once would get in each other's way."""
+    """Migrate the database, one process at a time, because parallel migrations of an SQLite file conflict."""
     with hold_lock(settings.DATA_FOLDER / "migrate.lock"):
         if is_behind():
             call_command("migrate", interactive=False, verbosity=0)

@@ -1,8 +1,12 @@
-"""How a command ends early."""
+"""The exception with which a command ends early."""
 
 
 class Stop(Exception):
-    """`message`: one line that says what is wrong and what to do. `code`: 1 refused, 2 usage or unreadable."""
+    """Early end of a command.
+
+    `message` is one line that says what is wrong and what to do. `code` is 1 for a refusal, and 2 for a usage error or
+    unreadable input.
+    """
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)

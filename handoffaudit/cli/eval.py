@@ -1,4 +1,4 @@
-"""`handoffaudit eval`: how well layers judge, on labelled data."""
+"""`handoffaudit eval`: measures on labelled data how well layers judge."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`handoffaudit export`: stored handoffs as submissions again."""
+"""`handoffaudit export`: writes stored handoffs as submissions."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`handoffaudit hook`: one event of an agent host held against the gate of a server."""
+"""`handoffaudit hook`: asks a server's gate about one event of an agent host."""
 
 import contextlib
 import io
@@ -23,13 +23,13 @@ MIB = 1024 * 1024
 
 
 class WrongCall(click.UsageError):
-    """A wrong call where 2 means blocked."""
+    """A wrong call where exit code 2 means blocked."""
 
     exit_code = 1
 
 
 class HookCommand(click.Command):
-    """A wrong call never ends with the code that means blocked."""
+    """Command whose usage errors never exit with the code that means blocked."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = f"{' '.join(args)} ".replace("=", " ")
@@ -109,7 +109,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
     --block-exit) where it is blocked, and the reason on standard error. A wrong call ends with 2, or with 1 where 2
     means blocked.
     """
-    # whoever reads our output takes 2 for blocked, too
+    # With `--emit` the agent host also takes exit code 2 for blocked.
     wrong = 1 if block_exit == "2" or emit else 2
     if hybrid and not rules:
         raise Stop("--hybrid needs rules: name their file with --rules or HANDOFFAUDIT_HOOK_RULES.", wrong)
@@ -151,13 +151,13 @@ def _decide(
     from handoffaudit.cli.hooks.gate import Gate
     from handoffaudit.cli.hooks.spool import Spool
 
-    # ended by its host, the hook still ends what its rules have started
+    # When the agent host ends the hook, the hook must still end the processes that its rules started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     gate = Gate(
         server,
         Spool(folder / server.name, most),
         rules,
-        # looked up only for rules: the current folder may be gone
+        # Without rules, the current folder is not looked up, because the folder may be gone.
         root=(root or Path()).absolute() if rules else Path(),
         hybrid=hybrid,
         seconds=timeout,
@@ -167,7 +167,7 @@ def _decide(
 
 
 def _event(wrong: int) -> Event | None:
-    """None where what came can't be read: it is told, and must not stop an agent."""
+    """Return the event, or None after a warning if the event can't be read, which must not stop an agent."""
     stream = sys.stdin.buffer if sys.stdin else io.BytesIO()
     if stream.isatty():
         raise Stop("The event is read from standard input: handoffaudit hook < event.json", wrong)
@@ -195,7 +195,7 @@ def _server(url: str | None, key: str | None, wrong: int) -> "Server":
 def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) -> int:
     from handoffaudit.cli.hooks import gate
 
-    # sent back once already: a second time would never end
+    # Do not block an agent that was sent back already, because the agent would never end.
     blocked = decision.blocked and not event.sent_back_before
     if emit:
         said = {} if event.sent_back_before else gate.host_output(event, decision)
@@ -209,6 +209,6 @@ def _tell(event: Event, decision: "Decision", block_exit: int, *, emit: bool) ->
 
 
 def _warn(message: str) -> None:
-    # whoever reads it may be gone, which is no reason to stop
+    # The reader of standard error may be gone, which is no reason to stop.
     with contextlib.suppress(OSError):
         click.echo(f"Warning: {' '.join(message.split())}", err=True)

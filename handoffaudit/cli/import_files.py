@@ -1,4 +1,4 @@
-"""`handoffaudit import`: documents of files into the product."""
+"""`handoffaudit import`: brings the documents of files into the product."""
 
 import json
 import sys
@@ -101,7 +101,7 @@ def _items(pieces: Iterable[Piece], occurrences: Occurrences, report: ImportRepo
 
 
 def _batches(items: Iterator[Item]) -> Iterator[list[Item]]:
-    """What was read before a file turns out to be damaged is sent too."""
+    """Yield the items in batches; if a file is damaged, first yield the items that were read before."""
     batch: list[Item] = []
     size = 0
     stopped: Stop | None = None

@@ -1,4 +1,4 @@
-"""`handoffaudit import-log`: lines of logs into the product, into the local database or to a server in parts."""
+"""`handoffaudit import-log`: brings log lines into the local database, or sends them to a server in parts."""
 
 import gzip
 import json
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from handoffaudit.diagnostics.logs.blocks import Block
 
 
-# Compressed while it is made: fast matters more than small.
+# Parts are compressed while they are created, so speed matters more than size.
 _LEVEL = 1
 
-# Small enough that the server stores each before it answers. With one block more it is below what the server unpacks
-# whatever its ratio: lines that are all alike shrink to less than a hundredth.
+# The server stores a part of this size before it answers. Even with one more block, a part stays below the size that
+# the server unpacks at any ratio: lines that are all alike shrink to less than a hundredth.
 PART_BYTES = 7 * 1024 * 1024
 
 PART_LINES = 200_000
@@ -40,7 +40,7 @@ LineCallback = Callable[[int], None]
 
 @dataclass(slots=True)
 class ImportedLog:
-    """What became of a log. `kinds`, `bad` and `bad_lines` are None where a server reads it later."""
+    """The result of a log's import; `kinds`, `bad` and `bad_lines` are None if a server reads the log later."""
 
     source: str
     imports: list[str] = field(default_factory=list)
@@ -56,14 +56,14 @@ class ImportedLog:
 
 
 class DatabaseLogReceiver:
-    """Straight into the local database, and read here."""
+    """Receiver that writes a log into the local database, and reads its lines immediately."""
 
     def __init__(self, tenant: "Tenant") -> None:
         self._tenant = tenant
 
     @property
     def most_ratio(self) -> int:
-        """How many times its size a packed log may unpack to."""
+        """Return how many times its size a packed log may unpack to."""
         from django.conf import settings
 
         return int(settings.MAX_LOG_RATIO)
@@ -77,15 +77,21 @@ class DatabaseLogReceiver:
         return ImportedLog(made.source, [str(made.pk)], made.lines, made.known, made.kinds, made.bad, shown)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 class ServerLogReceiver(Server):
-    """By its API, in parts that end where blocks do: sent again, the same lines make the same blocks."""
+    """Receiver that sends a log to a server by the API.
+
+    The parts end where blocks end, so the same lines form the same blocks if they are sent again.
+    """
 
     @property
     def most_ratio(self) -> int:
-        """As for the local database: the server sees only parts, which are packed anew and never too large."""
+        """Return the limit for the local database, because the server can't check the ratio of the original file.
+
+        The server sees only parts, which are packed again and never too large.
+        """
         from django.core.exceptions import ImproperlyConfigured
         from environs import EnvError
 
@@ -114,7 +120,7 @@ class ServerLogReceiver(Server):
 
 
 def _join_blocks(found: Iterable["Block"]) -> Iterator[tuple[int, bytes]]:
-    """Blocks put together, with the number of the first line."""
+    """Yield blocks joined to parts, with the number of each part's first line."""
     part: list[bytes] = []
     first_line, size, lines = 1, 0, 0
     for block in found:
@@ -245,5 +251,5 @@ def _as_text(done: list[ImportedLog], seconds: float) -> list[str]:
 
 
 def _printable(text: str) -> str:
-    """What stands in a log must not steer the terminal."""
+    """Replace characters by which a log could control the terminal."""
     return "".join(char if char.isprintable() else "�" for char in text)

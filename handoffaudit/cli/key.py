@@ -1,4 +1,4 @@
-"""`handoffaudit key`: API keys from the command line."""
+"""`handoffaudit key`: creates, lists and revokes API keys."""
 
 import json
 from datetime import datetime

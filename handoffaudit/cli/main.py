@@ -1,4 +1,4 @@
-"""The command line. Each command's module is loaded when it is called, so that `--help` starts at once."""
+"""Entry point of the command line; each command's module is loaded on use, so that `--help` is fast."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ import click
 from handoffaudit.cli.errors import Stop
 from handoffaudit.variables import drop_empty
 
-# Each command's module and help, in the order in which a person meets them.
+# Module and help text by command, in the order in which a user needs the commands.
 COMMANDS = {
     "up": ("up", "Start everything: web server and worker."),
     "key": ("key", "Make, list and revoke API keys."),
@@ -36,7 +36,7 @@ Examples:
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and imports one only when it runs."""
+    """Command group that imports a command's module only when the command runs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -56,11 +56,11 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["--help"]})
 @click.version_option(package_name="handoffaudit", message="%(version)s")
 def command() -> None:
-    """Stores, judges and decides every handoff from one AI agent to the next."""
+    """Store, judge and decide every handoff from one AI agent to the next."""
 
 
 def main() -> None:
-    """Exits with 0, 1 or 2; what went wrong is one line on standard error."""
+    """Run the command line; exit with 0, 1 or 2, and print errors as one line on standard error."""
     drop_empty()
     try:
         code = command.main(prog_name="handoffaudit", standalone_mode=False)
@@ -77,7 +77,7 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         code = _fail("Interrupted.", 1)
     except BrokenPipeError:
-        # Whoever reads our output has enough of it; Python would complain again while it closes it.
+        # The reader of standard output has closed the pipe. Python would raise again while closing standard output.
         sys.stdout = None
         code = 1
     sys.exit(code if isinstance(code, int) else 0)

@@ -5,7 +5,7 @@ import click
 from handoffaudit.cli.bootstrap import refuse_no_data, start_django
 from handoffaudit.cli.options import data_option, example
 
-# These make the database, or need none.
+# These commands create the database, or need none.
 WITHOUT_DATA = ("migrate", "help", "version", "check", "makemigrations", "collectstatic", "export_openapi_schema")
 
 

@@ -15,7 +15,7 @@ def _use_folder(_: click.Context, __: click.Parameter, value: str | None) -> Non
         os.environ["HANDOFFAUDIT_DATA"] = value
 
 
-# Takes effect through the environment, since settings are read once, when Django starts.
+# The option sets the environment variable, because Django reads its settings only once, at its start.
 data_option = click.option(
     "--data",
     metavar="DIR",
@@ -30,12 +30,12 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def example(*lines: str) -> str:
-    """The epilog of a click command that shows examples."""
+    """Return the epilog of a click command with examples."""
     return "\b\n" + "\n".join(["Example:" if len(lines) == 1 else "Examples:", *(f"  {one}" for one in lines)])
 
 
 def data_folder() -> Path:
-    """As the settings have it, without loading them."""
+    """Return the data folder as the settings define it, without loading the settings."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
     return Path(given).expanduser().absolute() if given else usual_data_folder()
 
@@ -64,7 +64,8 @@ def receiver_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-# Written out, since to ask the core for them would load it for --help; a test holds them against it.
+# The list is written out, because importing the formats would slow down `--help`. A test compares the list with the
+# formats.
 FORMATS = ("universal", "output", "payload", "claude-code", "delegation", "handoff-file")
 
 format_option = click.option(

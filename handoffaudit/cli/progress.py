@@ -1,4 +1,4 @@
-"""How far a command is that takes long: in words, or as a bar. Both on standard error."""
+"""Progress of long commands on standard error, as a line of text or as a bar."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ QUIET_SECONDS, LINE_SECONDS = 1.0, 2.0
 
 
 class ProgressLine:
-    """A line now and then on standard error, once it takes longer than a second."""
+    """A progress line, rewritten now and then once the command takes longer than a second."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + QUIET_SECONDS
@@ -36,7 +36,7 @@ BAR_WIDTH = 28
 
 
 class ProgressBar:
-    """`size`: bytes to read in all; 0 where nobody knows (standard input)."""
+    """A progress bar; `size` is the number of bytes to read, 0 if unknown (standard input)."""
 
     def __init__(self, size: int, *, show: bool = True, out: TextIO | None = None, noun: str = "documents") -> None:
         self._size = size

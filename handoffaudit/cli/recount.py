@@ -1,4 +1,4 @@
-"""`handoffaudit recount`: the kept counts against the handoffs themselves."""
+"""`handoffaudit recount`: compares the stored counts with the handoffs, and repairs the counts."""
 
 import json
 import sys

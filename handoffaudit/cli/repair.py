@@ -1,4 +1,4 @@
-"""`handoffaudit repair`: a candidate for a document that was rejected, made here, without a server."""
+"""`handoffaudit repair`: repairs a rejected document without a server."""
 
 import json
 import sys
@@ -62,7 +62,7 @@ def command(
     from handoffaudit.validation.repair import repair_to_dict, session_context
 
     sent = _only_document(file)
-    # a count is shown only where it is over the budget
+    # Only counts over the budget are shown, and the quick counter counts these exactly.
     judge = judge_for(file, read_policy(policy, type_policy), form=form, root=root, counts=False)
     given = take_apart(sent, form)
     reading, verdict = judge.judge_given(given, sent)
@@ -113,7 +113,8 @@ def _repair(given: "Given", verdict: "Verdict", form: str, judge: "Judge", files
         candidate = replace(given, document=document, format=form or given.format, envelope=envelope, sent=None)
         return judge.judge_given(candidate, b"")[1]
 
-    # what is judged, where that was made of what was sent: an older version lifted, the object of a report
+    # Repair what was judged: this may differ from the sent document, for example an older version that was lifted, or
+    # the object in a report.
     return repair(record.document if record else None, verdict, form, judge=judged, means=means)
 
 
@@ -133,13 +134,13 @@ def _write(output: str, candidate: bytes) -> None:
 
 
 def _tell_session(session: dict[str, Any] | None, files: "SessionFiles") -> None:
-    """Say where the session went that compression took out; the list of changes says why it was dropped."""
+    """Tell where the removed session was written; the list of changes says why it was removed."""
     if session:
         click.echo(f"  payload.session was written to {files.root / session['path']}", err=True)
 
 
 def _tell(file: str, result: "Repair", verdict: "Verdict") -> None:
-    """For a person, on standard error: the candidate alone is on standard output."""
+    """Print the result for a person on standard error; standard output has only the candidate."""
     from handoffaudit.cli.local import repairs
 
     for line in repairs.repair_lines(file, result, verdict):

@@ -1,4 +1,4 @@
-"""`handoffaudit report-file`: what was found where a handoff file was expected, judged or sent."""
+"""`handoffaudit report-file`: reports the state of an expected handoff file."""
 
 import json
 import sys
@@ -106,7 +106,7 @@ def command(  # noqa: PLR0913 (click hands over each option)
 
 
 def _made(about: "ReportSubject", response: str | None, root: Path) -> dict[str, Any]:
-    """The report on what is found now."""
+    """Return the report on the current state of the file."""
     from handoffaudit.cli.file_reports import files, receivers
 
     wanted = Path(about.path)
@@ -149,7 +149,7 @@ def _response_bytes(path: str, root: Path) -> bytes:
     if path == "-":
         return sys.stdin.buffer.read(LONGEST_RESPONSE + 1)
     if path.startswith("/dev/"):
-        # A shell gives the output of another command so, and no agent can put a link there.
+        # A shell passes the output of another command under this path, and an agent can't put a link there.
         with Path(path).open("rb") as file:
             return file.read(LONGEST_RESPONSE + 1)
     return files.read_bytes(Path(path), root, LONGEST_RESPONSE + 1)

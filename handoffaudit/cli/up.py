@@ -1,4 +1,4 @@
-"""`handoffaudit up`: everything from one command. Folder and address are checked first; nothing here loads Django."""
+"""`handoffaudit up`: starts everything. The module checks folder and address first, and does not load Django."""
 
 import errno
 import fcntl
@@ -25,7 +25,7 @@ from handoffaudit.cli.errors import Stop
 from handoffaudit.cli.options import data_option, example
 from handoffaudit.cli.serve.supervisor import LOOK_SECONDS, Child, Supervisor
 
-# The children of a start that was killed let go of the port within this time.
+# The children of a killed start release the port within this time.
 PORT_PATIENCE_SECONDS = 1.5
 
 
@@ -40,7 +40,7 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def hold_folder(folder: Path, address: str) -> Iterator[None]:
-    """Refuses a second start on the same folder. The lock is freed when the process ends, however that happens."""
+    """Hold the folder's lock, and refuse a second start on the folder; the lock is freed however the process ends."""
     with (folder / "up.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,7 +57,7 @@ def hold_folder(folder: Path, address: str) -> Iterator[None]:
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuses an address that can't be listened on."""
+    """Raise `Stop` if the server can't listen on the address."""
     until = time.monotonic() + PORT_PATIENCE_SECONDS
     while (error := _bind_error(host, port)) is not None:
         if error.errno != errno.EADDRINUSE or time.monotonic() > until:
@@ -87,7 +87,7 @@ def _port_message(host: str, port: int, error: OSError) -> str:
 
 
 def browser_host(host: str) -> str:
-    """The host as it stands in an address that a browser on this machine can open."""
+    """Return the host for an address that a browser on this machine can open."""
     address = _parse_address(host)
     if address is None:
         return host
@@ -97,7 +97,7 @@ def browser_host(host: str) -> str:
 
 
 def allowed_hosts(host: str) -> list[str]:
-    """The names under which a server listening on `host` may be called."""
+    """Return the host names under which clients may call a server that listens on `host`."""
     names = ["localhost", "127.0.0.1", "[::1]"]
     address = _parse_address(host)
     if address is None:
@@ -117,7 +117,7 @@ def _parse_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 
 def _own_addresses() -> list[str]:
-    """The address that other machines see. Connecting a datagram socket picks it and sends nothing."""
+    """Return this machine's address as other machines see it; connecting a datagram socket sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -147,7 +147,7 @@ def command(host: str, port: int, *, sample: bool) -> None:
     At the first start it prints a one-time link, with which the first administrator signs in.
     """
     began = time.monotonic()
-    # What is handed over, sessions and passwords' hashes are for nobody else on this machine.
+    # Handoffs, sessions and password hashes must not be readable for other users of this machine.
     os.umask(0o077)
     folder = data_folder()
     address = f"http://{browser_host(host)}:{port}"
@@ -181,14 +181,14 @@ def data_folder() -> Path:
 
 
 def set_environment(host: str) -> None:
-    """What the child processes start with, where the person who starts them has not said otherwise."""
+    """Set the defaults of the child processes; values that the user set are kept."""
     os.environ.setdefault("HANDOFFAUDIT_ALLOWED_HOSTS", ",".join(allowed_hosts(host)))
     os.environ.setdefault("HANDOFFAUDIT_LOG_FORMAT", "text" if sys.stderr.isatty() else "json")
     os.environ.setdefault("HANDOFFAUDIT_LOG_LEVEL", "WARNING")
 
 
 def has_llm_key() -> bool:
-    """Whether there is a key, or a provider that brings its own: without one that process would have nothing to do."""
+    """Return whether there is an LLM key, or a provider with its own key; the asker is needed only then."""
     return bool(os.environ.get("ANTHROPIC_API_KEY", "").strip()) or os.environ.get("HANDOFFAUDIT_MODEL_PROVIDER") in (
         "bedrock",
         "vertex",
@@ -228,7 +228,7 @@ def announce(address: str, folder: Path, link: str | None) -> None:
 
 
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
-    """False where a signal came first. What it waits for is said once."""
+    """Wait until the server is ready, and return False if a signal came first; report each missing part once."""
     until = time.monotonic() + READY_PATIENCE_SECONDS
     missing: str | None = ""
     while not supervisor.stopping:
@@ -245,7 +245,7 @@ def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:
 
 
 def what_is_missing(host: str, port: int) -> str | None:
-    """As `/readyz` says it; empty where nobody answers yet, None where nothing is missing."""
+    """Return the failed checks of `/readyz`; empty without an answer, None if nothing is missing."""
     connection = http.client.HTTPConnection(host.strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/readyz", headers={"Host": allowed_name()})
@@ -264,13 +264,13 @@ def what_is_missing(host: str, port: int) -> str | None:
 
 
 def allowed_name() -> str:
-    """A name that the server lets itself be called by."""
+    """Return a host name under which the server accepts requests."""
     names = [name.strip() for name in os.environ["HANDOFFAUDIT_ALLOWED_HOSTS"].split(",")]
     return "localhost" if "*" in names else names[0].lstrip(".")
 
 
 def load_sample(supervisor: Supervisor) -> None:
-    """In processes of their own, beside the ones that serve: handoffs, then handoff files and logs."""
+    """Load the sample in separate processes, while the server runs: handoffs, then handoff files and logs."""
     say("  The sample goes into the tenant default, where it stays: begin your own in another folder, with --data.\n")
     files = sorted(str(path) for path in (Path(__file__).parent.parent / "samples").glob("*.jsonl.gz"))
     for what in (["handoffaudit", "import", *files], ["handoffaudit.cli.serve.samples"]):

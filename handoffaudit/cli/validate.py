@@ -1,4 +1,4 @@
-"""`handoffaudit validate`: files judged here, without a server."""
+"""`handoffaudit validate`: judges files without a server."""
 
 import json
 import sys
@@ -88,7 +88,7 @@ def _known_agents(folder: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`alone`: it is the only document of its file."""
+    """The verdict on a document; `alone` means that the document is the only document of its file."""
 
     file: str
     number: int
@@ -102,7 +102,7 @@ class Result:
 
 
 def _results(files: tuple[str, ...], unread: list[Stop], **how: object) -> Iterator[Result]:
-    """What can't be read of a file goes to `unread`, and the next file's turn comes."""
+    """Yield the results of all files; the error of an unreadable file is added to `unread`."""
     for path in files:
         try:
             yield from _results_of(path, **how)
@@ -127,7 +127,7 @@ def _results_of(path: str, **how: object) -> Iterator[Result]:
 
 
 def _print_json(results: Iterable[Result], unread: Sequence[Stop]) -> Counter[str]:
-    """Written as it comes, since a file may hold more verdicts than fit into memory."""
+    """Print each verdict as soon as it is ready, because the verdicts of a file may not fit into memory."""
     from handoffaudit.validation.verdict import verdict_to_dict
 
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""`handoffaudit verify-log`: is the audit log as it was written?"""
+"""`handoffaudit verify-log`: checks that nobody changed the audit log."""
 
 import json
 import sys

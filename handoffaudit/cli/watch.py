@@ -1,4 +1,4 @@
-"""`handoffaudit watch`: a run's folder followed, and its handoff files reported as agents write them."""
+"""`handoffaudit watch`: follows a run's folder, and reports handoff files as agents write them."""
 
 import signal
 import sys
@@ -119,5 +119,5 @@ def _until_interrupted(watching: "Watcher", every: float) -> None:
     try:
         watching.follow(time.monotonic, time.sleep, every)
     except KeyboardInterrupt:
-        # the line of the terminal has ^C in it
+        # The terminal shows ^C in the current line, so the summary needs a new line.
         click.echo(err=True)

@@ -1,1 +1,1 @@
-"""`handoffaudit eval --with-model`: the semantic check on labelled data, with the user's own key."""
+"""Helpers of `handoffaudit eval`: the figures, and the run with an LLM and the user's own key."""

@@ -20,12 +20,15 @@ from handoffaudit.llm.claude import CONNECT_SECONDS, PROVIDERS
 from handoffaudit.llm.service import caller_from, client_from
 from handoffaudit.validation.prompts.question import Answer, Question
 
-# as in the settings, which load Django
+# This repeats the default of the settings, because reading the settings would load Django.
 FAST: Final = "claude-haiku-5-5"
 
 
 def caller_from_environment(model: str | None, environment: Mapping[str, str] = os.environ) -> Caller:
-    """Raises `Stop` where there is no key, or a setting makes no sense."""
+    """Return the caller that the environment configures.
+
+    Raises `Stop` if there is no key, or a setting is invalid.
+    """
     provider = environment.get("HANDOFFAUDIT_MODEL_PROVIDER") or PROVIDERS[0]
     if provider not in PROVIDERS:
         raise Stop(f"HANDOFFAUDIT_MODEL_PROVIDER is {provider!r}: set it to one of {', '.join(PROVIDERS)}.")
@@ -68,7 +71,10 @@ OK = "ok"
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """One call. `outcome` is `ok`, or the reason why there is no answer: such a question is asked again."""
+    """A call in the file of answers.
+
+    `outcome` is `ok`, or the reason why there is no answer; a question without an answer is asked again.
+    """
 
     model: str
     prompt: str
@@ -85,7 +91,7 @@ class AnswerLine:
     @classmethod
     def of(cls, key: Key, call: Call) -> "AnswerLine":
         outcome = OK if call.answer else call.error.reason.value if call.error else ""
-        # half of a surrogate pair has no bytes
+        # Half of a surrogate pair can't be encoded as UTF-8.
         text = call.answer.text.encode("utf-8", "replace").decode() if call.answer else ""
         used = (call.usage.tokens_in, call.usage.tokens_out, call.usage.tokens_cached)
         return cls(key.model, key.prompt, key.input, outcome, text, call.cost_usd, call.latency_ms, *used, call.tries)
@@ -100,7 +106,7 @@ class AnswerLine:
 
 
 class AnswerFile:
-    """The answers in a file, and the only process that adds to it. Safe to add to from many threads."""
+    """The file of answers, locked so that only this process writes to it; `add` is safe for many threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -131,12 +137,12 @@ class AnswerFile:
         return self._known.get(key)
 
     def mean_cost(self, model: str) -> float | None:
-        """USD, of this model's answers so far."""
+        """Return the mean cost of this model's answers so far, in USD; None without answers."""
         costs = [line.cost_usd for line in self._known.values() if line.model == model]
         return sum(costs) / len(costs) if costs else None
 
     def add(self, line: AnswerLine) -> None:
-        """On the disk when this returns. Raises `Stop` where it can't be written."""
+        """Append a call, and write it to disk before returning. Raises `Stop` if the file can't be written."""
         written = orjson.dumps(asdict(line), option=orjson.OPT_APPEND_NEWLINE)
         with self._lock:
             try:
@@ -152,7 +158,7 @@ class AnswerFile:
                 self._known[line.key] = line
 
     def _lines(self) -> Iterator[AnswerLine]:
-        """A line that is none, such as one that a killed run left half-written, is as good as not there."""
+        """Yield the readable lines; a broken line, such as a line that a killed run left unfinished, is skipped."""
         with self.path.open("rb") as file:
             for text in file:
                 try:
@@ -167,7 +173,10 @@ class AnswerFile:
 
 
 class Crew:
-    """At most `size` questions are under way. The threads end with the process, whatever they wait for."""
+    """Threads that ask at most `size` questions at the same time.
+
+    The threads are daemons: they end with the process, even in the middle of a call.
+    """
 
     def __init__(self, caller: Caller, results: AnswerFile, size: int) -> None:
         self._caller, self._results, self._size = caller, results, size
@@ -188,7 +197,10 @@ class Crew:
             threading.Thread(target=self._work, name=f"asker-{self._threads}", daemon=True).start()
 
     def ended(self, seconds: float) -> Iterator[tuple[Key, Call]]:
-        """The calls that ended, or end within so many seconds. Raises what no call may raise."""
+        """Yield the calls that have ended, waiting up to `seconds` for the first of them.
+
+        Raises the unexpected exception of a call, if there was one.
+        """
         try:
             key, call = self._told.get(timeout=seconds)
             while True:

@@ -1,4 +1,4 @@
-"""Figures of labelled data as a person reads them."""
+"""Figures of labelled data as text and JSON."""
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,7 +9,7 @@ from handoffaudit.evaluation.judge import Judged
 from handoffaudit.validation.paths import at
 from handoffaudit.validation.text import pluralize
 
-# Heading, the figure's name, and how it is written.
+# Each column has a heading, the name of a figure, and the format of the figure.
 COLUMNS = (
     ("items", "items", "{:,}"),
     ("faulty", "faulty", "{:,}"),
@@ -31,7 +31,7 @@ WIDTH = 110
 
 
 def table(files: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """A line of figures for each file, and under it the codes that were found; `-` where there is none."""
+    """Yield a row of figures for each file, followed by its codes; `-` stands for a figure without a value."""
     names = [Path(path).name for path in files]
     first = max(map(len, ["file", *names]))
     yield "  ".join([f"{'file':<{first}}", *(heading for heading, _, _ in COLUMNS)])
@@ -49,7 +49,7 @@ def _format(value: float | None, form: str) -> str:
 
 
 def origin_lines(path: str, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """For each group of traces a table of the ways to say where the mistake is; the last four are guesses."""
+    """Yield a table for each group of traces, with the methods that locate a mistake; the last four are guesses."""
     if not groups:
         yield f"\n{Path(path).name}: holds no traces whose mistake is known"
     for name, group in groups.items():
@@ -70,7 +70,7 @@ def origin_lines(path: str, groups: Mapping[str, Mapping[str, Any]]) -> Iterator
 
 
 def wrong_lines(path: str, judged: Iterable[Judged]) -> Iterator[str]:
-    """Items that were judged wrongly, to be read."""
+    """Yield the wrongly judged items, for reading."""
     for one in judged:
         said = "missed" if one.item.label.faulty else "false alarm"
         yield f"\n{said}: {one.item.name} ({Path(path).name})"
@@ -82,7 +82,7 @@ def wrong_lines(path: str, judged: Iterable[Judged]) -> Iterator[str]:
 
 
 def wrong_as_json(judged: Judged) -> dict[str, Any]:
-    """The same as JSON values."""
+    """Return a wrongly judged item as JSON values."""
     return {
         "item": judged.item.name,
         "faulty": judged.item.label.faulty,

@@ -1,4 +1,4 @@
-"""`handoffaudit eval --with-model`: what it would cost, whether that is wanted, and the figures of the run."""
+"""Report of `handoffaudit eval --with-model`: the cost in advance, the user's consent, and the figures of the run."""
 
 import json
 import sys
@@ -54,7 +54,7 @@ def _file_as_json(file: FileRun, show: int) -> dict[str, Any]:
 
 
 def run_lines(run: Run, layers: list[str]) -> Iterator[str]:
-    """A table for each file, the local layers above the model, on the same items."""
+    """Yield a table for each file: the local layers, then the LLM, on the same items."""
     model = run.caller.model_of(Role.FAST)
     for number, file in enumerate(run.files):
         if number:
@@ -84,7 +84,7 @@ def _answer_line(file: FileRun) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of the command. `limit` None: all."""
+    """The options of the command; a `limit` of None means all items."""
 
     model: str | None
     results: str | None
@@ -103,7 +103,7 @@ def measure_model(
     config: ValidationConfig,
     wishes: RunOptions,
 ) -> None:
-    """Exits with 1 where it was stopped before all was asked."""
+    """Run the evaluation with the LLM; exit with 1 if the run stopped before all questions were asked."""
     caller = caller_from_environment(wishes.model)
     model_judge = LLMJudge(now=lambda: datetime.now(UTC), config=config)
     with AnswerFile(Path(wishes.results or DEFAULT_NAME)) as results:
@@ -118,7 +118,7 @@ def measure_model(
 
 
 def _agree(planned: Plan, caller: Caller, results: AnswerFile, wishes: RunOptions) -> None:
-    """Tells what would be asked and what it costs; raises `Stop` where that is not wanted."""
+    """Show the questions to ask and their cost. Raises `Stop` if the user does not agree."""
     model = caller.model_of(Role.FAST)
     to_ask = len(planned.to_ask)
     click.echo(

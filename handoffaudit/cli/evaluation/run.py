@@ -1,4 +1,4 @@
-"""A run with an LLM: what it would ask and cost, and every answered item judged by it and by the local layers."""
+"""Run with an LLM: the plan with its cost, and every answered item judged by the LLM and by the local layers."""
 
 import hashlib
 import signal
@@ -33,7 +33,7 @@ from handoffaudit.validation.text import pluralize
 
 @dataclass(frozen=True, slots=True)
 class PlannedItem:
-    """An item, which one of its file it is, and what the model is asked about it: None where it is not."""
+    """An item, its place in its file, and the question to the LLM; None if the LLM is not asked about the item."""
 
     place: int
     kind: str
@@ -51,8 +51,11 @@ class SkippedLine:
 
 @dataclass(slots=True)
 class Plan:
-    """`chosen` by file: the places of the items that are measured. `to_ask`: what each question that has no answer yet
-    costs at most. `known`: how many items have their answer."""
+    """The plan of a run.
+
+    `chosen` maps each file to the places of its measured items. `to_ask` maps each unanswered question to its highest
+    cost in USD. `known` counts the items that have an answer already.
+    """
 
     chosen: dict[str, frozenset[int]] = field(default_factory=dict)
     to_ask: dict[Key, float] = field(default_factory=dict)
@@ -78,7 +81,7 @@ class _PlannedQuestion:
 def planned_items(
     path: str, judge: LLMJudge, progress: ProgressLine | None = None
 ) -> Iterator[PlannedItem | SkippedLine]:
-    """The items of a file from its beginning, each time it is called."""
+    """Yield the items of a file; each call starts at the beginning of the file."""
     source, read_beside, place = Documents(path), reader_beside(path), 0
     for number, text in labelled_lines(source):
         try:
@@ -95,8 +98,11 @@ def planned_items(
 
 
 def make_plan(paths: Sequence[str], judge: LLMJudge, caller: Caller, results: AnswerFile, limit: int | None) -> Plan:
-    """`limit` items of each file, None for all: spread over the file by the hash of what is asked, so that they are the
-    same in every run and for every model, and all among those of a larger limit."""
+    """Plan the questions about `limit` items of each file, or about all items if `limit` is None.
+
+    The items are chosen by the hash of the question. The choice is therefore spread over the file, the same in every
+    run and for every model, and part of the choice of every larger limit.
+    """
     if STANDARD_INPUT in paths:
         raise Stop("--with-model reads a file twice, to tell the cost before it asks: give a file and not -.")
     planned = Plan()
@@ -116,8 +122,10 @@ def key_of(caller: Caller, question: Question) -> Key:
 
 
 def _questions_of(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_PlannedQuestion]:
-    """Raises `Stop` where nothing in the file can be used, so that no other file costs something before that is
-    told."""
+    """Yield the questions about a file. Raises `Stop` if nothing in the file can be used.
+
+    The error comes before any other file costs money.
+    """
     kind, left_out = "", ""
     progress = ProgressLine()
     for found in planned_items(path, judge, progress):
@@ -136,20 +144,24 @@ def _questions_of(path: str, judge: LLMJudge, caller: Caller) -> Iterator[_Plann
 
 WAIT_SECONDS = 0.2
 
-# An answer that can't be read is asked for once more, and both are paid.
+# A question whose answer can't be read is asked once more, and both answers are paid.
 ANSWERS_PAID = 2
 
-# whatever the reason: an account without credit refuses each question as if it were the question's fault
+# The limit holds for any reason: an account without credit refuses each question as if the question were wrong.
 MOST_FAILURES_IN_A_ROW = 20
 
-# failures that another try of anything cannot mend: the key, the account, the address
+# These statuses mean a failure that no other question can avoid: the key, the account or the address is wrong.
 _AT_ONCE = frozenset({401, 402, 403, 404})
 
 
 @dataclass(slots=True)
 class FileRun:
-    """One file: `local` and `by_model` hold the same items, those that the model answered. `known`: items whose answer
-    was there before; `unanswered`: those chosen that have none. Costs and latencies of the answers, old ones too."""
+    """The results of a file.
+
+    `local` and `by_model` cover the same items, which are the items that the LLM answered. `known` counts the items
+    that were answered before the run, and `unanswered` the chosen items without an answer. Costs and latencies include
+    earlier answers.
+    """
 
     path: str
     local: Measured = field(default_factory=Measured)
@@ -163,7 +175,7 @@ class FileRun:
 
 @dataclass(slots=True)
 class _Waiting:
-    """An item whose question is under way."""
+    """An item that waits for the answer to its question."""
 
     file: FileRun
     item: Item
@@ -172,7 +184,11 @@ class _Waiting:
 
 @dataclass(slots=True)
 class Run:
-    """`stopped`: why nothing more is asked, empty where all was. `spent_usd`, `calls` and `tries` of this run alone."""
+    """A run over all files.
+
+    `stopped` is the reason to ask no more questions, empty if all questions were asked. `spent_usd`, `calls` and
+    `tries` count only this run.
+    """
 
     caller: Caller
     crew: Crew
@@ -196,7 +212,7 @@ class Run:
     _progress: ProgressLine = field(default_factory=ProgressLine)
 
     def measure(self) -> None:
-        """Ends early where `stopped` says so; answers that are there count in any case."""
+        """Measure all files; the run ends early if `stopped` is set, but the available answers count."""
         with self._stopping_on_interrupt():
             for path, chosen in self.plan.chosen.items():
                 self._measure_file(FileRun(path), chosen)
@@ -217,7 +233,7 @@ class Run:
                 file.local.left_out(found.number, found.error)
                 continue
             file.local.kind = file.by_model.kind = file.local.kind or found.kind
-            # in the order of the file, since what was handed over before counts
+            # The local layers must see the items in the order of the file, because earlier handoffs count.
             local = judge.judge(found.item)
             if found.place in chosen and found.question is not None:
                 self._take(file, found, found.question, local)
@@ -261,7 +277,7 @@ class Run:
         self._progress.tell(self._said)
 
     def _watch(self, call: Call) -> None:
-        """An outage stops the asking: each of its calls would be tried again and again."""
+        """Stop asking during an outage, because each call would be retried again and again."""
         error = call.error
         self._failures_in_a_row = self._failures_in_a_row + 1 if error else 0
         if error is None or not is_outage(error):
@@ -273,7 +289,7 @@ class Run:
             self.stopped = f"the model can't be asked: {error.detail.rstrip('.')}"
 
     def _score(self, waiting: _Waiting, line: AnswerLine) -> bool:
-        """False where the answer can't be read, as one of another version may not."""
+        """Score an item; return False if the answer can't be read, for example an answer of another version."""
         try:
             judged = self.model_judge.judged(waiting.item, line.answer)
         except MalformedAnswer:
@@ -298,7 +314,7 @@ class Run:
 
     @contextmanager
     def _stopping_on_interrupt(self) -> Iterator[None]:
-        """Ctrl-C asks nothing more and waits for what is under way, since it is paid; a second one does not wait."""
+        """Stop asking on Ctrl-C, but wait for calls under way, which are paid; a second Ctrl-C does not wait."""
 
         def stop(_: int, __: FrameType | None) -> None:
             self.abandoned = bool(self.stopped)

@@ -1,1 +1,1 @@
-"""What `handoffaudit report-file` and `handoffaudit watch` share: files, receivers, and a folder followed."""
+"""Helpers of `handoffaudit report-file` and `handoffaudit watch`: files, receivers and the follower of a folder."""

@@ -1,4 +1,4 @@
-"""Handoff files where they are expected and elsewhere, looked up below a folder without leaving it."""
+"""Look-up of handoff files, where they are expected and elsewhere, without leaving a folder."""
 
 import errno
 import os
@@ -16,12 +16,12 @@ _MOST_LINKS: Final = 40
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# A pipe that nobody writes to must not be waited for, and a terminal not become this process's own.
+# Opening must not block on a pipe without a writer, or make a terminal the controlling terminal.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class LeavesFolder(OSError):
-    """A link on the path leads out of the folder. `changed_ns` is when the link was made."""
+    """A link on the path leads out of the folder. `changed_ns` is the time of the link's last change."""
 
     def __init__(self, changed_ns: int) -> None:
         super().__init__(errno.ELOOP, LEAVES)
@@ -29,7 +29,7 @@ class LeavesFolder(OSError):
 
 
 class NoRegularFile(OSError):
-    """There is something else: `found` is its status."""
+    """The path is not a regular file; `found` is its status."""
 
     def __init__(self, found: os.stat_result) -> None:
         super().__init__(errno.EINVAL, "it is a folder" if stat.S_ISDIR(found.st_mode) else "it is no regular file")
@@ -38,27 +38,27 @@ class NoRegularFile(OSError):
 
 @contextmanager
 def found_below(folder: Path, path: str) -> Iterator[tuple[int, str, os.stat_result]]:
-    """Give the open folder that the file at `path` below `folder` is in, its name there, and its status.
+    """Yield the open folder that contains the file at `path`, the file's name there, and its status.
 
-    Links are followed within the folder. Raise `LeavesFolder` for one that leads out of it, and `OSError` where nothing
-    can be looked up.
+    `path` is relative to `folder`, and links are followed within `folder`. Raises `LeavesFolder` for a link that leads
+    out of the folder, and `OSError` if the path can't be looked up.
     """
     with ExitStack() as opened:
         yield _Walk(folder, opened).to(path)
 
 
 def read_below(folder: Path, path: str, most: int) -> bytes:
-    """Read at most so many bytes of a regular file below the folder. Raise as `found_below`, and `NoRegularFile`."""
+    """Return at most `most` bytes of a regular file; raises the errors of `found_below` and `NoRegularFile`."""
     with found_below(folder, path) as (parent, name, found):
         return read_in(parent, name, found, most)
 
 
 def read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
-    """Read at most so many bytes of what `found_below` gave. Raise `NoRegularFile` for what is no file."""
+    """Return at most `most` bytes of a file that `found_below` found. Raises `NoRegularFile`."""
     if not stat.S_ISREG(found.st_mode):
         raise NoRegularFile(found)
     with open(os.open(name, _FILE, dir_fd=parent), "rb") as file:  # noqa: PTH123 -- it is open already
-        # It may have been swapped since it was looked up.
+        # Another process may have replaced the file since the look-up.
         now = os.fstat(file.fileno())
         if not stat.S_ISREG(now.st_mode):
             raise NoRegularFile(now)
@@ -66,14 +66,14 @@ def read_in(parent: int, name: str, found: os.stat_result, most: int) -> bytes:
 
 
 class _Walk:
-    """From name to name; folders that were passed stay open, for the way back up."""
+    """Walk along a path, name by name; passed folders stay open, so that `..` can go back up."""
 
     def __init__(self, folder: Path, opened: ExitStack) -> None:
         self._folder = folder
         self._opened = opened
         self._above = [self._keep(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))]
         self._links = 0
-        # When the last link was made that was followed.
+        # The last change of the last link that was followed, in nanoseconds.
         self._changed_ns = 0
 
     def _keep(self, descriptor: int) -> int:
@@ -102,7 +102,7 @@ class _Walk:
         self._above.pop()
 
     def _target(self, name: str, found: os.stat_result) -> list[str]:
-        """The names that a link leads to, from the folder that it is in or, where it is absolute, from the top."""
+        """Return the names that a link leads to, relative to its folder or, for an absolute link, to the top folder."""
         self._links += 1
         if self._links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -137,16 +137,16 @@ _BINARY_LOOK = 8192
 
 @dataclass(frozen=True, slots=True)
 class LookedUpFile:
-    """`file` as a report has it. `changed_ns` is when the file was last changed, None where there is none."""
+    """A looked-up file: `file` in the form of a report, `changed_ns` its last change, None without a file."""
 
     file: dict[str, Any]
     changed_ns: int | None = None
 
 
 def look(path: Path, folder: Path | None = None) -> LookedUpFile:
-    """Read the file as it is; what can't be read is said in words and never raised.
+    """Look up a file and read its content; errors are described in the result and never raised.
 
-    No link out of `folder` is followed, by default the one that the file is in; nor are pipes and devices opened.
+    Links out of `folder`, by default the file's own folder, are not followed, and pipes and devices are not opened.
     """
     folder, below = _below(path, folder)
     try:
@@ -161,19 +161,19 @@ def look(path: Path, folder: Path | None = None) -> LookedUpFile:
 
 
 def read_bytes(path: Path, folder: Path | None, most: int) -> bytes:
-    """Read at most so many bytes of a regular file; no link out of the folder is followed. Raise `OSError`."""
+    """Return at most `most` bytes of a regular file, without following links out of the folder. Raises `OSError`."""
     folder, below = _below(path, folder)
     return read_below(folder, below, most)
 
 
 def _below(path: Path, folder: Path | None) -> tuple[Path, str]:
-    """The folder that must not be left, and the path below it: where it is not below that one, the file's own."""
+    """Return the folder that must not be left and the path below it; for a file elsewhere, the file's own folder."""
     whole = path.absolute()
     if folder is None:
         return whole.parent, whole.name
     if ".." not in whole.parts and whole.is_relative_to(folder.absolute()):
         return folder, str(whole.relative_to(folder.absolute()))
-    # Written with "..", or by a link above the folder, the path is below it all the same.
+    # A path with ".." or through a link above the folder can still lead into the folder.
     held = next((above for above in whole.parents if _is_same(above, folder)), None)
     return (whole.parent, whole.name) if held is None else (folder, str(whole.relative_to(held)))
 
@@ -233,15 +233,17 @@ def _error_text(error: OSError) -> str:
 
 
 def find_elsewhere(name: str, root: Path, expected: Path) -> list[str]:
-    """Files called `name` below `root`, the nearest to it first, without the expected one. Looks at so many entries,
-    so deep, and into no folder that links lead to."""
+    """Return the files with the given name below `root`, the nearest first, without the expected file.
+
+    The search is limited in entries and depth, and does not follow links to folders.
+    """
     own = expected.absolute()
     found = (path for path in walk(root) if path.name == name and path.absolute() != own)
     return [str(path) for _, path in zip(range(MOST_FOUND), found, strict=False)]
 
 
 def walk(root: Path, *, most: int = MOST_ENTRIES) -> Iterator[Path]:
-    """The files below `root`, folder by folder, those of upper folders first; at most so many entries are looked at."""
+    """Yield the files below `root`, upper folders first, after looking at no more than `most` entries."""
     folders = deque([(root, 0)])
     seen = 0
     while folders:
@@ -277,8 +279,11 @@ Stamp = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Scan:
-    """Paths below the folder, with `/`. `folders` with when they were last changed, in nanoseconds; `complete`: there
-    were not more entries than are looked at."""
+    """The files and folders below a folder, with `/` in paths.
+
+    `folders` maps each folder to its last change in nanoseconds. `complete` is false if the folder has more entries
+    than the scan looks at.
+    """
 
     files: set[str] = field(default_factory=set)
     folders: dict[str, int] = field(default_factory=dict)
@@ -286,8 +291,10 @@ class Scan:
 
 
 def scan_folder(root: Path) -> Scan:
-    """No link is followed to a folder; what vanishes meanwhile is left out. Raises OSError where `root` can't be
-    read."""
+    """Scan a folder, without following links to folders; entries that vanish meanwhile are left out.
+
+    Raises `OSError` if `root` can't be read.
+    """
     found = Scan()
     seen = 0
     waiting = deque([("", 0)])
@@ -315,7 +322,7 @@ def scan_folder(root: Path) -> Scan:
 
 
 def _folder_changed(entry: "os.DirEntry[str]") -> int | None:
-    """When a folder was last changed; None for what is no folder."""
+    """Return the time of a folder's last change in nanoseconds; None if the entry is not a folder."""
     try:
         return entry.stat(follow_symlinks=False).st_mtime_ns if entry.is_dir(follow_symlinks=False) else None
     except OSError:
@@ -323,7 +330,7 @@ def _folder_changed(entry: "os.DirEntry[str]") -> int | None:
 
 
 def read_stamp(path: Path) -> Stamp | None:
-    """What changes with the file: its time, size and identity. None where there is no file that can be looked up."""
+    """Return the values that change with a file: time, size and identity; None if there is no readable file."""
     try:
         found = path.stat()
     except OSError:
@@ -332,8 +339,10 @@ def read_stamp(path: Path) -> Stamp | None:
 
 
 def last_change_above(path: Path) -> int:
-    """When the nearest folder above a file that never came was last changed, in nanoseconds: the same each time it is
-    asked, as long as nothing happens there."""
+    """Return when the nearest existing folder above a missing file last changed, in nanoseconds.
+
+    The value stays the same until something changes in that folder.
+    """
     for folder in path.parents:
         try:
             return folder.stat().st_mtime_ns

@@ -1,4 +1,4 @@
-"""A run's folder followed: where handoff files are expected, which are due, and the loop that reports them."""
+"""Follower of a run's folder: expected handoff files, files that are due, and the loop that reports them."""
 
 import json
 import re
@@ -31,19 +31,22 @@ _TOKEN = re.compile(r"\*\*/|\*\*|\*|\{([^{}]*)\}|[{}]|[^*{}]+")
 
 
 class BadPattern(ValueError):
-    """The message says what is wrong, and what would be right."""
+    """A pattern is invalid; the message says what is wrong and how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`text` is relative to the folder, with `/`: `*` is a part of a name, `**` any folders, and `{agent}` a name."""
+    """A pattern of paths relative to the folder.
+
+    In `text`, `*` matches a part of a name, `**` any folders, and `{agent}` or another placeholder a name.
+    """
 
     text: str
     _whole: re.Pattern[str]
 
     @classmethod
     def of(cls, text: str) -> "Pattern":
-        """Raises BadPattern."""
+        """Compile a pattern. Raises `BadPattern`."""
         if not text or text.startswith("/") or ".." in PurePosixPath(text).parts or text.endswith("/"):
             raise BadPattern(
                 f"{text!r} is not a path below the folder: write it like {{phase}}/{{agent}}/handoff.json."
@@ -51,18 +54,18 @@ class Pattern:
         return cls(text, _compile(text))
 
     def names(self, path: str) -> Mapping[str, str] | None:
-        """What the placeholders stand for in a path below the folder; None where it is not expected there."""
+        """Return the values of the placeholders in a path; None if the path does not match."""
         found = self._whole.fullmatch(path)
         return found.groupdict() if found else None
 
     @property
     def file_name(self) -> str:
-        """The name of the file, empty where it is not always the same."""
+        """Return the name of the file; an empty text if the name varies."""
         name = PurePosixPath(self.text).name
         return "" if re.search(r"[*{}]", name) else name
 
     def folder(self) -> "Pattern | None":
-        """The pattern of the folders that a file is expected in; None where they are not told apart by placeholders."""
+        """Return the pattern of the folders in which a file is expected; None if they contain no placeholder."""
         above = str(PurePosixPath(self.text).parent)
         return Pattern(above, _compile(above)) if self.file_name and "{" in above else None
 
@@ -83,8 +86,11 @@ def _compile(text: str) -> re.Pattern[str]:
 
 
 def owner_of(path: str, names: Mapping[str, str], folder: str) -> dict[str, str]:
-    """Run, phase, agent and runtime of a file; what no placeholder says is taken from the folders above it: the nearest
-    is the agent's, the next the phase's."""
+    """Return run, phase, agent and runtime of a file.
+
+    Names that no placeholder provides come from the folders above the file: the nearest folder is the agent, the next
+    folder the phase.
+    """
     above = PurePosixPath(path).parts[:-1]
     agent = above[-1] if above else folder
     phase = above[-2] if len(above) > 1 else agent
@@ -98,7 +104,7 @@ MOST_NAMESAKES: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A file to report: one that is there and was not changed for a while, or one that did not come in its time."""
+    """A file to report: an existing file that has not changed for a while, or a file that did not come in time."""
 
     path: str
     iteration: int
@@ -109,7 +115,7 @@ class Due:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a path. `since`: when it was first seen with that stamp."""
+    """The state of a path; `since` is when its current stamp was first seen."""
 
     stamp: Stamp | None = None
     since: float = 0.0
@@ -119,7 +125,7 @@ class _Known:
 
 @dataclass(slots=True)
 class _ExpectedFile:
-    """A path at which a file is expected, since its folder was last changed."""
+    """A path at which a file is expected since its folder last changed."""
 
     changed: int
     since: float
@@ -128,8 +134,11 @@ class _ExpectedFile:
 
 @dataclass(slots=True)
 class Follower:
-    """`settle`: how many seconds a file has to stay as it is; `timeout`: after how many a file that is expected counts
-    as missing, None for never. `expected`: paths below the folder."""
+    """The files of a folder that are expected, seen and reported.
+
+    `settle` is how many seconds a file must stay unchanged. After `timeout` seconds an expected file counts as missing;
+    None means never. `expected` lists paths below the folder.
+    """
 
     root: Path
     pattern: Pattern
@@ -141,8 +150,10 @@ class Follower:
     _reported: dict[Stamp, str] = field(default_factory=dict)
 
     def due(self, now: float, *, all_now: bool = False) -> Iterator[Due]:
-        """What is to be reported at that moment of a clock that only goes forward. `all_now`: without waiting for
-        anything. Raises OSError where the folder can't be read."""
+        """Yield the files to report at `now`, a moment of a monotonic clock.
+
+        With `all_now`, do not wait for files to settle or to time out. Raises `OSError` if the folder can't be read.
+        """
         found = files.scan_folder(self.root)
         there = {path: names for path in found.files if (names := self._names(path)) is not None}
         for gone in self._known.keys() - there.keys():
@@ -153,7 +164,7 @@ class Follower:
         yield from self._missing(found, there.keys(), now, all_now=all_now)
 
     def took(self, due: Due, iteration: int | None = None) -> None:
-        """It was reported. `iteration`: as which one it is known where it was reported before."""
+        """Mark a file as reported; `iteration` is the iteration under which the receiver knows the file."""
         if due.missing:
             self._places[due.path].told = True
             return
@@ -176,7 +187,7 @@ class Follower:
         return all_now or now - known.since >= self.settle
 
     def _was_moved(self, stamp: Stamp, path: str, found: Scan) -> bool:
-        """Whether the very same file was reported where it is no more."""
+        """Return whether the same file was reported under another path that no longer exists."""
         before = self._reported.get(stamp)
         return before is not None and before != path and before not in found.files
 
@@ -202,7 +213,7 @@ class Follower:
         return known.iteration + 1 if known else 1
 
     def _by_folders(self, found: Scan) -> dict[str, Mapping[str, str]]:
-        """Files that should come, since the folder is there that each is expected in."""
+        """Return the files that are expected because their folders exist."""
         folder = self.pattern.folder()
         if folder is None or self.timeout is None:
             return {}
@@ -210,7 +221,7 @@ class Follower:
         return {f"{path}/{self.pattern.file_name}": names for path, names in named.items()}
 
     def _namesakes(self, path: str, found: Scan) -> tuple[str, ...]:
-        """Files of that name which no other agent has where they are."""
+        """Return files with the same name at places where no other agent's file is expected."""
         name = PurePosixPath(path).name
         others = (one for one in found.files if PurePosixPath(one).name == name and one not in self.expected)
         return tuple(sorted(one for one in others if not self.pattern.names(one)))[:MOST_NAMESAKES]
@@ -223,7 +234,11 @@ MOST_RESPONSE = 64 * 1024 * 1024
 
 @dataclass(slots=True)
 class Watcher:
-    """`run` and `runtime` stand for what the paths do not say; `response` names files beside handoff files."""
+    """Watcher of a run's folder, which reports files until it is interrupted.
+
+    `run` and `runtime` are used where the paths do not provide them. `response` is the name of the response files
+    beside the handoff files.
+    """
 
     follower: Follower
     to: Receiver
@@ -236,7 +251,10 @@ class Watcher:
     _said: str = ""
 
     def look(self, now: float, *, all_now: bool = False) -> None:
-        """Once around. A folder that can't be read now is told once, and looked at again later."""
+        """Report the files that are due, and retry kept reports.
+
+        An unreadable folder is reported the first time only, and scanned again the next time.
+        """
         try:
             for due in self.follower.due(now, all_now=all_now):
                 self._report(due)
@@ -247,7 +265,7 @@ class Watcher:
             self.counts["kept"] = self.to.retry()
 
     def follow(self, clock: Callable[[], float], sleep: Callable[[float], None], every: float) -> None:
-        """Until it is interrupted."""
+        """Scan the folder in a loop until the process is interrupted."""
         while True:
             self.look(clock())
             sleep(every)
@@ -273,7 +291,7 @@ class Watcher:
         self._tell(answer)
 
     def _answer(self, made: dict[str, Any]) -> dict[str, Any]:
-        """Where the server is away, what is judged here stands in for its answer. Raises Refused."""
+        """Report a file and return the answer; if the server is away, return the local judgement. Raises `Refused`."""
         try:
             return self.to.report(made)
         except Kept as kept:
@@ -282,7 +300,7 @@ class Watcher:
             return LocalReceiver().report(made)
 
     def _document(self, due: Due) -> dict[str, Any] | None:
-        """None where the file went away, or was changed again, meanwhile."""
+        """Return the report on a file; None if the file has gone or changed again meanwhile."""
         path = self.follower.root / due.path
         looked = look(path, self.follower.root)
         if not due.missing and looked.changed_ns is None:

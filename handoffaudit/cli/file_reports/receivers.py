@@ -1,4 +1,4 @@
-"""The report on a handoff file, and where it goes: to a server, into the database, or nowhere."""
+"""The report on a handoff file, and its receivers: a server, the local database, or local judging."""
 
 import json
 import os
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LONGEST_BODY = 900_000
 
-# The last block counts, and of it no more is read.
+# Only the last text block of a response counts, and no more than this many characters are sent.
 LONGEST_RESPONSE = 40_000
 
 _BEFORE_MARK = 2_000
@@ -31,7 +31,7 @@ _BEFORE_MARK = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ReportSubject:
-    """Whose file it is, and where it is expected."""
+    """The owner of a handoff file, and the path at which the file is expected."""
 
     run_id: str
     agent: str
@@ -49,7 +49,10 @@ def make_report(
     response: str | None = None,
     elsewhere: list[str] | None = None,
 ) -> dict[str, Any]:
-    """What `POST /handoff-files` takes, never longer than that. `at`: when the file was looked at."""
+    """Return the document for `POST /handoff-files`, within the size limit of the endpoint.
+
+    `at` is the time of the file's last change, or of the look-up.
+    """
     file = looked.file
     made: dict[str, Any] = {"run_id": _text(about.run_id), "agent": _text(about.agent), "phase": _text(about.phase)}
     made |= {"runtime": _text(about.runtime)} if about.runtime else {}
@@ -63,7 +66,7 @@ def make_report(
 
 
 def _text(name: str) -> str:
-    """Names of files may hold bytes that are no text, which no JSON takes."""
+    """Replace bytes in a file name that are not valid text, because JSON can't contain them."""
     return name.encode("utf-8", "replace").decode()
 
 
@@ -76,7 +79,7 @@ def dump_report(made: dict[str, Any]) -> str:
 
 
 def cut_response(response: str) -> str:
-    """The part of a response that its last block is in; of one without a block the end."""
+    """Return the part of a long response around its last text block, or the end if there is no block."""
     if len(response) <= LONGEST_RESPONSE:
         return response
     mark = response.rfind(MARK)
@@ -85,7 +88,7 @@ def cut_response(response: str) -> str:
 
 
 def explain_answer(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Lines to read, after the log line; nothing in them is taken for commands by a terminal."""
+    """Yield the explanation that follows the log line, free of terminal control characters."""
     yield _plain(str(answer["why"]))
     for issue in answer["issues"]:
         yield _plain(f"  {issue['code']}: {issue['message']}")
@@ -105,24 +108,24 @@ SPOOL_BYTES = 64 * 1024 * 1024
 
 
 class Kept(Exception):
-    """The server is away. The report is kept, and goes out with the next one; the message says where."""
+    """The server is away, and the report is kept and sent with the next report; the message says where."""
 
 
 class Refused(Exception):
-    """It will never be taken; the message says why."""
+    """The report will never be accepted; the message says why."""
 
 
 class Receiver(Protocol):
     def report(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The answer, as the API gives it. Raises Kept, Refused."""
+        """Deliver a report, and return the answer in the form of the API. Raises `Kept` and `Refused`."""
         ...
 
     def retry(self) -> int:
-        """Sends what was kept; how many still wait."""
+        """Send the kept reports, and return how many still wait."""
         ...
 
     def left(self) -> str:
-        """A line on reports that this one does not send, since they were made with another key; empty without any."""
+        """Return a line on reports that wait for another key, which `retry` does not send; else an empty text."""
         ...
 
     def close(self) -> None: ...
@@ -130,7 +133,7 @@ class Receiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalReceiver:
-    """Judges without a server."""
+    """Receiver that judges reports without a server, and stores nothing."""
 
     strict: bool = False
 
@@ -169,7 +172,7 @@ class ReportServer(Server):
 
 @dataclass(frozen=True, slots=True)
 class ServerReceiver:
-    """Sends to a server. A report is on the disk before it is sent, and removed once it is answered."""
+    """Receiver that sends reports to a server; a report is on disk from before it is sent until it is answered."""
 
     server: ReportServer
     spool: Spool
@@ -216,7 +219,7 @@ class ServerReceiver:
         return f"{number} made with another key wait: {self._flushing()} sends them." if number else ""
 
     def _flushing(self) -> str:
-        """The command that sends what waits, with what it would not find by itself. The key is told nowhere."""
+        """Return the command that sends the waiting reports, with the options that it needs but without the key."""
         url, folder = self.server.url, self.spool.folder.parent
         named = [] if os.environ.get("HANDOFFAUDIT_URL", "").rstrip("/") == url else ["--url", url]
         if folder.absolute() != usual_data_folder() / "reports":
@@ -227,7 +230,7 @@ class ServerReceiver:
 
 
 class DatabaseReceiver:
-    """Straight into the local database."""
+    """Receiver that writes reports into the local database."""
 
     def __init__(self, tenant: "Tenant", name: str) -> None:
         from handoffaudit.handoffs.models import ActorKind
@@ -252,7 +255,7 @@ class DatabaseReceiver:
         return ""
 
     def close(self) -> None:
-        """Wakes the workers, in case the process ends before a wake-up went out."""
+        """Wake the workers, in case the process ends before the wake-up of the last report was sent."""
         from handoffaudit.handoffs import notify
 
         notify.send()
@@ -261,7 +264,7 @@ class DatabaseReceiver:
 def choose_receiver(
     name: str, *, url: str | None, key: str | None, local: bool, strict: bool, tenant: str, spool: Path
 ) -> Receiver:
-    """The one that the options ask for. Raises Stop."""
+    """Return the receiver that the options select. Raises `Stop`."""
     if local:
         return LocalReceiver(strict)
     if strict:

@@ -1,1 +1,1 @@
-"""What `handoffaudit hook` is made of. It runs on every tool call: little is imported, and Django never."""
+"""Helpers of `handoffaudit hook`, which runs on every tool call: imports are few, and Django is never loaded."""

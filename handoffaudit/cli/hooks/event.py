@@ -1,4 +1,4 @@
-"""The event of an agent host, as it comes on standard input."""
+"""The event of an agent host, read from standard input."""
 
 import json
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ _OF_SUBAGENTS = ("SubagentStart", "SubagentStop")
 
 
 class BadEvent(Exception):
-    """What came is no event; the message says why."""
+    """The input is not an event; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`text` is the event as it came. `tool` and `name` are empty where there are none."""
+    """An event of an agent host: `text` as received; `tool` and `name` are empty if the event has none."""
 
     text: str
     name: str
@@ -26,19 +26,19 @@ class Event:
 
     @property
     def of_a_delegation(self) -> bool:
-        """Whether the server is asked about it in any case."""
+        """Return whether the server is always asked about the event, because the event is part of a delegation."""
         return self.name in _OF_SUBAGENTS or (
             self.name in ("PreToolUse", "PostToolUse") and self.tool in DELEGATION_TOOLS
         )
 
     @property
     def takes_rules(self) -> bool:
-        """Whether phase rules are for such an event: something was done, or is to be handed out."""
+        """Return whether phase rules apply: an action is done, or a task is about to be delegated."""
         return self.name in ("PostToolUse", "SubagentStop") or (self.name == "PreToolUse" and self.of_a_delegation)
 
 
 def read_event(stream: BinaryIO) -> Event:
-    """The one event in the stream. Raises BadEvent."""
+    """Return the single event in the stream. Raises `BadEvent`."""
     raw = stream.read(LONGEST_BYTES + 1)
     if len(raw) > LONGEST_BYTES:
         raise BadEvent(f"it is longer than {LONGEST_BYTES // 1024**2} MiB")
@@ -58,7 +58,7 @@ def _event(text: str, plain: dict[str, Any]) -> Event:
     name, tool = _text(plain, "hook_event_name"), _text(plain, "tool_name")
     call = plain.get("tool")
     if "hook_event_name" not in plain and isinstance(call, dict):
-        # a delegation in the spelling of other hosts: it is told once the result is there
+        # This is a delegation in the format of other hosts, which report the call once its result is there.
         name, tool = "PostToolUse", _text(call, "name")
     return Event(text, name, tool, bool(plain.get("stop_hook_active")))
 

@@ -1,4 +1,4 @@
-"""The decision on one event, by the server and the user's phase rules, and how the agent host is told."""
+"""The decision on one event, by the server and the user's phase rules, and the output for the agent host."""
 
 import json
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from handoffaudit.validation.phase_rules import PhaseRule, RuleResult
 
 
-# for what waits from before, while the agent waits for us
+# The agent waits while events from before are sent, so the time is short.
 CATCH_UP_SECONDS = 5.0
 
 _NOT_APPLICABLE = "NOT_APPLICABLE"
@@ -23,7 +23,7 @@ _NOT_APPLICABLE = "NOT_APPLICABLE"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`answer` is the server's, empty where there is none."""
+    """The decision on an event; `answer` is the server's answer, empty if there is none."""
 
     blocked: bool
     reason: str
@@ -32,7 +32,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class RulesVerdict:
-    """What the phase rules came to: the errors that failed, by name and message, and what the server is told."""
+    """The result of the phase rules: failed errors as (name, message), and the JSON for the server."""
 
     failed: bool
     errors: tuple[tuple[str, str], ...]
@@ -40,7 +40,10 @@ class RulesVerdict:
 
 
 class Gate:
-    """`rules` are none where the user has no rules file or the event takes none. `warn` gets one line at a time."""
+    """The gate for events: asks the server, and evaluates the user's phase rules.
+
+    `rules` is empty if the user has no rules file or no rule applies to the event. `warn` gets one line at a time.
+    """
 
     def __init__(
         self,
@@ -62,11 +65,14 @@ class Gate:
         self._warn = warn
 
     def decide(self, event: Event) -> Decision:
-        """Whether the event is let through. Raises nothing: where the server is away, the phase rules alone decide."""
+        """Decide whether the event is allowed; never raises.
+
+        If the server is away, the phase rules alone decide.
+        """
         entry = Entry(f"hook-{os.urandom(16).hex()}", event.text)
         held = self._keep(entry)
         judged = None
-        # about other tools the server has no opinion, so there is nothing to ask before
+        # The server has no opinion on other tools, so the rules are evaluated without asking the server first.
         if self._rules and (self._hybrid or not event.of_a_delegation):
             judged = self._judge("hybrid" if self._hybrid else "fallback")
             entry = Entry(entry.id, _with_results(event, judged))
@@ -98,7 +104,10 @@ class Gate:
         return held
 
     def _ask(self, entry: Entry, held: Held | None) -> dict[str, Any] | None:
-        """The server's answer; None where there is none, which is told. The entry is then kept, or set aside."""
+        """Return the server's answer, or None if there is none.
+
+        Without an answer, the user is warned, and the entry is kept or set aside.
+        """
         try:
             self._catch_up(held)
             answer = self._server.post(entry.body, entry.id, self._seconds)
@@ -161,17 +170,17 @@ def _failed_messages(failed: "list[PhaseRule]", results: "tuple[RuleResult, ...]
 
 
 def _with_results(event: Event, judged: RulesVerdict) -> str:
-    # the event goes out as it came, not as we would write it
+    # Send the event exactly as received; encoding the event again could change it.
     return f'{{"event": {event.text}, "phase_results": {judged.sent}}}'
 
 
 def _decision(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:
-    """Either may block: the server, or the rules where they were evaluated."""
+    """Combine both decisions: the server and the evaluated rules can each block the event."""
     by_server = answer.get("blocked") is True or answer.get("exit_code") == 1
     by_rules = judged is not None and judged.failed
     said = answer.get("reason")
     reasons = [said] if by_server and isinstance(said, str) and said else []
-    # a server that counted the rules has told what they found
+    # If the server took the rules into account, its reason already contains their messages.
     known = "\n".join(reasons)
     if judged and by_rules:
         reasons += [f"{name}: {message}" for name, message in judged.errors if message not in known]
@@ -180,25 +189,27 @@ def _decision(answer: dict[str, Any], judged: RulesVerdict | None) -> Decision:
 
 LONGEST_REASON = 10_000
 
-# what Claude Code reads of a hook's output
+# Fields that Claude Code reads in the output of a hook.
 _OF_THE_HOST = ("systemMessage", "suppressOutput", "continue", "stopReason")
 
-# `allow` would skip what the user wants to be asked, and another input would change what is handed out: a gate may only
-# stand in the way
+# A gate may only block. `allow` would skip a question that the user wants to be asked, and another input would change
+# the delegated task.
 _PERMISSIONS = ("deny", "ask")
 
 NO_REASON = "The handoff was stopped, without a reason."
 
 
 def blocking_reason(decision: Decision) -> str:
-    """Why it was blocked, in text that a terminal and a model can be shown."""
+    """Return why the event was blocked, as text that is safe to show on a terminal and to an LLM."""
     text = decision.reason or NO_REASON
     return "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)[:LONGEST_REASON]
 
 
 def host_output(event: Event, decision: Decision) -> dict[str, Any]:
-    """The JSON that Claude Code reads of a hook: the server's words, or where the user's rules block and the server
-    does not, our own. Empty where there is nothing to say."""
+    """Return the JSON that Claude Code reads; empty if there is nothing to say.
+
+    The output is the server's, or our own if the user's rules block and the server does not.
+    """
     said = {name: decision.answer[name] for name in _OF_THE_HOST if name in decision.answer}
     said |= _permission(event, decision.answer.get("hookSpecificOutput"))
     if "decision" in decision.answer:
@@ -212,7 +223,7 @@ def host_output(event: Event, decision: Decision) -> dict[str, Any]:
 
 
 def _permission(event: Event, given: object) -> dict[str, Any]:
-    """What a server says of a task before it is handed out; empty where it has no opinion, or none that it may have."""
+    """Return the server's permission decision on a task; empty if it has none, or not one of `_PERMISSIONS`."""
     if event.name != "PreToolUse" or not isinstance(given, dict) or given.get("permissionDecision") not in _PERMISSIONS:
         return {}
     words = {name: given[name] for name in ("permissionDecision", "permissionDecisionReason") if name in given}

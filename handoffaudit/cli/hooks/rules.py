@@ -1,4 +1,4 @@
-"""Phase rules of the user's own: the file they are read from, and their evaluation on the user's own files."""
+"""Phase rules of the user: loading the rules file, and evaluation against the user's files."""
 
 import json
 import os
@@ -30,13 +30,15 @@ _MOST_TOLD = 3
 
 
 def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
-    """The rules of a file that holds a list of them, or an object with the list as `rules`. Raises Stop with `code`
-    where it can't be read, is wrong, or others can have written it."""
+    """Load the rules from a file that holds a list of rules, or an object with the list as `rules`.
+
+    Raises `Stop` with `code` if the file can't be read, is wrong, or may have been written by another user.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise Stop(f"The rules file {path} can't be read ({error.strerror}).", code) from error
-    # looked at through the open file, which nobody can swap for another
+    # Check the open file, because another process can replace the path but not the open file.
     with os.fdopen(descriptor, "rb") as file:
         if refused := _distrust(os.fstat(descriptor), path):
             raise Stop(refused, code)
@@ -55,7 +57,7 @@ def load_rules(path: Path, code: int) -> tuple[PhaseRule, ...]:
 
 
 def _distrust(found: os.stat_result, path: Path) -> str:
-    """Why the file is not used; empty where it may be."""
+    """Return the reason not to trust the rules file; an empty text if the file may be used."""
     if not stat.S_ISREG(found.st_mode):
         return f"The rules file {path} is no file."
     if found.st_uid != os.getuid():
@@ -71,14 +73,17 @@ _CHUNK = 65536
 
 _LOOK_SECONDS = 0.05
 
-# what our own calls need is not for commands that an agent may have had a hand in
+# An agent may have influenced the command, so the command does not get the API key.
 _NOT_PASSED_ON = ("HANDOFFAUDIT_KEY",)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """`code` is None where it did not end in time or could not be started; `problem` then says so. `output` is the end
-    of what it wrote."""
+    """The result of a command.
+
+    `code` is None if the command did not start or did not end in time; `problem` then says so. `output` is the end of
+    the command's output.
+    """
 
     code: int | None
     output: str
@@ -86,7 +91,10 @@ class CommandResult:
 
 
 def run_command(command: Sequence[str], folder: Path, seconds: float) -> CommandResult:
-    """Runs a command in `folder`. When it ends, or its time does, all that it has started in its process group ends."""
+    """Run a command in `folder`, then kill everything that is left in its process group.
+
+    The command is killed after `seconds`.
+    """
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     try:
         process = subprocess.Popen(  # noqa: S603 (the user's own rules file names it)
@@ -111,7 +119,7 @@ def run_command(command: Sequence[str], folder: Path, seconds: float) -> Command
 
 
 def _follow(process: "subprocess.Popen[bytes]", until: float) -> tuple[bytes, bool]:
-    """The last of the output, and whether the process ended in time. It is not reaped yet."""
+    """Return the end of the output and whether the process ended in time; do not reap the process."""
     assert process.stdout is not None  # noqa: S101
     kept, reading = b"", True
     with selectors.DefaultSelector() as selector:
@@ -135,7 +143,7 @@ def _has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    # before it is reaped: until then its number belongs to nobody else
+    # Kill the process group before the process is reaped: until then no other process can get its number.
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if process.stdout:
@@ -155,7 +163,7 @@ class RuleOutcome:
 
 
 def evaluate(rules: Iterable[PhaseRule], root: Path) -> tuple[RuleResult, ...]:
-    """A result for each rule, in order. Paths start from `root`, and commands run there."""
+    """Return a result for each rule, in order; paths start at `root`, and commands run there."""
     return tuple(_result(rule, _OF_TYPE[rule.rule_type](rule.rule_config, root)) for rule in rules)
 
 
@@ -181,7 +189,7 @@ def _file_exists(config: Mapping[str, Any], root: Path) -> RuleOutcome:
 def _content_match(config: Mapping[str, Any], root: Path) -> RuleOutcome:
     name = config["file_path"]
     try:
-        # a pipe or a device must not keep us
+        # Without O_NONBLOCK, opening a pipe or a device could block.
         descriptor = os.open(_path(root, name), os.O_RDONLY | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:
             raw = file.read(READ_BYTES + 1)

@@ -1,4 +1,4 @@
-"""The gate of a server: one event posted within a limit of time, its answer read."""
+"""Client of a server's gate: posts one event within a time limit, and reads the answer."""
 
 import contextlib
 import hashlib
@@ -15,13 +15,15 @@ from handoffaudit.cli.errors import Stop
 
 
 class OutOfTime(Exception):
-    """It took longer than it may."""
+    """The operation exceeded its time limit."""
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises OutOfTime in its body once `seconds` have passed, also in the middle of a regular expression. One at a
-    time, and in the main thread."""
+    """Raise `OutOfTime` in the body after `seconds`, even in the middle of a regular expression.
+
+    Use only one limit at a time, and only in the main thread.
+    """
     before = signal.signal(signal.SIGALRM, _ring)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
     try:
@@ -39,7 +41,7 @@ PATH = "/api/v1/hooks/post-tool-use"
 
 CONNECT_SECONDS = 5.0
 
-# what the way there and back may take beyond the time that the server has
+# Allow this much time for the network, on top of the server's time.
 ON_THE_WAY_SECONDS = 5.0
 
 LONGEST_ANSWER = 1024 * 1024
@@ -56,12 +58,15 @@ class Undelivered(Exception):
 
 
 class Rejected(Exception):
-    """The server will never take this event; the message says why."""
+    """The server will never accept this event; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """`url` is an address that `checked` has let through. `what` is at `path`, and answers with a status of `taken`."""
+    """A server that takes events; `url` must have passed `check_server`.
+
+    The endpoint `what` has the address `path` and answers with one of the statuses `taken`.
+    """
 
     path: ClassVar[str] = PATH
     what: ClassVar[str] = "gate for hooks"
@@ -71,8 +76,10 @@ class Server:
 
     @property
     def name(self) -> str:
-        """Stands for this address and key where neither may be read: what waits for one server never goes to
-        another."""
+        """Return a name for this address and key that reveals neither of them.
+
+        Each pair of address and key has its own spool, so that events for one server never go to another server.
+        """
         return f"{self.name_of_address}-{_digest(self.key)}"
 
     @property
@@ -80,7 +87,10 @@ class Server:
         return _digest(self.url)
 
     def post(self, body: str, idempotency_key: str, seconds: float) -> dict[str, Any]:
-        """The answer to one event, within `seconds` and a little for the way. Raises Undelivered or Rejected."""
+        """Post an event and return the answer, within `seconds` plus some time for the network.
+
+        Raises `Undelivered` or `Rejected`.
+        """
         try:
             with time_limit(seconds + ON_THE_WAY_SECONDS):
                 status, said = self._exchange(body, idempotency_key, seconds)
@@ -126,8 +136,10 @@ class Server:
 
 
 def check_server(url: str | None, key: str | None, code: int) -> Server:
-    """The server at `url`. Raises Stop with `code` where the address or the key can't be one; the key is never
-    shown."""
+    """Return the server at `url`. Raises `Stop` with `code` if the address or the key is invalid.
+
+    The messages never contain the key.
+    """
     if not url:
         raise Stop("No server is named: give its address with --url or HANDOFFAUDIT_URL.", code)
     if "@" in url:
@@ -172,5 +184,5 @@ def _brief(error: Exception) -> str:
 
 
 def _plain(text: str) -> str:
-    """What a server says ends up on a terminal, which must not take it for commands."""
+    """Replace characters that a terminal could interpret as commands."""
     return "".join(one if one.isprintable() else " " for one in text)

@@ -1,8 +1,8 @@
-"""Events that wait for their server: one file each, in the order in which they were read.
+"""Spool of events that wait for their server: one file per event, in the order in which the events were read.
 
-An event is written before it is sent and removed once it is answered, so that whatever ends the process in between
-loses nothing; its id, made once, lets the server recognise what it has. While its own process works on an event it
-holds a lock on the file, which the system lets go of however the process ends.
+An event is written before it is sent and removed after it is answered, so a process that is killed in between loses
+nothing. The event keeps one id, by which the server recognises an event that it already has. The process that works on
+an event holds a lock on the file; the system releases the lock however the process ends.
 """
 
 import contextlib
@@ -21,35 +21,35 @@ from handoffaudit.cli.hooks.server import Rejected, Server, Undelivered
 
 ASIDE = "aside"
 
-# what a small file takes on the disk
+# A small file occupies at least one block of this size on the disk.
 _LEAST_BYTES = 4096
 
 _ENTRY, _DRAFT = ".json", ".draft"
 
 
 class SpoolFull(Exception):
-    """The event was not kept: the spool has as much as it may have."""
+    """The event was not kept, because the spool has reached its size limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`body` is what is posted, and `id` its idempotency key."""
+    """An event in the spool: `body` is the request body, `id` the idempotency key."""
 
     id: str
     body: str
 
 
 class Held:
-    """An entry of the spool that this process alone works on, until `release` or `remove`."""
+    """A spool entry that is locked by this process until `release` or `remove`."""
 
     def __init__(self, path: Path, lock: int, entry: Entry | None) -> None:
         self.path = path
         self._lock = lock
-        # None: the file can't be read
+        # `entry` is None if the file can't be read.
         self.entry = entry
 
     def rewrite(self, entry: Entry) -> None:
-        """Puts another body in the same place of the order."""
+        """Replace the body of the entry; the entry keeps its place in the order."""
         lock = _write_draft(self.path.with_suffix(_DRAFT), asdict(entry))
         self.path.with_suffix(_DRAFT).rename(self.path)
         _sync_folder(self.path.parent)
@@ -61,11 +61,11 @@ class Held:
         self.release()
 
     def release(self) -> None:
-        """From now on any process may send it."""
+        """Release the lock, so that any process may send the entry."""
         os.close(self._lock)
 
     def set_aside(self, reason: str) -> Path:
-        """Moves it out of the way, with the reason. Gives where it lies now."""
+        """Move the entry to the folder of entries set aside, with the reason; return its new path."""
         folder = self.path.parent / ASIDE
         folder.mkdir(mode=0o700, exist_ok=True)
         kept = asdict(self.entry) if self.entry else {"raw": self.path.read_bytes().decode("utf-8", "replace")}
@@ -78,14 +78,17 @@ class Held:
 
 
 class Spool:
-    """The events for one server, in a folder that only its user can read. Raises OSError where that can't be had."""
+    """The events for one server, in a folder that only its user can read.
+
+    The methods raise `OSError` if the folder can't be used, or is not private.
+    """
 
     def __init__(self, folder: Path, most_bytes: int) -> None:
         self.folder = folder
         self._most_bytes = most_bytes
 
     def add(self, entry: Entry) -> Held:
-        """Keeps an entry, as the last one. It is on the disk when this returns. Raises SpoolFull, OSError."""
+        """Append an entry, and write it to disk before returning. Raises `SpoolFull` and `OSError`."""
         self._prepare()
         draft = self.folder / f"{os.getpid()}-{os.urandom(6).hex()}{_DRAFT}"
         lock = _write_draft(draft, asdict(entry))
@@ -101,19 +104,19 @@ class Spool:
         return Held(path, lock, entry)
 
     def waiting(self) -> list[Path]:
-        """The entries, the oldest first; those that other processes work on, too."""
+        """Return the paths of the entries, the oldest first, including entries that other processes work on."""
         with contextlib.suppress(FileNotFoundError):
             return sorted(path for path in self.folder.iterdir() if path.suffix == _ENTRY)
         return []
 
     def aside(self) -> int:
-        """How many were set aside."""
+        """Return the number of entries that were set aside."""
         with contextlib.suppress(FileNotFoundError):
             return sum(path.suffix == _ENTRY for path in (self.folder / ASIDE).iterdir())
         return 0
 
     def take(self, path: Path) -> Held | None:
-        """One of the entries that wait, for this process alone. None: another one works on it, or it is gone."""
+        """Lock an entry for this process; return None if another process works on the entry, or it is gone."""
         try:
             lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -125,7 +128,7 @@ class Spool:
 
     @contextlib.contextmanager
     def sending(self, *, wait: bool) -> Iterator[bool]:
-        """Whether this process may send what waits: one does at a time, since the order counts."""
+        """Yield whether this process may send; the order counts, so only one process sends at a time."""
         if not self.folder.is_dir():
             yield True
             return
@@ -150,12 +153,14 @@ class Spool:
         size, last = self._survey()
         if size > self._most_bytes:
             raise SpoolFull(f"{self.folder} has more than {self._most_bytes / 1024**2:g} MiB in it")
-        # a clock that was put back must not change the order
+        # The number keeps growing even if the clock was put back, because the number is the order.
         return self.folder / f"{max(last + 1, time.time_ns()):020d}{_ENTRY}"
 
     def _survey(self) -> tuple[int, int]:
-        """The bytes of all that is kept, and the number of the last entry. What a dead process did not finish writing
-        is removed."""
+        """Return the size of all files in bytes, and the number of the last entry.
+
+        Remove the drafts that a dead process did not finish.
+        """
         size, last = 0, 0
         for folder in (self.folder, self.folder / ASIDE):
             if not folder.is_dir():
@@ -173,7 +178,7 @@ class Spool:
 
 
 def _write_draft(path: Path, content: dict[str, str]) -> int:
-    """A new file on the disk that only its owner can read. Gives its descriptor, with the lock on it."""
+    """Write a new file that only its owner can read, and sync it; return its locked descriptor."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -224,7 +229,7 @@ def _lock_now(descriptor: int) -> bool:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the file was not removed or replaced before its lock was had."""
+    """Return whether the path still names the locked file, and not a file that replaced it."""
     try:
         return path.stat().st_ino == os.fstat(descriptor).st_ino
     except FileNotFoundError:
@@ -239,7 +244,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# the server stores and judges an event whether or not somebody waits for it
+# The server stores and judges an event even if no client waits for the verdict.
 NO_WAIT_SECONDS = 0.0
 
 UNREADABLE = "The file can't be read as an event."
@@ -247,7 +252,7 @@ UNREADABLE = "The file can't be read as an event."
 
 @dataclass(slots=True)
 class SendReport:
-    """`aside` are the files of what was set aside. `stopped` says why the rest was left, empty where nothing was."""
+    """The result of sending: `aside` lists the files set aside, `stopped` says why sending ended early."""
 
     sent: int = 0
     aside: list[Path] = field(default_factory=list)
@@ -257,9 +262,11 @@ class SendReport:
 def send_waiting(
     spool: Spool, server: Server, *, before: Path | None = None, seconds: float | None = None, wait: bool = False
 ) -> SendReport:
-    """Sends what was kept before the entry `before`, or all; in no more than about `seconds`. Nobody reads the
-    decisions, so each is asked for without waiting for it. Entries that other processes work on are left to them;
-    `wait`: wait for one that is sending, too."""
+    """Send the entries before the entry `before`, or all entries, in about `seconds` at most.
+
+    Nobody reads the decisions, so the server is asked not to wait for the verdict. Entries that other processes work on
+    are skipped. With `wait`, wait until another process that sends has finished.
+    """
     report = SendReport()
     until = time.monotonic() + seconds if seconds is not None else None
     with spool.sending(wait=wait) as mine:
@@ -292,8 +299,11 @@ def _send(spool: Spool, server: Server, path: Path, report: SendReport) -> None:
 
 
 def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
-    """Sends all that waits for this server; `any_key`: also what was read with another key of it. Gives the exit code:
-    1 where something still waits or was set aside now."""
+    """Send all entries for this server, and return the exit code.
+
+    With `any_key`, also send the entries that were read with another key of the same address. The exit code is 1 if
+    entries still wait or were set aside now.
+    """
     sent = aside = waiting = 0
     stopped = ""
     for path in _folders_of_server(server, folder, any_key=any_key):
@@ -319,7 +329,7 @@ def flush_spool(server: Server, folder: Path, *, any_key: bool) -> int:
 
 
 def count_other_keys(server: Server, folder: Path) -> int:
-    """How many wait for the same address that were made with another key."""
+    """Return how many entries wait for the same address, but were made with another key."""
     return _count_waiting(path for path in _spool_folders(folder, server.name_of_address) if path.name != server.name)
 
 

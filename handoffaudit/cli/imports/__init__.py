@@ -1,1 +1,1 @@
-"""What `handoffaudit import` does: documents out of files, in batches, into the product."""
+"""Helpers of `handoffaudit import`: the documents of files, the items, and the receivers."""

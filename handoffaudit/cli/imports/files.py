@@ -1,4 +1,4 @@
-"""The documents of a file, one after the other, in bounded memory."""
+"""Reader of the documents in a file, one after the other, in bounded memory."""
 
 import codecs
 import gzip
@@ -26,7 +26,10 @@ _WHITE = " \t\r\n"
 
 
 def array_items(stream: BufferedReader, name: str, longest: int) -> Iterator[tuple[int, bytes]]:
-    """Numbered from 1. Where the array is broken off or wrong there is no way to find the next item: it stops."""
+    """Yield the items of a JSON array with their numbers, from 1. Raises `Stop` at a broken item.
+
+    After a broken item there is no way to find the next item.
+    """
     text = _ArrayText(stream)
     text.skip("[")
     number = 0
@@ -71,7 +74,7 @@ class _ArrayText:
                 _, end = _decode_one(self._text, self._at)
             except (ValueError, RecursionError):
                 end = None
-            # A number at the very end may go on in the next chunk.
+            # A number at the end of the text may continue in the next chunk.
             if end is not None and (end < len(self._text) or self._ended):
                 value, self._at = self._text[self._at : end], end
                 return value
@@ -79,7 +82,7 @@ class _ArrayText:
                 return None
 
     def _more(self) -> bool:
-        """Doubles what is at hand, so that a long value is not scanned again and again."""
+        """Read more text, at least doubling the text in memory, so that a long value is not scanned again and again."""
         if self._ended:
             return False
         rest = self._text[self._at :]
@@ -89,7 +92,7 @@ class _ArrayText:
         return True
 
 
-# A longer line is refused without being read as a whole: no server takes a document of this size.
+# A longer line is refused without being read as a whole, because no server accepts a document of this size.
 LONGEST = 64 * 1024 * 1024
 
 STANDARD_INPUT = "-"
@@ -98,7 +101,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 CHUNK = 1024 * 1024
 
-# Below this it does not matter how much smaller a file is.
+# Below this size the ratio of unpacked to packed size does not matter.
 FREE_BYTES = 8 * 1024 * 1024
 
 Read = TypeVar("Read")
@@ -106,14 +109,14 @@ Read = TypeVar("Read")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One document: its line (in a JSON array: its place), and its bytes; None where it is too long to be read."""
+    """A document: its line number (in a JSON array, its position) and its bytes; None if it is too long."""
 
     number: int
     text: bytes | None
 
 
 class Source:
-    """A file, or standard input, whose content is gzip or not, whatever it is called."""
+    """A file or standard input; gzip is recognised by the content, not by the name."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -136,15 +139,17 @@ class Source:
 
     @property
     def read_bytes(self) -> int:
-        """Of the file as it lies there, so that it can be compared with `size`."""
+        """Return how many bytes of the file were read, before unpacking, for comparison with `size`."""
         return self._counted.count
 
     def pieces(self) -> Iterator[Piece]:
         yield from self._told(self._pieces())
 
     def chunks(self, most_ratio: int | None = None) -> Iterator[bytes]:
-        """Give the content, unpacked, as it comes. Raise `Stop` where gzip makes it more than `most_ratio` times as
-        large as the file."""
+        """Yield the unpacked content in chunks.
+
+        Raises `Stop` if a gzip file unpacks to more than `most_ratio` times its size.
+        """
         size = 0
         for chunk in self._told(iter(partial(self._stream.read, CHUNK), b"")):
             size += len(chunk)
@@ -157,7 +162,7 @@ class Source:
             yield chunk
 
     def _told(self, read: Iterator[Read]) -> Iterator[Read]:
-        """What goes wrong while reading is said as commands say it."""
+        """Convert errors during reading to `Stop`."""
         try:
             yield from read
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -190,7 +195,7 @@ class Source:
             part = self._stream.readline(LONGEST)
 
     def _shape(self) -> str:
-        """`lines`, unless what the file begins with is a JSON array, or a document over several lines."""
+        """Return `lines`, unless the file begins with a JSON array, or with a document over several lines."""
         if self.path.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
             return "lines"
         start = self._stream.peek(65536).lstrip()

@@ -1,4 +1,4 @@
-"""The items of an import, each with an id of its own, and the report on what became of them."""
+"""Items of an import, each with its own id, and the report on what became of the items."""
 
 import hashlib
 import sqlite3
@@ -22,8 +22,11 @@ LONGEST_ID = 200
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`sent` is the submission as the API takes it; or, where `raw`, the bytes of a document that is not JSON, which
-    stands without its envelope (`beside`)."""
+    """An item of an import.
+
+    `sent` is the submission for the API. If `raw` is set, `sent` is the bytes of a document that is not JSON, and
+    `beside` has the fields of the envelope.
+    """
 
     number: int
     handoff_id: str
@@ -33,7 +36,7 @@ class Item:
 
 
 class Occurrences:
-    """Counts equal lines, so that two of them stay two. Kept on disk where it grows, not in memory."""
+    """Counter of equal lines, so that equal lines stay separate handoffs; SQLite moves a large table to disk."""
 
     def __init__(self) -> None:
         self._kept = sqlite3.connect("", isolation_level=None)
@@ -75,7 +78,7 @@ def _own_id(document: msgspec.Raw) -> str:
 
 
 def _text(value: msgspec.Raw | None, longest: int | None = LONGEST_ID) -> str | None:
-    """The text that the JSON value is; None where it is something else, or can be no id."""
+    """Return the text of a JSON string; None for another type or for a text that can't be an id."""
     if value is None:
         return None
     try:
@@ -93,7 +96,7 @@ def _derive_id(line: bytes, occurrences: Occurrences) -> str:
 
 
 def _load_fields(fields: dict[str, msgspec.Raw]) -> dict[str, Any]:
-    """The readable fields; a field that is not is left out, since the document beside it is what counts."""
+    """Return the readable fields; unreadable fields are left out, because the document is what matters."""
     loaded: dict[str, Any] = {}
     for name, value in fields.items():
         try:
@@ -110,8 +113,11 @@ STORED = {200: "already_there", 202: "taken", 422: "rejected"}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`status` as the API gives it: 202 taken, 200 there already, 422 stored as rejected, anything else refused.
-    `codes` say what is wrong with a rejected one; `why` says it of a refused one, with `remedy`."""
+    """The answer to an item.
+
+    `status` is the status of the API: 202 taken, 200 known already, 422 stored as rejected, anything else refused.
+    `codes` are the rule codes of a rejected item; `why` and `remedy` belong to a refused item.
+    """
 
     status: int
     codes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where imported handoffs go: to a server by its API, or straight into the local database."""
+"""Receivers of imported handoffs: a server with the API, or the local database."""
 
 import contextlib
 import http.client
@@ -32,7 +32,7 @@ BUSY = {429, 502, 503, 504}
 
 
 class Server:
-    """Requests to a server, made again where it is busy or away."""
+    """Client of a server that repeats requests while the server is busy or away."""
 
     def __init__(self, url: str, key: str) -> None:
         parts = urlsplit(url)
@@ -48,7 +48,10 @@ class Server:
         self._connection.close()
 
     def post(self, path: str, body: bytes, kind: str, **headers: str) -> tuple[int, dict[str, Any]]:
-        """Status and answer; `path` is below the API's own. Raises `Stop` where another try would not help."""
+        """Send a request, and return the status and the answer. Raises `Stop` if another try would not help.
+
+        `path` is relative to the base address of the API.
+        """
         sent = {**self._headers, "Content-Type": kind, **{name.replace("_", "-"): v for name, v in headers.items()}}
         pause = FIRST_PAUSE
         for last in (False,) * (TRIES - 1) + (True,):
@@ -84,7 +87,10 @@ class Server:
 
 
 class ServerReceiver(Server):
-    """Sending again is safe: each item has its id, and the server knows what it has."""
+    """Receiver that sends handoffs to a server.
+
+    Sending a handoff again is safe: each item has an id, by which the server recognises a stored handoff.
+    """
 
     def send(self, items: Sequence[Item]) -> list[Answer]:
         answers: dict[int, Answer] = {}
@@ -146,7 +152,7 @@ class DatabaseReceiver:
         return [_answer_of_receipt(receipt) for receipt in receipts]
 
     def close(self) -> None:
-        """Wakes the workers a last time, in case the process ends before a wake-up of its batches went out."""
+        """Wake the workers, in case the process ends before the wake-up of the last batch was sent."""
         from handoffaudit.handoffs import notify
 
         notify.send()

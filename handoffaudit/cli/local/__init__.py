@@ -1,1 +1,1 @@
-"""What commands share that judge files here, without a server: nothing of Django is loaded."""
+"""Helpers of the commands that judge files without a server; Django is never loaded."""

@@ -1,4 +1,4 @@
-"""The documents or labelled lines of a file that is judged: JSON, JSONL or a JSON array, packed or not."""
+"""Reader for the documents or labelled lines of a judged file: JSON, JSONL or a JSON array, optionally gzipped."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ _LINES = (".jsonl", ".ndjson")
 
 
 class Documents(Source):
-    """A file as a person means it: one that is not JSON is one broken document, unless its lines say otherwise."""
+    """A file of documents; a file that is not JSON is one broken document, unless it looks like JSONL."""
 
     def pieces(self) -> Iterator[Piece]:
         try:
@@ -47,7 +47,7 @@ class Documents(Source):
             yield Piece(1, whole)
 
     def _shape(self) -> str:
-        """`lines` where the name says so, or one of the first lines is an object on its own and not the only line."""
+        """Return `lines` if the file name says so, or an early line of several is a JSON object by itself."""
         if self.path.removesuffix(".gz").endswith(_LINES):
             return "lines"
         start = self._stream.peek(65536).lstrip()
@@ -57,7 +57,7 @@ class Documents(Source):
 
 
 def _is_object(line: bytes) -> bool:
-    """Only one that begins at the margin: what is indented is a part of something."""
+    """Return whether the line is an object that starts in the first column; an indented object is a part of another."""
     if not line.startswith(b"{"):
         return False
     try:
@@ -73,7 +73,7 @@ def labelled_lines(source: Source) -> Iterator[tuple[int, bytes]]:
 
 
 def reader_beside(path: str) -> Callable[[str], str | None]:
-    """Reads a file that lies under the folder of `path`, and no other."""
+    """Return a function that reads only files below the folder of `path`."""
     folder = (Path() if path == STANDARD_INPUT else Path(path).parent).resolve()
 
     def read(name: str) -> str | None:
@@ -91,7 +91,7 @@ def no_labelled_data(name: str, why: str) -> Stop:
 
 
 def report_left_out(name: str, measured: "Measured") -> None:
-    """What could not be used, on standard error. Raises `Stop` where nothing could be."""
+    """Report unusable lines on standard error. Raises `Stop` if no line was usable."""
     if not measured.kind:
         raise no_labelled_data(name, measured.unread[0] if measured.unread else "")
     if measured.unread_lines:
@@ -102,6 +102,6 @@ def report_left_out(name: str, measured: "Measured") -> None:
 
 
 def describe_progress(source: Source, items: int) -> str:
-    """How far a file is read."""
+    """Return how much of the file is read."""
     share = f" · {100 * source.read_bytes / source.size:.0f} %" if source.size else ""
     return f"{source.name}: {items:,} items{share}"

@@ -1,6 +1,6 @@
-"""What files are held against: the policies as shipped, or those out of files, as the API answers them.
+"""Policies for judging files: the shipped policies, or policies from files in the form of the API's answers.
 
-Of `handoffaudit.policy` only those modules are used that load nothing of Django (a contract of import-linter).
+Only the modules of `handoffaudit.policy` that do not load Django are used; a contract of import-linter checks this.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,8 +19,10 @@ LARGEST = 16 * 1024 * 1024
 
 
 def read_policy(paths: Sequence[str], strictness: str | None) -> ValidationConfig:
-    """Each file is the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`; `strictness` overrides all
-    types' own."""
+    """Read policies from files; `strictness` overrides the strictness of all types.
+
+    Each file holds the answer of `GET /strictness`, `/rules`, `/schemas` or `/prompts`.
+    """
     config = _with_rows(ValidationConfig(version=0, other=TypePolicy(ANY_OTHER_TYPE)), 0, ROWS_AS_SHIPPED)
     for path in paths:
         given = _load(path)
@@ -41,7 +43,7 @@ def _kind_of(path: str, given: dict[str, Any]) -> Added:
     if not isinstance(rows, list):
         raise Stop(f'{path} is no policy: it has neither "rows" (strictness, schemas, prompts) nor "sets" (rules).')
     if not rows:
-        # Of no schema and no prompt: a strictness table always has a row.
+        # These are schemas or prompts without rows, because a strictness table always has a row.
         return lambda config, given: config
     fields = {field for row in rows if isinstance(row, dict) for field in row}
     if fields & {"schema", "claim_fields"}:

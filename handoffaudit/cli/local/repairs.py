@@ -1,4 +1,4 @@
-"""What comes of a repair: the lines a person reads, and the session files beside the sender's files."""
+"""Results of a repair: the lines for the terminal, and the session files beside the sender's files."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,10 +17,10 @@ from handoffaudit.validation.verdict import Verdict
 
 @dataclass(slots=True)
 class SessionFiles:
-    """A `FileStore` in the folders that documents name as `session_path`, relative ones under `root`.
+    """A `FileStore` for the folders that documents name as `session_path`; relative folders start at `root`.
 
-    The session's folder must be there, and its path must not contain `..`: the sender of the document chose it. A file
-    that is there is never overwritten: other content gets `-2`, `-3`, … before `.json`.
+    The session's folder must exist, and its path must not contain `..`, because the sender of the document chose the
+    path. An existing file is never overwritten: other content gets `-2`, `-3`, … before `.json`.
     """
 
     root: Path
@@ -39,7 +39,7 @@ class SessionFiles:
         return name
 
     def keep_only(self, name: str | None) -> None:
-        """Remove the files that this run created, but for the one that the candidate refers to."""
+        """Remove the files that this run created, except the file that the candidate refers to."""
         for created, file in self._created.items():
             if created != name:
                 file.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ class SessionFiles:
 
 
 def _check_folder(target: Path, named: str) -> None:
-    """Refuse a session folder that is not there or leads upwards, and a link in place of its folder of handoffs."""
+    """Refuse a session folder that is missing or leads upwards, and a link in place of its handoffs folder."""
     folder, session = target.parent, target.parent.parent
     check_inside(named)
     if not session.is_dir():
@@ -58,7 +58,7 @@ def _check_folder(target: Path, named: str) -> None:
 
 
 def repair_lines(name: str, result: Repair, before: Verdict) -> Iterator[str]:
-    """What was changed and the verdict on it; where it could not be mended, what still stands in the way."""
+    """Yield the changes and the new verdict; if the repair failed, the remaining findings."""
     if result.repaired:
         yield from _lines_of_attempt(name, result.repaired, before)
         return

@@ -1,4 +1,4 @@
-"""Documents of files judged here, as the product judges a handoff, and their verdicts as a person reads them."""
+"""Judging of documents in files, as the server judges a handoff, and verdicts as text for the terminal."""
 
 import errno
 import shutil
@@ -30,9 +30,11 @@ from handoffaudit.validation.verdict import LayerStatus, Outcome, Verdict
 
 
 class QuickCounter:
-    """For output that shows no counts. No text has more tokens than bytes, so that one of no more bytes than the
-    smallest budget is within it, whatever its count is; `count` then answers with the bytes. From the first longer text
-    on all are counted by the tokenizer."""
+    """Token counter for output that shows no counts.
+
+    No text has more tokens than bytes, so a text whose bytes fit into the smallest budget is within every budget:
+    `count` then returns the number of bytes. From the first longer text on, the tokenizer counts every text.
+    """
 
     name = ENCODING
     estimated = False
@@ -51,7 +53,7 @@ class QuickCounter:
 
 
 def quick_counter(budget: int) -> TokenCounter:
-    """Without a tokenizer every count is an estimate, and the verdict says so."""
+    """Return a counter for output without counts; without a tokenizer, counts are estimates, and verdicts say so."""
     return QuickCounter(budget) if find_spec("splintr") else default_counter()
 
 
@@ -60,7 +62,7 @@ _NO_SUCH = {errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR, errno.EINVAL}
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """Paths that do not begin at the root are looked up under `root`. Only asks whether there is such a file."""
+    """File view that only checks whether a file exists; relative paths start at `root`."""
 
     root: Path
 
@@ -75,8 +77,10 @@ class LocalFiles:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What was sent, taken apart; `issues` say why it can't be, and then there is no `document`. `sent` is the document
-    as it was written."""
+    """A submission, split into document and envelope.
+
+    If the submission can't be split, `issues` say why and `document` is None. `sent` is the document as it was written.
+    """
 
     document: object = None
     format: str | None = None
@@ -91,7 +95,7 @@ class Given:
 
 
 def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
-    """With a declared format, or without a `document` in it, what was sent is the bare document."""
+    """Split a submission; with a declared format, or without `document` in it, the input is the bare document."""
     given = read_submission(sent, declared_format)
     if given.issues:
         return Given(issues=given.issues)
@@ -100,7 +104,7 @@ def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
         return Given(format=given.format, issues=issues)
     bare = given.document is sent and declared_format is None
     if bare and isinstance(value, dict) and isinstance(raw := value.get("raw"), str):
-        # How an export writes a document that is not JSON.
+        # An export writes a document that is not JSON in this form.
         form = value.get("format")
         return take_apart(raw.encode("utf-8", "surrogatepass"), form if isinstance(form, str) else "")
     return Given(value, given.format or None, given.envelope, sent=given.document)
@@ -108,7 +112,7 @@ def take_apart(sent: bytes, declared_format: str | None = None) -> Given:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """`files` are the caller's, for the files that a document refers to; `root` is their folder."""
+    """Judge for documents; `files` finds the files that a document refers to, and `root` is their folder."""
 
     config: ValidationConfig
     files: FileView | None = None
@@ -159,8 +163,10 @@ class Judge:
 def judge_for(
     path: str, config: ValidationConfig, *, form: str | None = None, root: str | None = None, counts: bool = True
 ) -> Judge:
-    """For the documents of one file: what they refer to lies under `root`, or beside the file. `counts`: the verdict's
-    counts of tokens will be shown."""
+    """Return a judge for the documents of one file, whose references start at `root`, or beside the file.
+
+    `counts` says whether the token counts of the verdict will be shown.
+    """
     beside = Path() if path == STANDARD_INPUT else Path(path).parent
     budget = min(row.token_budget for row in (config.other, *config.types.values()))
     counter = default_counter() if counts else quick_counter(budget)
@@ -182,7 +188,7 @@ MOST_ISSUES = 30
 
 
 def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
-    """One line: the outcome first, since that is what is looked for."""
+    """Return one line about a verdict, with the outcome first, because readers look for the outcome."""
     outcome = click.style(verdict.outcome.value, fg=_COLOURS[verdict.outcome], bold=True)
     said = [name, f"score {verdict.quality_score:.2f}"]
     if record := reading.record:
@@ -192,7 +198,7 @@ def verdict_line(name: str, reading: Reading, verdict: Verdict) -> str:
 
 
 def issue_lines(verdict: Verdict) -> Iterator[str]:
-    """The gravest first, as they stand in each other's way."""
+    """Yield the lines about the findings, the most severe first."""
     order = list(_SEVERITY_COLOURS)
     found = sorted(verdict.issues, key=lambda issue: order.index(issue.severity.value))
     for issue in found[:MOST_ISSUES]:
@@ -211,7 +217,7 @@ def _lines_of_issue(issue: Issue) -> Iterator[str]:
 
 
 def not_run_line(verdict: Verdict) -> str:
-    """Layers that gave no judgement, since that is no pass; empty where all ran."""
+    """Return a line that names the layers that did not run, because not running is not passing; else an empty text."""
     reasons: dict[str, list[str]] = {}
     for layer in verdict.layers:
         if layer.status in (LayerStatus.SKIPPED, LayerStatus.ERROR):
@@ -221,7 +227,7 @@ def not_run_line(verdict: Verdict) -> str:
 
 
 def count_line(seen: Mapping[str, int]) -> str:
-    """The last line of a run over several: `4 handoffs: 3 accepted, 1 rejected`."""
+    """Return the last line of a run over several handoffs: `4 handoffs: 3 accepted, 1 rejected`."""
     said = ", ".join(
         click.style(f"{seen[outcome.value]:,} {outcome.value}", fg=_COLOURS[outcome])
         for outcome in (Outcome.ACCEPTED, Outcome.REJECTED, Outcome.HELD)
@@ -242,5 +248,5 @@ def wrap(text: str, indent: str = _INDENT) -> str:
 
 
 def _printable(text: str) -> str:
-    """What a sender wrote must not steer the terminal."""
+    """Replace characters by which the sender's text could control the terminal."""
     return "".join(char if char.isprintable() else "�" for char in text)

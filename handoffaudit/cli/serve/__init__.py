@@ -1,1 +1,1 @@
-"""What `handoffaudit up` does: checks, preparation, and child processes that are kept alive."""
+"""Helpers of `handoffaudit up`: the preparation, the child processes and their supervisor."""

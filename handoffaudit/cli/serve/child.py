@@ -1,4 +1,4 @@
-"""The processes that `handoffaudit up` starts: `python -m handoffaudit.cli.serve.child ROLE PARENT [HOST PORT]`."""
+"""The child processes of `handoffaudit up`: `python -m handoffaudit.cli.serve.child ROLE PARENT [HOST PORT]`."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ GRACE_SECONDS = 5.0
 
 
 def exit_with_parent(parent: int) -> None:
-    """Ends this process soon after `parent`, its parent process, has ended."""
+    """End this process soon after its parent process `parent` has ended."""
     threading.Thread(target=_watch_parent, args=(parent,), name="parent-watch", daemon=True).start()
 
 
@@ -27,7 +27,7 @@ def _watch_parent(parent: int) -> None:
     os._exit(1)
 
 
-# A long poll holds a thread while it waits.
+# A long poll occupies a thread while it waits, so there are many threads.
 WEB_THREADS = 32
 
 WORKER_THREADS = 2
@@ -43,7 +43,8 @@ def run_web(host: str, port: int) -> None:
         address=host,
         port=port,
         interface=Interfaces.WSGI,
-        # One process: SQLite has one writer at a time, and waiting between processes is far slower than within one.
+        # One process is best: SQLite has only one writer at a time, and waiting between processes is far slower than
+        # waiting between threads.
         workers=1,
         blocking_threads=WEB_THREADS,
         http=HTTPModes.http1,
@@ -54,7 +55,7 @@ def run_web(host: str, port: int) -> None:
 
 
 def load_application(target: str, *_: Any, **__: Any) -> Callable[..., Any]:
-    """Runs in the process that answers requests, a child of the one that `web` runs in."""
+    """Load the application in the process that answers requests, a child of the process of `run_web`."""
     exit_with_parent(os.getppid())
     from handoffaudit.wsgi import application
 
@@ -66,7 +67,7 @@ def run_worker() -> None:
 
 
 def run_asker() -> None:
-    """Beside the worker where a model is configured: it waits for the model and leaves the processor alone."""
+    """Run the worker that asks the LLM; it mostly waits, and leaves the processor to the other worker."""
     import django
     from django.conf import settings
 
@@ -75,7 +76,8 @@ def run_asker() -> None:
     django.setup()
     from handoffaudit.handoffs.llm import jobs
 
-    # It is the only one: what still stands is of one that is gone, and a claim lasts for minutes.
+    # No other such worker runs, so remaining leases belong to a dead worker. Without this call they would block their
+    # work for minutes.
     jobs.end_leases()
     start_celery("semantic", settings.MODEL_CONCURRENCY)
 
@@ -83,7 +85,7 @@ def run_asker() -> None:
 def start_celery(queue: str, threads: int) -> None:
     from handoffaudit.celery import app
 
-    # Said of every worker that root starts; this one reads no messages but our own, as JSON.
+    # Celery warns about every worker that runs as root. This worker reads only messages of the product, as JSON.
     warnings.filterwarnings("ignore", message="You're running the worker with superuser privileges")
     app.start(
         [

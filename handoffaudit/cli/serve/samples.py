@@ -1,4 +1,4 @@
-"""The sample's handoff files and logs, after its handoffs: `up --sample` runs it as a process of its own."""
+"""Loader of the sample's handoff files and logs, which `up --sample` runs as a process after its handoffs."""
 
 from handoffaudit.cli.bootstrap import find_tenant, start_with_database
 

@@ -1,6 +1,7 @@
-"""Makes a data folder or a server's database ready: `python -m handoffaudit.cli.serve.setup [--json]`.
+"""Preparation of a data folder or a server's database: `python -m handoffaudit.cli.serve.setup [--json]`.
 
-`up` runs it as a process of its own, so that the supervisor stays small; docker-compose.yml runs it before the rest.
+`up` runs the module as a separate process, so that the supervisor stays small. docker-compose.yml runs the module
+before the other services.
 """
 
 import hashlib
@@ -16,7 +17,10 @@ from handoffaudit.cli.errors import Stop
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`link`: the path of the first administrator's one-time link, where nobody can administer yet."""
+    """The result of the preparation.
+
+    `link` is the path of the one-time link for the first administrator, None if there is an administrator.
+    """
 
     link: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -24,7 +28,7 @@ class Prepared:
 
 
 def prepare() -> Prepared:
-    """Raises `Stop` where it can't be done."""
+    """Prepare the database and the static files. Raises `Stop` if the preparation fails."""
     start_django()
     from handoffaudit.accounts.links import first_administrator
     from handoffaudit.cli import database
@@ -44,7 +48,7 @@ def prepare() -> Prepared:
 
 
 def check_settings() -> list[str]:
-    """Unsafe settings that are refused raise `Stop`; doubtful ones are returned."""
+    """Check the settings and return warnings. Raises `Stop` for settings that are unsafe."""
     from django.core import checks
 
     from handoffaudit.checks import TAG
@@ -71,9 +75,9 @@ def check_redis() -> None:
 
 
 def collect_static() -> None:
-    """Hashed and compressed copies of the static files, made again only where a file changed.
+    """Write hashed and compressed copies of the static files, if a static file has changed.
 
-    A folder that `HANDOFFAUDIT_STATIC` names belongs to whoever filled it (the Dockerfile does).
+    A folder that `HANDOFFAUDIT_STATIC` names belongs to the operator (for example the Dockerfile) and is not rewritten.
     """
     from django.conf import settings
     from django.core.management import call_command

@@ -1,4 +1,4 @@
-"""Child processes that are started, replaced when they die, and stopped together."""
+"""Supervisor that starts child processes, replaces dead children, and stops all of them together."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 LOOK_SECONDS = 0.1
 
-# After this the children are killed; what a worker had in hand is taken up again by the next one.
+# After this time the children are killed. The next worker resumes the work of a killed worker.
 STOP_SECONDS = 8.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 30.0
@@ -24,7 +24,7 @@ Process = subprocess.Popen[bytes]
 
 @dataclass(slots=True)
 class Child:
-    """One role, and the process that has it now. `pause`: how long after a death the next one is started."""
+    """A role and its current process; `pause` is the delay before a dead process is replaced, in seconds."""
 
     name: str
     arguments: list[str]
@@ -35,7 +35,7 @@ class Child:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "handoffaudit.cli.serve.child", self.name, str(os.getpid()), *self.arguments]
-        # A session of its own: Ctrl-C reaches the supervisor alone, which then stops the children in order.
+        # The child gets its own session, so Ctrl-C reaches only the supervisor, which stops the children in order.
         self.process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
         )
@@ -44,7 +44,7 @@ class Child:
 
 @dataclass(slots=True)
 class Supervisor:
-    """`tell` gets one line for each thing that a person should know."""
+    """The supervisor; `tell` receives one line for each event that the user should know."""
 
     children: list[Child]
     tell: Callable[[str], None]
@@ -56,13 +56,13 @@ class Supervisor:
             child.start()
 
     def run(self) -> None:
-        """Until `stopping` is set, by a signal."""
+        """Supervise the children until a signal sets `stopping`."""
         while not self.stopping:
             self.look()
             time.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Replaces the dead. One that dies young waits longer each time before the next is started."""
+        """Replace dead children; a child that dies soon after its start is replaced after an increasing pause."""
         now = time.monotonic()
         for child in self.children:
             if child.process is None:
@@ -72,7 +72,7 @@ class Supervisor:
                 self._bury(child, child.process, code, now)
 
     def _bury(self, child: Child, process: Process, code: int, now: float) -> None:
-        # What it had started itself must not hold the port or the queue.
+        # Processes that the child started must not keep the port or the queue occupied.
         _kill_group(process)
         if now - child.started > STEADY_SECONDS:
             child.pause = FIRST_PAUSE
@@ -82,7 +82,7 @@ class Supervisor:
         child.pause = min(child.pause * 2, LONGEST_PAUSE)
 
     def stop(self) -> None:
-        """Asks all to end, waits, and kills those that don't."""
+        """Terminate all children, wait for them, and kill the children that do not end in time."""
         running = [(child.name, child.process) for child in self.children if child.process]
         for _, process in running:
             process.terminate()
@@ -97,7 +97,7 @@ class Supervisor:
 
 
 def _kill_group(process: Process) -> None:
-    """The process and all that it started."""
+    """Kill the process and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Alerts: raised, acknowledged and put into words. One alert of a kind is open at a time."""
+"""Alerts: opening, counting, acknowledging and describing them. Only one alert of a kind is open at a time."""
 
 import time
 from collections.abc import Callable
@@ -22,14 +22,17 @@ from handoffaudit.handoffs.transitions import SYSTEM
 from handoffaudit.validation.prompts.question import Reason
 from handoffaudit.validation.text import pluralize
 
-# Between counting up and opening, somebody may open or acknowledge one: then it begins again.
+# Another process may open or acknowledge an alert between the update and the insert; then the update is tried again.
 _ATTEMPTS = 5
 
 
 class AlertKind(StrEnum):
-    """`would_have_rejected`: handoffs passed while the model could not be asked, and it says now that they should not
-    have. `model_unavailable`: handoffs are not checked, because the model can't be asked. `webhook_failing`: what was
-    to be told to a subscriber was given up. The others are thresholds (`diagnostics.alerting`) that are passed."""
+    """The kinds of alerts.
+
+    `would_have_rejected`: handoffs were accepted while the LLM was unavailable, and the later LLM check would have
+    rejected them. `model_unavailable`: handoffs are not checked, because the LLM is unavailable. `webhook_failing`:
+    deliveries to a webhook were given up. The other kinds are alert rules (`diagnostics.alert_rules`).
+    """
 
     WOULD_HAVE_REJECTED = "would_have_rejected"
     MODEL_UNAVAILABLE = "model_unavailable"
@@ -42,7 +45,7 @@ class AlertKind(StrEnum):
 
 
 def raise_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Opens an alert of this kind, or counts the one that is open up."""
+    """Open an alert of this kind, or add `number` to the open one."""
     for _ in range(_ATTEMPTS):
         open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
         if open_one.update(number=F("number") + number, last_at=timezone.now()):
@@ -51,7 +54,7 @@ def raise_alert(tenant_id: int, kind: str, number: int) -> None:
 
 
 def show_alert(tenant_id: int, kind: str, number: int) -> None:
-    """Opens an alert of this kind, or puts this number on the one that is open."""
+    """Open an alert of this kind with this number, or set the number of the open one."""
     open_one = Alert.objects.filter(tenant=tenant_id, kind=kind, acknowledged_at=None)
     if not open_one.update(number=number, last_at=timezone.now()):
         _open(tenant_id, kind, number)
@@ -64,14 +67,17 @@ def _open(tenant_id: int, kind: str, number: int) -> None:
 
 
 def list_open(tenant: Tenant) -> list[Alert]:
-    """Those that nobody has acknowledged, newest first; at most one of each kind."""
+    """Return the open alerts of a tenant, newest first; at most one of each kind."""
     return list(Alert.objects.filter(tenant=tenant, acknowledged_at=None).order_by("-opened_at"))
 
 
 def list_alerts(
     tenant: Tenant, *, is_open: bool | None = None, before: int | None = None, limit: int = 50
 ) -> list[Alert]:
-    """Those that are open (True), are over (False), or all; only those with a smaller id than `before`."""
+    """Return alerts, newest first: the open ones (True), the acknowledged or resolved ones (False) or all (None).
+
+    `before` limits them to those with a smaller id.
+    """
     rows = Alert.objects.filter(tenant=tenant)
     if is_open is not None:
         rows = rows.filter(acknowledged_at__isnull=is_open)
@@ -82,7 +88,7 @@ def list_alerts(
 
 @transaction.atomic
 def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
-    """Closes it, in somebody's name. Twice is once. Raises `Refused` where the tenant has no such alert."""
+    """Acknowledge the alert. Idempotent. Raises `Refused` if the tenant has no such alert."""
     lock_tenant(tenant)
     found = Alert.objects.select_for_update().filter(tenant=tenant, pk=alert).first()
     if found is None:
@@ -98,8 +104,12 @@ def acknowledge(*, tenant: Tenant, alert: int, actor: str) -> Alert:
 
 @dataclass(frozen=True, slots=True)
 class AlertText:
-    """A kind of alert. `title` makes one line of an alert; `query` is the address of the handoffs that it is about
-    among all, empty where it is about none; `link_text` names them. `of_model`: Model health says more."""
+    """The texts of a kind of alert.
+
+    `title` makes the title from an alert. `query` is the URL query of the handoffs that the alert is about, empty if
+    there are none, and `link_text` the text of the link. `of_model` says that the page about the LLM's health has more
+    details.
+    """
 
     title: Callable[[Alert], str]
     meaning: str
@@ -114,7 +124,7 @@ def describe(alert: Alert) -> AlertText:
 
 
 def _of_queue(alert: Alert, found: AlertText) -> AlertText:
-    """What they wait for now: that is who should be looked after."""
+    """Return the text for what the oldest handoff waits for now: the LLM or a worker."""
     oldest = stats.find_oldest_unjudged(alert.tenant_id)
     if oldest is None:
         return found
@@ -128,12 +138,12 @@ def title(alert: Alert) -> str:
 
 
 def alert_value(alert: Alert) -> float:
-    """The figure of the alert: of a threshold what was measured last, else how many it counts."""
+    """Return the latest measurement of an alert rule, or else the number that the alert counts."""
     return float(alert.number) if alert.value is None else alert.value
 
 
 def format_span(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h`, `2 d`."""
+    """Return a duration as text, such as `45 s`, `12 min`, `3 h` or `2 d`."""
     for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= length * (2 if unit != "min" else 1):
             return f"{int(seconds // length)} {unit}"
@@ -246,24 +256,24 @@ _ABOUT = {
     ),
 }
 
-# A call that failed longer ago tells nothing of now.
+# A call that failed longer ago says nothing about the current state.
 RECENT = timedelta(minutes=5)
 
-# How long one that was acknowledged keeps the next from being opened, where the model was not asked since.
+# How long an acknowledged alert suppresses the next one, unless the LLM has answered since.
 QUIET = timedelta(hours=24)
 
 COUNTED_AT_MOST = 10_000
 
 LOOK_SECONDS = 20.0
 
-# They speak of one question, not of the model.
+# These outcomes are about a single question, not about the LLM.
 _OF_ONE_QUESTION = (Reason.MALFORMED_ANSWER.value, Reason.TOO_DEAR.value)
 
 _looked_at = 0.0
 
 
 def watch_outages() -> None:
-    """Opens, counts and closes the alerts of all tenants. Call it as often as you like: it looks now and then."""
+    """Update the LLM outage alerts of all tenants, at most once every `LOOK_SECONDS` per process."""
     global _looked_at  # noqa: PLW0603 -- each process looks for itself
     if _looked_at and time.monotonic() - _looked_at < LOOK_SECONDS:
         return
@@ -273,7 +283,7 @@ def watch_outages() -> None:
 
 
 def look_for_outage(tenant_id: int) -> None:
-    """One tenant's alert."""
+    """Open, update or resolve the LLM outage alert of a tenant."""
     newest = find_newest_call(tenant_id)
     if newest is None:
         return
@@ -290,8 +300,8 @@ def look_for_outage(tenant_id: int) -> None:
 
 
 def find_newest_call(tenant_id: int) -> ModelCall | None:
-    """The last one of a day that tells something of the model, and not of its question alone."""
-    # Not further back: where most answers are kept ones, all of them would be looked through.
+    """Return the newest LLM call of the last 24 hours whose outcome says something about the LLM itself."""
+    # A longer period would mean reading all calls of a tenant whose answers mostly come from the cache.
     calls = ModelCall.objects.filter(tenant=tenant_id, cached=False, at__gt=timezone.now() - QUIET)
     calls = calls.exclude(outcome__in=_OF_ONE_QUESTION)
     return calls.order_by("-at").first()
@@ -304,7 +314,7 @@ def _close(alert: Alert) -> None:
 
 
 def _is_acknowledged(tenant_id: int) -> bool:
-    """Whether a person knows of this outage."""
+    """Return whether a person acknowledged the current outage."""
     closed = Alert.objects.filter(tenant=tenant_id, kind=AlertKind.MODEL_UNAVAILABLE).exclude(acknowledged_at=None)
     last = closed.order_by("-opened_at").first()
     if last is None or last.acknowledged_by == SYSTEM.name or last.acknowledged_at is None:
@@ -313,7 +323,11 @@ def _is_acknowledged(tenant_id: int) -> bool:
 
 
 def _was_answered_since(tenant_id: int, moment: datetime) -> bool:
-    """Looks back as far as the breaker lets a working model go unasked, and not over a whole day of failures."""
+    """Return whether the LLM answered since that moment.
+
+    The query covers only the longest time that the breaker leaves a working LLM without calls, because a whole day of
+    failed calls would take long to read.
+    """
     back = timedelta(seconds=max(600, 10 * settings.MODEL_BREAKER_SECONDS))
     since = max(moment, timezone.now() - back)
     return ModelCall.objects.filter(tenant=tenant_id, at__gt=since, outcome=OK, cached=False).exists()

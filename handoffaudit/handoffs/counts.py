@@ -1,4 +1,4 @@
-"""Counts per hour and per day of receipt, kept with each change of a state, so that pages about rates count nothing."""
+"""Counts per hour and per day of receipt, updated with each change of state, so that pages need not count handoffs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,10 +21,11 @@ from handoffaudit.handoffs.models import (
     State,
 )
 
-# It has a flag of its own, and without a key nearly every strict handoff has it: a second row for each of their counts.
+# This code is not counted: it has a flag of its own, and without an LLM key nearly every strict handoff has it, which
+# would double the number of count rows.
 UNVERIFIED = "semantic.unavailable"
-# What settled states came to, in the order of the daily counts' columns. A superseded one counts in reports by the
-# attempt that took its place, and still was handed over.
+# The outcomes of final states, in the order of the columns of the daily counts. Reports count a superseded handoff by
+# the attempt that superseded it, but it was still handed over.
 OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {
     "accepted": (State.ACCEPTED,),
     "decided": (State.APPROVED,),
@@ -34,7 +35,7 @@ OUTCOMES: Final[Mapping[str, tuple[State, ...]]] = {
 
 
 class CountKey(NamedTuple):
-    """What a handoff is counted under."""
+    """The tenant, hour, type and route that a handoff is counted under."""
 
     tenant_id: int
     hour: datetime
@@ -60,7 +61,10 @@ _PLACE_OF_STATE: Final = {str(state): at for at, states in enumerate(OUTCOMES.va
 
 
 def count_transition(place: CountKey, codes: Iterable[str], before: str, after: str) -> Deltas:
-    """A handoff with these codes goes from one state to another. Waiting states are counted live and not here."""
+    """Return the changes of the counts when a handoff with these rule codes changes state.
+
+    Waiting states are counted live and have no rows here.
+    """
     deltas: Deltas = Counter()
     for code in _codes_counted(codes):
         if before and before not in WAITING_STATES:
@@ -71,13 +75,13 @@ def count_transition(place: CountKey, codes: Iterable[str], before: str, after: 
 
 
 def _codes_counted(codes: Iterable[str]) -> Iterator[str]:
-    """Once by itself, and once for each code."""
+    """Yield the empty code, which counts the handoff itself, and each of its counted rule codes."""
     yield ""
     yield from (code for code in codes if code != UNVERIFIED)
 
 
 def apply(deltas: Deltas) -> None:
-    """Adds to the counts, always in the same order, so that two workers never wait for each other in a circle."""
+    """Apply the changes to the stored counts, always in the same order, so that two workers cannot deadlock."""
     changes = sorted((key, number) for key, number in deltas.items() if number)
     if not changes:
         return
@@ -96,7 +100,7 @@ _Outcomes = dict[_Key, list[int]]
 
 
 class _Folded:
-    """The hourly counts as the other tables have them. Keys are those of the tables, without their numbers."""
+    """The sums of hourly counts for the other tables. Keys are the key columns of each table."""
 
     def __init__(self) -> None:
         self.totals: Counter[_Key] = Counter()
@@ -118,14 +122,14 @@ def _nonzero(outcomes: _Outcomes) -> list[list[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a recount found: rows of counts that were there, and how many of them were wrong, missing or too many."""
+    """The result of a recount: the number of rows there should be, and how many were wrong, missing or superfluous."""
 
     rows: int
     wrong: int
 
 
 def recount(*, repair: bool = True) -> Difference:
-    """Counts all handoffs again, compares, and puts right what differs."""
+    """Count all handoffs again, compare the result with the stored counts, and correct them if `repair` is set."""
     rows = wrong = 0
     with transaction.atomic():
         if connection.vendor == "postgresql":

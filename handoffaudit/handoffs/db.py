@@ -1,4 +1,4 @@
-"""SQL that the ORM does not write: bulk inserts, sums of several queries (`docs/decisions/0003-hot-sql.md`)."""
+"""SQL that the ORM cannot generate: bulk inserts, and sums over several queries (`docs/decisions/0003-hot-sql.md`)."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -19,15 +19,17 @@ def is_postgresql() -> bool:
 
 
 def server_cursor() -> "psycopg.Cursor[Any]":
-    """A cursor with parameters bound by the server: Django's own writes them into the text of the statement, which
-    costs most for bodies."""
+    """Return a cursor whose parameters the server binds.
+
+    Django's own cursor writes the parameters into the statement, which is expensive for document bodies.
+    """
     connection.ensure_connection()
     return psycopg.Cursor(connection.connection)
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table a bulk statement fills, in order, with their PostgreSQL types."""
+    """The columns of a table that a bulk statement fills, in order, with their PostgreSQL types."""
 
     table: str
     names: tuple[str, ...]
@@ -48,7 +50,7 @@ class Columns:
         return ", ".join([mark] * len(self.names))
 
     def adapted(self, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-        """The rows with each value in the form that SQLite stores."""
+        """Return the rows with each value in the form that SQLite stores."""
         forms = [_SQLITE_FORMS.get(kind) for kind in self.types]
         return [
             [value if form is None or value is None else form(value) for form, value in zip(forms, row, strict=True)]
@@ -56,13 +58,13 @@ class Columns:
         ]
 
 
-# Counts have few hours, and each of these many times.
+# Count rows repeat the same few hours many times.
 @lru_cache(maxsize=1024)
 def _sqlite_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ")
 
 
-# As Django's own fields write them, without their cost for each value.
+# The same forms as Django's fields write, without the cost of a field call for each value.
 _SQLITE_FORMS: dict[str, Callable[[Any], Any]] = {
     "uuid": attrgetter("hex"),
     "timestamptz": _sqlite_time,
@@ -95,7 +97,7 @@ def _copy_type(field: Any) -> str:
 
 
 def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
-    """Inserts all of them, or raises `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL)."""
+    """Insert all rows. Raises `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if one exists."""
     if not rows:
         return
     if is_postgresql():
@@ -112,16 +114,20 @@ def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def execute_each(sql: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Runs one statement for each row, in order (SQLite). Past Django's cursor, which would read the statement through
-    for its own kind of marks each time."""
+    """Run one statement for each row, in order (SQLite).
+
+    The statement bypasses Django's cursor, which would parse it for its own placeholders each time.
+    """
     connection.ensure_connection()
     with connection.wrap_database_errors:
         connection.connection.executemany(sql.replace("%s", "?"), rows)
 
 
 def add_to_counts(columns: Columns, rows: Sequence[Sequence[Any]], numbers: int = 1) -> None:
-    """Adds to counts: so many of the last columns are numbers, the others are their key, which a constraint makes
-    unique. Rows in a fixed order keep two workers from waiting for each other in a circle."""
+    """Add rows to a table of counts: the last `numbers` columns are added, the others are their unique key.
+
+    Callers must pass the rows in a fixed order, so that two workers cannot deadlock.
+    """
     if not rows:
         return
     if is_postgresql():
@@ -142,8 +148,11 @@ def _add_statement(columns: Columns, rows: str, numbers: int) -> str:
 def sum_rows(
     parts: "Iterable[QuerySet[Any, Any]]", by: Sequence[str], sums: Sequence[str], tail: str = ""
 ) -> list[tuple[Any, ...]]:
-    """`parts`: the rows, all of the same columns; Django groups neither a union nor rows up to a limit. Gives the
-    columns `by` with the SQL expressions `sums`, as the database has them; `tail` orders and limits them."""
+    """Return the `by` columns and the SQL expressions `sums` over the rows of all `parts`, grouped by the `by` columns.
+
+    All parts must have the same columns; `tail` orders and limits the result. Django can group neither a union nor a
+    limited query.
+    """
     compiled = [part.query.sql_with_params() for part in parts]
     rows = " UNION ALL ".join(sql for sql, _ in compiled)
     names = ", ".join(by)
@@ -155,20 +164,22 @@ def sum_rows(
 
 
 def collect_values(column: str) -> str:
-    """The SQL expression for all values of a column that are there; `values_of` reads what it gives."""
+    """Return the SQL expression for all non-null values of a column; `split_values` parses its result."""
     name = "ARRAY_AGG" if is_postgresql() else "JSON_GROUP_ARRAY"
     return f"{name}({column}) FILTER (WHERE {column} IS NOT NULL)"
 
 
 def split_values(found: Any) -> list[Any]:
-    """What `every` gave."""
+    """Return the list of values from the result of a `collect_values` expression."""
     values: list[Any] = orjson.loads(found) if isinstance(found, str) else found or []
     return values
 
 
 class TimeStep(Func):
-    """The number of the step of so many `seconds` that a moment falls into, counted from `begin` (seconds since 1970;
-    1970 where it is not given)."""
+    """The index of the time bucket that a moment falls into.
+
+    Each time bucket lasts `seconds`, counted from `begin`, in seconds since 1970 (default 0).
+    """
 
     output_field = IntegerField()
 
@@ -187,6 +198,6 @@ class TimeStep(Func):
 
 
 def release_connection() -> None:
-    """Back into the pool while waiting: a handful of waiting threads must not keep all others from the database."""
+    """Return the connection to the pool before waiting, so that a few waiting threads do not block all others."""
     if connection.vendor == "postgresql" and not connection.in_atomic_block:
         connection.close()

@@ -1,4 +1,4 @@
-"""The product's own events as lines of a file and as logs, once they are committed. Secrets are masked."""
+"""Events of the product, written to the events file and the logs after the commit, with secrets masked."""
 
 import contextlib
 import logging
@@ -27,12 +27,12 @@ from handoffaudit.validation.verdict import Outcome, Verdict
 
 file_log = structlog.get_logger(__name__)
 
-# A pipe that nobody reads would hold us up.
+# Without O_NONBLOCK, a pipe that nobody reads would block the writer.
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class AppendedFile:
-    """One file, opened when it is first written to, and again once it was moved away or removed."""
+    """A file opened on the first write, and opened again after it was moved or removed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,7 +43,11 @@ class AppendedFile:
         self._lock = threading.Lock()
 
     def write(self, lines: Iterable[str]) -> None:
-        """Each with one call of the system. What can't be written is lost, and told once until it works again."""
+        """Append each line with one system call.
+
+        Lines that cannot be written are lost. The first failure is logged, further ones only after a write succeeded
+        again.
+        """
         with self._lock:
             try:
                 descriptor = self._open()
@@ -59,7 +63,7 @@ class AppendedFile:
 
     def _append(self, descriptor: int, line: str) -> None:
         raw = f"{line}\n".encode("utf-8", "replace")
-        # After a line that was cut off the next one begins anew.
+        # The previous write cut a line off, so end that line first.
         raw = raw if self._begins_a_line else b"\n" + raw
         written = os.write(descriptor, raw)
         self._begins_a_line = written in (0, len(raw)) and (self._begins_a_line or written > 0)
@@ -131,8 +135,8 @@ def _facts(handoff: Handoff | NewHandoff) -> dict[str, Any]:
 def trace_line(
     event_type: str, handoff: Handoff | NewHandoff, at: datetime, details: dict[str, Any], **more: Any
 ) -> str:
-    """A trace line. A handoff of no trace stands for one of its own."""
-    # The keys of the details are ours, their values the sender's.
+    """Return a trace line. A handoff without a trace id uses its `handoff_id` as one."""
+    # Only the values of the details come from senders, so only they can contain secrets.
     named = mask_secrets(
         {"trace": handoff.trace_id or handoff.handoff_id, "parent": handoff.parent_handoff_id, **details}
     )
@@ -142,14 +146,14 @@ def trace_line(
 
 
 def invocation_line(at: datetime, event: str, told: Mapping[str, Any]) -> str:
-    """Return the gate line of a call of the gate: which delegation, and how much text there is to judge."""
+    """Return the gate line of a hook call: the delegation, and the length of the texts to judge."""
     lengths = f"objective {told['objective_characters']:,} characters, result {told['result_characters']:,} characters"
     details = mask_secrets(f"{event}: {told['tool']} to {told['target']}, {lengths}")
     return write_gate(GateLine(at, "TRIGGER", COMPONENT, details))
 
 
 def llm_call_facts(call: ModelCall) -> dict[str, Any]:
-    """Return what was asked of the LLM and what came of it, without its words."""
+    """Return the question asked of the LLM and its outcome, without any text of them."""
     return {
         "use": call.use,
         "model": call.model,
@@ -168,7 +172,7 @@ def llm_call_facts(call: ModelCall) -> dict[str, Any]:
 
 
 def llm_call_line(call: ModelCall) -> str:
-    """Return the gate line of a call of the LLM."""
+    """Return the gate line of an LLM call."""
     if call.cached:
         how = "answered from the cache"
     elif call.tries:
@@ -186,8 +190,10 @@ def llm_call_line(call: ModelCall) -> str:
 
 
 def hook_answer_line(at: datetime, event: str, answer: Mapping[str, Any]) -> str:
-    """A gate line on an answer of the gate for hooks. `event`: the name of the hook's event, empty where none was
-    read."""
+    """Return the gate line of the answer to a hook event.
+
+    `event` is the name of the hook event, empty if no event could be read.
+    """
     status = str(answer["status"])
     asks = (answer.get("hookSpecificOutput") or {}).get("permissionDecision") == "ask"
     decision = "block" if answer["blocked"] else "ask" if asks else "allow"
@@ -206,7 +212,7 @@ log = structlog.get_logger(LOGGER)
 
 
 def log_received(handoffs: Sequence[NewHandoff], sender: Actor) -> None:
-    """Handoffs are stored. Call inside the transaction that stores them, as all of these."""
+    """Log that handoffs were received; call inside the transaction that stores them."""
     if handoffs and _is_wanted(logging.DEBUG):
         transaction.on_commit(partial(_tell_received, handoffs, sender))
 
@@ -217,34 +223,34 @@ def log_verdicts(verdicts: Sequence[tuple[Handoff, Verdict]]) -> None:
 
 
 def log_decision(handoff: Handoff, actor: Actor, note: str) -> None:
-    """A person decided; the handoff has its new state."""
+    """Log the decision of a person; call inside the transaction that stores it, after the state has changed."""
     if _is_wanted(logging.INFO):
         transaction.on_commit(partial(_tell_decided, handoff, actor, note))
 
 
 def log_invocation(event: str, invocation: Mapping[str, Any]) -> None:
-    """Tell that the gate for hooks was called about a delegation, before anything is judged."""
+    """Log that a hook event asks about a delegation, before anything is judged."""
     if _is_wanted(logging.DEBUG):
         _write(lambda: [invocation_line(timezone.now(), event, invocation)])
         log.debug("the gate was called", hook_event=event, **mask_secrets(dict(invocation)))
 
 
 def log_llm_call(call: ModelCall) -> None:
-    """Tell that the LLM was asked, answered from the cache, or could not be asked."""
+    """Log that the LLM was asked, that the answer came from the cache, or that the LLM could not be asked."""
     if _is_wanted(logging.DEBUG):
         _write(lambda: [llm_call_line(call)])
         log.debug("the LLM was asked", **llm_call_facts(call))
 
 
 def log_hook_answer(event: str, answer: Mapping[str, Any]) -> None:
-    """The gate for hooks answered to an event of that name."""
+    """Log the answer to a hook event of this name."""
     if _is_wanted(logging.DEBUG):
         _write(lambda: [hook_answer_line(timezone.now(), event, answer)])
         log.debug("the gate answered", hook_event=event, status=answer["status"], blocked=answer["blocked"])
 
 
 def log_file_report(line: HealthLine, tenant_id: int, report: str, *, failed: bool) -> None:
-    """A handoff file was reported; `report` is the id of the report."""
+    """Log that a handoff file was reported; `report` is the id of the report."""
     if _is_wanted(logging.INFO):
         transaction.on_commit(partial(_tell_reported, line, tenant_id, report, failed=failed))
 

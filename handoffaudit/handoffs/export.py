@@ -1,4 +1,4 @@
-"""Export of handoffs: lists as CSV or NDJSON files, and stored handoffs as submissions again, a part at a time."""
+"""Export of handoffs: lists as CSV or NDJSON files, and stored handoffs as submissions, read in chunks."""
 
 import csv
 import io
@@ -47,7 +47,7 @@ COLUMNS = (
     "review_due_at",
 )
 
-# A table calculator takes what begins so for a formula.
+# Prefixes that spreadsheets interpret as formulas (CSV injection).
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 ExportRow = Mapping[str, Any]
@@ -62,18 +62,17 @@ CONTENT_TYPES = {Form.CSV: "text/csv; charset=utf-8", Form.NDJSON: "application/
 
 
 def render_list(tenant: Tenant, filters: Filters, form: Form) -> Iterator[bytes]:
-    """The file of the list of handoffs, in parts. What arrives meanwhile is newer than its beginning, and is not in
-    it."""
+    """Yield the chunks of the file with the matching handoffs. Handoffs that arrive meanwhile are left out."""
     return render_handoffs(lambda cursor: queries.list_handoffs(tenant, filters, cursor=cursor, limit=PART), form)
 
 
 def render_handoffs(page: Callable[[str], Page], form: Form) -> Iterator[bytes]:
-    """The file of a list of handoffs; `page` reads the one that begins at a cursor."""
+    """Yield the chunks of the file with a list of handoffs; `page` reads the page that begins at a cursor."""
     return render_rows(COLUMNS, _rows(page), form)
 
 
 def render_rows(columns: Sequence[str], parts: Iterable[Sequence[ExportRow]], form: Form) -> Iterator[bytes]:
-    """A file of rows, a part of it for each part of the rows."""
+    """Yield the chunks of a file of rows, one for each group of rows."""
     if form is Form.CSV:
         yield _csv_lines([columns])
     for rows in parts:
@@ -101,7 +100,7 @@ def _csv(columns: Sequence[str], rows: Iterable[ExportRow]) -> bytes:
 def _csv_lines(rows: Any) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerows(rows)
-    # What a sender wrote may hold half a character of JSON's.
+    # A JSON text may contain a lone surrogate, which UTF-8 cannot encode.
     return text.getvalue().encode(errors="replace")
 
 
@@ -116,7 +115,8 @@ def _cell(value: Any) -> Any:
         value = " ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A quote before it shows as text, and is what table calculators themselves write. Some skip what is blank before.
+    # A leading quote makes spreadsheets show the cell as text, and is what they write themselves. Some ignore leading
+    # spaces.
     is_formula = isinstance(value, str) and value.lstrip(" \u00a0").startswith(FORMULA)
     return f"'{value}" if is_formula else value
 
@@ -127,14 +127,16 @@ _PART = 500
 
 _TEXTS = ("format", "handoff_id", "trace_id", "parent_handoff_id", "retry_of")
 
-# Only spaces may stand between the parts of a JSON document, so these never belong to a text in it.
+# A line break in a JSON document can only be whitespace between tokens, so replacing it never changes a string.
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`text`: the submission as one line of JSON, without its end; None where what was sent is no JSON, or
-    `is_removed` by retention."""
+    """The submission of a handoff as one line of JSON, without the line end.
+
+    `text` is None if the sender sent no JSON, or if retention removed the documents (`is_removed`).
+    """
 
     handoff: Handoff
     text: bytes | None
@@ -142,8 +144,10 @@ class Line:
 
 
 def lines(tenant: Tenant, filters: Filters, *, reviews: bool = False) -> Iterator[Line]:
-    """Those that match, the oldest first, read a few at a time; with `reviews`, those that a person decided, and what
-    was decided beside each (`docs/eval.md`)."""
+    """Yield the matching handoffs as submissions, oldest first, read in chunks.
+
+    With `reviews`, yield only the handoffs that a person decided, each with the decision (`docs/eval.md`).
+    """
     rows = queries.matching(tenant, filters).order_by("id")
     if reviews:
         rows = rows.filter(state__in=DECIDED)

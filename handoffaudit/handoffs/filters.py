@@ -1,4 +1,4 @@
-"""Filters and cursors of lists of handoffs, read from an address and written back to one."""
+"""Filters and cursors of handoff lists, parsed from a URL query and written back to one."""
 
 import re
 import uuid
@@ -38,7 +38,7 @@ PARAMETERS = ("state", *_TEXTS, "since", "until", "quality_min", "quality_max", 
 
 
 class FilterError(Exception):
-    """A filter that can't be read: which one, what it was, what would be right."""
+    """An invalid filter: the field, its value, and the remedy."""
 
     def __init__(self, field: str, value: str, remedy: str) -> None:
         super().__init__(f"{field} is {value!r}: {remedy}")
@@ -49,9 +49,12 @@ class FilterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """`since` is inclusive, `until` exclusive; empty text and None narrow nothing. `period` is `since` as it was asked
-    for where that was relative (`24h`, `7d`), so that a link stays relative. `from` and `to` of a form are whole days
-    in UTC, the last one included; a query is written with `since` and `until` alone."""
+    """The filters of a list of handoffs; an empty text or None does not narrow the list.
+
+    `since` is inclusive, `until` exclusive. `period` is the text of a relative `since` (`24h`, `7d`), so that a link
+    stays relative. The form fields `from` and `to` are whole days in UTC, including the last day; `to_query` writes
+    only `since` and `until`.
+    """
 
     state: tuple[str, ...] = ()
     handoff_type: str = ""
@@ -68,7 +71,7 @@ class Filters:
     handoff_id: str = ""
     # The number of a finding group.
     group: str = ""
-    # The name of a person or a key whose decision stands.
+    # The name of a person or API key whose decision has not been undone.
     decided_by: str = ""
 
     @classmethod
@@ -106,7 +109,7 @@ class Filters:
 
     @property
     def first_day(self) -> str:
-        """`since` as a form of days has it; empty where that is no whole day."""
+        """Return `since` as a day for the form; empty if `since` is not a whole day."""
         return "" if self.period else _whole_day(self.since)
 
     @property
@@ -118,7 +121,7 @@ class Filters:
 
 
 def is_number(text: str) -> bool:
-    """Whether it can be a row's number."""
+    """Return whether the text can be the number of a database row."""
     return text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER
 
 
@@ -188,7 +191,7 @@ def _parse_score(name: str, params: QueryDict | Mapping[str, str]) -> float | No
 
 
 def first_id_at(moment: datetime) -> uuid.UUID:
-    """The least UUIDv7 of that millisecond: a period becomes a range of primary keys."""
+    """Return the least UUIDv7 of that millisecond, which turns a period into a range of primary keys."""
     return uuid.UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
 
 
@@ -199,7 +202,7 @@ def parse_cursor(text: str) -> uuid.UUID:
         raise FilterError("cursor", text[:40], "use the value of `next` from the page before, as it was.") from None
 
 
-# Rows with the ids of handoffs in `handoff`, of a group of that tenant.
+# A function that returns rows of a tenant's finding group, which name each handoff in `handoff`.
 GroupMembers = Callable[[Tenant, int], "QuerySet[Any]"]
 
 _group_members: list[GroupMembers] = []

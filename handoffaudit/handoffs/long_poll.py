@@ -1,4 +1,4 @@
-"""Long polling: requests wait for a verdict or a decision, and hear of it by Redis or by looking."""
+"""Long polling: requests wait for a verdict or a decision, notified through Redis or by polling the database."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ CHANNEL = "handoffaudit:changed"
 
 LOOK_SECONDS = 0.008
 
-# Messages of Redis may be lost: who waits looks for itself this often.
+# Redis messages may be lost, so each waiting request also checks the database this often.
 RECHECK_SECONDS = 1.0
 
 _subscriber = ServerBreaker()
@@ -30,7 +30,7 @@ _subscriber = ServerBreaker()
 
 @dataclass(slots=True)
 class _Waiter:
-    """A request that waits, and the version of its handoff that it has seen."""
+    """A waiting request, and the version of the handoff that it has seen."""
 
     version: int
     tenant_id: int
@@ -38,7 +38,7 @@ class _Waiter:
 
 
 class _Waiters:
-    """The handoffs that requests of this process wait for, and one thread that watches over all of them."""
+    """The waiting requests of this process by handoff, and one thread that watches all these handoffs."""
 
     def __init__(self) -> None:
         self._waiters: dict[uuid.UUID, list[_Waiter]] = {}
@@ -68,7 +68,7 @@ class _Waiters:
                 self._someone.clear()
 
     def waiting(self, tenant_id: int | None = None) -> int:
-        """How many requests, of one tenant or of all."""
+        """Return the number of waiting requests, of one tenant or of all."""
         with self._lock:
             waiters = [waiter for waiters in self._waiters.values() for waiter in waiters]
         return sum(tenant_id is None or waiter.tenant_id == tenant_id for waiter in waiters)
@@ -105,7 +105,7 @@ class _Waiters:
         while self._someone.wait():
             with self._lock:
                 wanted = list(self._waiters)
-            # Against what each request has seen: a change before the first look here counts, too.
+            # Compare with the version that each request has seen: this also finds a change before the first look.
             self._tell_newer(dict(Handoff.objects.filter(pk__in=wanted).values_list("pk", "version")))
             if connection.vendor == "postgresql":
                 close_old_connections()
@@ -120,7 +120,7 @@ _publishing = ServerBreaker()
 
 
 def announce(pks: Iterable[uuid.UUID]) -> None:
-    """Tells whoever waits, in every process, that these handoffs changed; call after the commit."""
+    """Notify the waiting requests of all processes that these handoffs changed; call after the commit."""
     global _publisher  # noqa: PLW0603 -- one connection pool per process
     changed = list(pks)
     if not changed:
@@ -139,19 +139,21 @@ def announce(pks: Iterable[uuid.UUID]) -> None:
 
 
 def are_too_many(tenant_id: int) -> bool:
-    """Whether so many requests wait that another would keep a thread from those who don't. The last quarter of the
-    places is for other tenants: none may keep all others from being answered by the gate."""
+    """Return whether so many requests wait that another would take a thread from requests that do not wait.
+
+    A tenant may use at most three quarters of the slots, so that it cannot keep other tenants from waiting.
+    """
     most = settings.MAX_WAITING_REQUESTS
     return _waiters.waiting() >= most or _waiters.waiting(tenant_id) >= most - most // 4
 
 
 def wait_while(look: Callable[[], Handoff], states: Collection[str], seconds: float) -> Handoff:
-    """The handoff as soon as it has left these states, else as it stands after that time."""
+    """Return the handoff as soon as it has left these states, or as it is after `seconds`."""
     deadline = time.monotonic() + seconds
     handoff = look()
     waiter = _waiters.add(handoff.pk, handoff.version, handoff.tenant_id)
     try:
-        # It may have changed between the first look and the registration.
+        # The handoff may have changed between the first look and the registration.
         handoff = look()
         while handoff.state in states and (left := deadline - time.monotonic()) > 0:
             waiter.version = handoff.version

@@ -1,4 +1,4 @@
-"""Notifying workers: by threads of this process, or by a message that carries nothing and may be lost."""
+"""Notification of workers: by threads of this process, or by a message without content that may be lost."""
 
 import threading
 import time
@@ -27,10 +27,10 @@ CHECKS_QUEUE = "semantic"
 
 TELLING = "handoffaudit.handoffs.tasks.tell_subscribers"
 
-# Submissions within this time share one message: a message wakes a worker for all that waits.
+# Submissions within this time share one message, because a message wakes a worker for all waiting handoffs.
 GATHER_SECONDS = 0.002
 
-# Where so many come in that time, workers are busy anyway, and messages would only cost submissions their processor.
+# With more submissions than this in that time, the workers are busy anyway, and messages would only cost CPU time.
 BUSY_ASKS = 3
 
 BUSY_SECONDS = 0.05
@@ -39,7 +39,7 @@ _broker = ServerBreaker()
 
 
 class _Waker:
-    """Sends from a thread of its own, so that no submission waits for the broker, or for one that is away."""
+    """A sender of wake-ups in its own thread, so that no submission waits for a slow or unavailable broker."""
 
     def __init__(self, task: str = TASK) -> None:
         self._task = task
@@ -67,7 +67,7 @@ class _Waker:
 
 
 def send(task: str = TASK) -> bool:
-    """Send one wake-up to the broker. Return False where the broker cannot be reached, or could not a moment ago."""
+    """Send one wake-up to the broker. Return False if the broker is unreachable, or was a moment ago."""
     if _broker.is_open:
         return False
     try:
@@ -81,12 +81,15 @@ def send(task: str = TASK) -> bool:
 
 
 def notify_dry_runs(*, with_model: bool = False) -> None:
-    """A wake-up for trials, once what is to be tried is committed."""
+    """Send a wake-up for dry runs after the current transaction commits."""
     transaction.on_commit(lambda: send(PROMPT_TRIALS if with_model else TRIALS))
 
 
 def notify_llm_workers(number: int) -> None:
-    """Wake-ups for so many checks by the model: each makes one at a time until none waits."""
+    """Send a wake-up for each of `number` LLM checks, at most `MODEL_CONCURRENCY`.
+
+    Each wake-up makes one worker check handoffs until none waits.
+    """
     for _ in range(min(number, settings.MODEL_CONCURRENCY)):
         if not send(CHECKS):
             return
@@ -98,12 +101,12 @@ _sender_waker = _Waker(TELLING)
 
 
 def notify_workers() -> None:
-    """Asks for a wake-up soon. Returns at once."""
+    """Request a wake-up of a worker soon; return at once."""
     _waker.ask()
 
 
 def notify_senders() -> None:
-    """The same for those who tell subscribers."""
+    """Request a wake-up of the webhook workers soon; return at once."""
     _sender_waker.ask()
 
 
@@ -113,7 +116,7 @@ _threads: dict[str, list[threading.Thread]] = defaultdict(list)
 
 
 class Slots:
-    """Places for threads that run the same task in this process, whoever started them."""
+    """Slots for threads that run the same task in this process."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self._limit = limit
@@ -121,7 +124,7 @@ class Slots:
         self.taken = 0
 
     def acquire(self) -> bool:
-        """Take a place. Return False where all are taken."""
+        """Take a slot. Return False if all are taken."""
         with self._lock:
             if self.taken >= self._limit():
                 return False
@@ -138,12 +141,12 @@ class Slots:
 
 
 def set_queues(names: Sequence[str]) -> None:
-    """Tell which queues this worker process consumes."""
+    """Set the queues that this worker process consumes."""
     _queues[:] = names
 
 
 def consumed_queues() -> tuple[str, ...]:
-    """Return the queues that this process consumes; none where it is no worker."""
+    """Return the queues that this process consumes; none if the process is no worker."""
     return tuple(_queues)
 
 
@@ -153,9 +156,9 @@ def consumes(task: str) -> bool:
 
 
 def start_threads(task: str, number: int = 1, *, at_once: int = 1) -> None:
-    """Run a task in `number` threads of this process, of which `at_once` may run together.
+    """Start up to `number` threads that run a task, so that at most `at_once` threads run the task in this process.
 
-    Not daemons: a process that is told to end ends what it has begun.
+    The threads are not daemons, so that a process that is asked to stop finishes its work.
     """
     running = _threads[task] = [thread for thread in _threads[task] if thread.is_alive()]
     for _ in range(min(number, at_once - len(running))):
@@ -165,7 +168,7 @@ def start_threads(task: str, number: int = 1, *, at_once: int = 1) -> None:
 
 
 def start_or_send(task: str) -> None:
-    """Run a task here where this process consumes its queue; otherwise wake a worker that does."""
+    """Run a task in this process if it consumes the task's queue; otherwise wake a worker that does."""
     if consumes(task):
         start_threads(task)
     else:

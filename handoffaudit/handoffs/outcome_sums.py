@@ -1,5 +1,4 @@
-"""Sums of the kept counts over whole hours: days by the daily counts, and what their ends have too much or too little
-by the hourly ones."""
+"""Sums of the stored counts over whole hours: daily counts for the days, hourly counts for the ends of the period."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from handoffaudit.handoffs.models import DailyCount, DailyPair, HourlyCount
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 _HALF_A_DAY: Final = 12
-# Sums of eight bytes are of another type in PostgreSQL, whose values are slow to read.
+# PostgreSQL sums bigint columns as numeric, which the driver is slow to read.
 _SUMS: Final = tuple(f"CAST(COALESCE(SUM({name}), 0) AS bigint)" for name in OUTCOMES)
 _TOTAL: Final = " + ".join(f"COALESCE(SUM({name}), 0)" for name in OUTCOMES)
 
 
 class Sums(NamedTuple):
-    """Handoffs by what became of them; `superseded` ones count by the attempt that took their place."""
+    """The numbers of handoffs by outcome; a superseded handoff is represented by the attempt that superseded it."""
 
     accepted: int = 0
     decided: int = 0
@@ -40,7 +39,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """Days from `first` on and before `after`; hours beside them, and hours of them that do not belong."""
+    """The days from `first` to before `after`, the hours to add to them, and the hours to subtract from them."""
 
     first: date
     after: date
@@ -61,8 +60,11 @@ def sum_outcomes(
     narrowed: Q | None = None,
     most: int | None = None,
 ) -> dict[Names, Sums]:
-    """Of handoffs received from `since` on and before `until`, by columns among `code`, `handoff_type`,
-    `source_agent_id`, and `target_agent_id` without the two others. Those with the most first, at most so many."""
+    """Return the outcomes of handoffs received from `since` to before `until`, grouped by columns, largest total first.
+
+    `columns` are among `code`, `handoff_type` and `source_agent_id`; or `target_agent_id`, which excludes `code` and
+    `handoff_type`. `most` limits the number of groups.
+    """
     split = _split(since.astimezone(UTC), until.astimezone(UTC), timezone.now())
     parts = list(_parts(tenant, split, columns, codes, narrowed or Q())) if codes else []
     if not parts:
@@ -77,7 +79,7 @@ def sum_outcomes(
 def _parts(
     tenant: Tenant, split: _Split, columns: Sequence[str], codes: Sequence[str], narrowed: Q
 ) -> "Iterator[QuerySet[Any, Any]]":
-    """Rows of the columns and of the outcomes' numbers, to be summed."""
+    """Yield the queries whose rows are to be summed: the columns and the numbers of each outcome."""
     daily: QuerySet[Any] = DailyPair.objects.filter(tenant=tenant)
     if "target_agent_id" not in columns:
         daily = DailyCount.objects.filter(tenant=tenant, code__in=codes)
@@ -86,7 +88,7 @@ def _parts(
         yield rows.values_list(*columns, *OUTCOMES)
     hourly = HourlyCount.objects.filter(narrowed, tenant=tenant, code__in=codes).order_by()
     for stretches, number in ((split.added, F("number")), (split.taken, -F("number"))):
-        # Nothing, where it is another outcome: a zero would have to be added.
+        # Other outcomes yield NULL, because SUM skips NULL but would have to add a zero.
         outcomes = {name: Case(When(state__in=states, then=number)) for name, states in OUTCOMES.items()}
         for begin, end in stretches:
             rows = hourly.filter(hour__gte=begin, hour__lt=end)
@@ -94,8 +96,10 @@ def _parts(
 
 
 def _split(since: datetime, until: datetime, now: datetime) -> _Split:
-    """By days, where that is fewer hours to be read than there are; those at the ends are read whole where most of them
-    is asked for."""
+    """Return the split by days if that reads fewer hours than the hours of the period.
+
+    A day at either end is read whole if most of its hours are in the period.
+    """
     since, until = _floor(since), _ceiling(until)
     alone = _Split(since.date(), since.date(), ((since, until),) if since < until else ())
     by_days = _by_days(since, until, now)
@@ -110,7 +114,7 @@ def _by_days(since: datetime, until: datetime, now: datetime) -> _Split:
         added.append((since, _midnight(first)))
     else:
         taken.append((_midnight(first), since))
-    # Nothing comes after now: the day under way is whole.
+    # No handoff is received in the future, so the current day is read whole.
     if until >= now:
         after += _DAY
     elif until.hour > _HALF_A_DAY:

@@ -1,4 +1,4 @@
-"""Queries of handoffs for pages and the API. Lists never touch bodies; every query begins with the tenant."""
+"""Queries of handoffs for pages and the API. Lists never read bodies, and every query begins with the tenant."""
 
 import uuid
 from dataclasses import dataclass, replace
@@ -23,24 +23,27 @@ from handoffaudit.validation.text import trace_name
 
 
 def decided_handoffs(tenant_id: int) -> "QuerySet[Handoff]":
-    """Handoffs that are approved or declined."""
+    """Return the approved and declined handoffs of a tenant."""
     return Handoff.objects.filter(_is_decided(Handoff, "state"), tenant=tenant_id)
 
 
 def decision_events(tenant: Tenant | int) -> "QuerySet[Event]":
-    """The events that made a handoff approved or declined."""
+    """Return the events that approved or declined a handoff."""
     return Event.objects.filter(_is_decided(Event, "to_state"), tenant=tenant)
 
 
 def exclude_undone(rows: "QuerySet[Event]") -> "QuerySet[Event]":
-    """Those of `decisions` that nobody took back."""
+    """Return the events from `decision_events` that nobody undid."""
     later = Event.objects.filter(handoff=OuterRef("handoff"), id__gt=OuterRef("pk"), from_state=OuterRef("to_state"))
     return rows.filter(~Exists(later.filter(to_state__in=REVIEWABLE)))
 
 
 def filter_decided_by(rows: "QuerySet[Handoff]", tenant: Tenant, name: str, *, rare: int) -> "QuerySet[Handoff]":
-    """Those of `rows` that stand as this person or key decided them. Up to `rare` are looked up by their ids; more are
-    met soon enough in the rows' own order."""
+    """Return the handoffs of `rows` whose current decision was made by this person or API key.
+
+    Up to `rare` handoffs are looked up by id. If there are more, a scan in the order of `rows` soon meets enough of
+    them.
+    """
     found = list(
         exclude_undone(decision_events(tenant).filter(actor=name)).values_list("handoff", flat=True)[: rare + 1]
     )
@@ -58,29 +61,32 @@ def _is_decided(model: type[Model], column: str) -> RawSQL:
 
 EVERYTHING = Filters()
 
-# Findings of a code, or handoffs of a group, up to which it counts as one that few have.
+# A rule code or a group with at most this many handoffs counts as rare.
 RARE = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some rows, and the cursor that the next ones begin at (None: these were the last)."""
+    """A page of handoffs, and the cursor of the next page, or None for the last page."""
 
     items: list[Handoff]
     next: str | None
 
 
 def of_tenant(tenant: Tenant) -> "QuerySet[Handoff]":
-    """The handoffs of a tenant. A tenant that is not stored raises: a query without a tenant must not exist."""
+    """Return the handoffs of a tenant. Raises `ValueError` if the tenant is not stored.
+
+    A query of handoffs without a tenant must not exist.
+    """
     if tenant.pk is None:
         raise ValueError("a query of handoffs needs a stored tenant")
     return Handoff.objects.filter(tenant=tenant)
 
 
 def of_trace(trace_id: str) -> Q:
-    """Select the handoffs of a trace, whatever the case in which a UUID is written.
+    """Return the condition for the handoffs of a trace, whatever the case of a UUID.
 
-    New handoffs are stored under `trace_name`. Earlier ones may have a UUID as their senders wrote it.
+    New handoffs are stored under `trace_name`. Earlier handoffs may have a UUID as their senders wrote it.
     """
     name = trace_name(trace_id)
     return Q(trace_id=name) if name == trace_id else Q(trace_id__in=(trace_id, name))
@@ -115,7 +121,7 @@ def matching(tenant: Tenant, filters: Filters) -> "QuerySet[Handoff]":
 
 
 def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
-    """Rows that say of handoffs, in `handoff`, that they have the code and are in the group that is asked for."""
+    """Return rows that name, in `handoff`, the handoffs with the rule code and in the group of the filters."""
     found: list[QuerySet[Any]] = []
     if filters.code:
         found.append(Finding.objects.filter(tenant=tenant, code=filters.code))
@@ -125,8 +131,11 @@ def _marks(tenant: Tenant, filters: Filters) -> "list[QuerySet[Any]]":
 
 
 def narrow_to(rows: "QuerySet[Handoff]", found: "QuerySet[Any]") -> "QuerySet[Handoff]":
-    """What few have is looked up among the marks; what many have is met soon enough in the rows' own order, each looked
-    up in the marks' index."""
+    """Return the handoffs of `rows` that `found` names.
+
+    A few handoffs are looked up by the ids in `found`. If there are many, a scan in the order of `rows` soon meets
+    enough of them, and each is looked up in the index of `found`.
+    """
     if found.order_by()[: RARE + 1].count() <= RARE:
         return rows.filter(pk__in=found.values("handoff"))
     return rows.filter(Exists(found.filter(handoff=OuterRef("pk"))))
@@ -146,7 +155,7 @@ def _flag_condition(flag: str) -> Q:
 
 
 def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: int = 50) -> Page:
-    """Newest first."""
+    """Return a page of the matching handoffs, newest first."""
     marks = _only_marks(tenant, filters)
     if marks is not None:
         return _page(_list_by_marks(tenant, marks, cursor, limit + 1), limit)
@@ -157,7 +166,7 @@ def list_handoffs(tenant: Tenant, filters: Filters, *, cursor: str = "", limit: 
 
 
 def count(tenant: Tenant, filters: Filters, most: int) -> int:
-    """How many match, counted up to `most`."""
+    """Count the matching handoffs, up to `most`."""
     marks = _only_marks(tenant, filters)
     if marks is not None:
         return marks.order_by().values("handoff").distinct()[:most].count()
@@ -165,7 +174,7 @@ def count(tenant: Tenant, filters: Filters, most: int) -> int:
 
 
 def _only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
-    """The marks of what is asked for, where nothing else narrows but a time."""
+    """Return the rows of the rule code or group if only a period narrows further, otherwise None."""
     marks = _marks(tenant, filters)
     if len(marks) != 1 or replace(filters, code="", group="", since=None, until=None, period="") != EVERYTHING:
         return None
@@ -178,7 +187,7 @@ def _only_marks(tenant: Tenant, filters: Filters) -> "QuerySet[Any] | None":
 
 
 def _list_by_marks(tenant: Tenant, found: "QuerySet[Any]", cursor: str, number: int) -> list[Handoff]:
-    """The marks' own index has them in order; a join would read them all."""
+    """Return the newest handoffs in the order of the index of `found`; a join would read all its rows."""
     if cursor:
         found = found.filter(handoff__lt=parse_cursor(cursor))
     newest = found.order_by("-handoff").values_list("handoff", flat=True).distinct()[:number]
@@ -190,12 +199,12 @@ def _page(found: list[Handoff], limit: int) -> Page:
 
 
 def count_new(tenant: Tenant, filters: Filters, after: uuid.UUID, cap: int = 100) -> int:
-    """How many matching handoffs came after that id, counted up to `cap`."""
+    """Count the matching handoffs received after that id, up to `cap`."""
     return matching(tenant, filters).filter(id__gt=after).order_by()[:cap].count()
 
 
 def get(tenant: Tenant, reference: str) -> Handoff:
-    """By the product's id, else by the sender's `handoff_id`. Raises `Handoff.DoesNotExist`."""
+    """Return the handoff with this UUID, or else with this `handoff_id`. Raises `Handoff.DoesNotExist`."""
     rows = of_tenant(tenant)
     try:
         found = rows.filter(pk=uuid.UUID(reference)).first()
@@ -209,17 +218,17 @@ def get(tenant: Tenant, reference: str) -> Handoff:
 
 
 def body(handoff: Handoff) -> HandoffBody | None:
-    """Its documents; None where retention has removed them."""
+    """Return the documents of the handoff, or None if retention removed them."""
     return HandoffBody.objects.filter(pk=handoff.pk).first()
 
 
 def removal_of(handoff: Handoff) -> RemovedDocument | None:
-    """What is left of documents that were removed."""
+    """Return the record of the removal of the handoff's documents, or None if they were not removed."""
     return RemovedDocument.objects.filter(pk=handoff.pk, tenant=handoff.tenant_id).first()
 
 
 def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
-    """The verdict in force as the API shows it; None while there is none."""
+    """Return the current verdict as the API shows it, or None if there is none yet."""
     if handoff.verdict is None:
         return None
     found = Verdict.objects.filter(pk=handoff.verdict, tenant=handoff.tenant_id).values_list("content", flat=True)
@@ -227,7 +236,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
     verdict: dict[str, Any] | None = orjson.loads(content) if content else None
     is_due = handoff.escalated and handoff.state == State.REJECTED
     if verdict and is_due and verdict["recommended_action"] != Action.ESCALATE:
-        # A repair failed after it was judged, and that takes it to a person until somebody decides.
+        # A repair failed after the verdict, so the handoff is escalated until a person decides.
         record = remediation.load_record(handoff)
         verdict["recommended_action"] = Action.ESCALATE.value
         verdict["remediation"] = record.to_dict() if record else None
@@ -237,7 +246,7 @@ def current_verdict(handoff: Handoff) -> dict[str, Any] | None:
 
 
 def _is_asked_again(handoff: Handoff) -> bool:
-    """Return whether a reviewer asked for what could not be read to be sent again."""
+    """Return whether a reviewer asked the sender to send the unreadable handoff again."""
     if handoff.state != State.DECLINED or not handoff.is_unreadable:
         return False
     return is_asked_again(handoff.tenant_id, handoff.pk)
@@ -252,12 +261,12 @@ def events(handoff: Handoff) -> list[Event]:
 
 
 def trace(tenant: Tenant, trace_id: str, limit: int = 200) -> list[Handoff]:
-    """The handoffs of a piece of work, in the order they came."""
+    """Return the handoffs of a trace, in the order of arrival."""
     return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:limit]) if trace_id else []
 
 
 def attempts(handoff: Handoff, limit: int) -> list[Handoff]:
-    """The newest attempts of the handoff's lineage, the oldest of them first."""
+    """Return the newest attempts of the handoff's lineage, oldest first."""
     first = lineage_of(handoff)
     rows = of_tenant(handoff.tenant)
     later = rows.filter(lineage=first).exclude(lineage="").order_by("-attempt", "-id")
@@ -265,19 +274,19 @@ def attempts(handoff: Handoff, limit: int) -> list[Handoff]:
 
 
 def later_attempt(handoff: Handoff) -> Handoff | None:
-    """The attempt that took the place of this one."""
+    """Return the attempt that superseded this one, or None."""
     if handoff.state != State.SUPERSEDED:
         return None
     later = of_tenant(handoff.tenant).filter(lineage=lineage_of(handoff)).exclude(lineage="")
     if handoff.lineage:
         later = later.filter(Q(attempt__gt=handoff.attempt) | Q(attempt=handoff.attempt, id__gt=handoff.pk))
-    # What repair made and did not pass took nobody's place.
+    # A repaired attempt that did not pass superseded no other.
     return later.exclude(repaired=True, state=State.SUPERSEDED).order_by("-attempt", "-id").first()
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """`fits`: the handoff between them is in the list."""
+    """The handoffs before and after a handoff in a list; `fits` says that the handoff itself is in the list."""
 
     older: Handoff | None
     newer: Handoff | None
@@ -285,7 +294,7 @@ class Neighbours:
 
 
 def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
-    """Among the handoffs that the filters let through."""
+    """Return the neighbours of a handoff among the handoffs that match the filters."""
     rows = matching(tenant, filters)
     older = rows.filter(id__lt=pk).order_by("-id").first()
     newer = rows.filter(id__gt=pk).order_by("id").first()
@@ -293,7 +302,10 @@ def find_neighbours(tenant: Tenant, filters: Filters, pk: UUID) -> Neighbours:
 
 
 def find_neighbours_among(tenant: Tenant, ids: "QuerySet[Any, UUID]", column: str, pk: UUID) -> Neighbours:
-    """Among the handoffs that another table lists: `ids` are those of its rows, in `column`."""
+    """Return the neighbours of a handoff among the handoffs that another table lists.
+
+    `ids` are the values of `column` in that table's rows.
+    """
     older = ids.filter(**{f"{column}__lt": pk}).order_by(f"-{column}").first()
     newer = ids.filter(**{f"{column}__gt": pk}).order_by(column).first()
     found = of_tenant(tenant).in_bulk([one for one in (older, newer) if one])

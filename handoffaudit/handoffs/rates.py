@@ -1,4 +1,4 @@
-"""Rates of handoffs: which states count, and the one definition of each rate."""
+"""Rates of handoffs: the states that count, and the one definition of each rate."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from handoffaudit.handoffs.counts import OUTCOMES
 from handoffaudit.handoffs.models import State
 from handoffaudit.handoffs.outcome_sums import Sums
 
-# The definitions, as pages, reports and the reference of the API show them.
+# Pages, reports and the API reference show these definitions.
 ACCEPTANCE_RATE: Final = (
     "Accepted without a person, of all final attempts. Approvals are counted apart, superseded attempts are left out."
 )
@@ -18,7 +18,7 @@ BLOCK_RATE: Final = (
     "left out."
 )
 REJECTION_RATE: Final = "Rejected or declined, of all final attempts. Superseded attempts are left out."
-# A handoff that waits to be judged counts in no rate, and a superseded one by the attempt that took its place.
+# An unjudged handoff counts in no rate. A superseded handoff is represented by the attempt that superseded it.
 JUDGED_STATES: Final[Mapping[str, tuple[State, ...]]] = {
     name: OUTCOMES[name] for name in ("accepted", "decided", "stopped")
 }
@@ -26,7 +26,7 @@ BLOCKED: Final = JUDGED_STATES["stopped"]
 FINAL: Final = tuple(state for states in JUDGED_STATES.values() for state in states)
 _COUNTS_AS: Final = {str(state): name for name, states in JUDGED_STATES.items() for state in states}
 _REJECTED: Final = (State.REJECTED, State.DECLINED)
-# The 95 % interval of Wilson's lower bound.
+# The z-value of a 95 % confidence interval, for Wilson's lower bound.
 _Z: Final = 1.96
 
 
@@ -39,7 +39,10 @@ class Share:
 
     @property
     def percent(self) -> float | None:
-        """With one digit; 100 only where it is all of them, 0 only where it is none; None of nothing."""
+        """Return the share in percent with one decimal, or None if the total is 0.
+
+        Rounding never yields 100 unless the share is all, nor 0 unless it is none.
+        """
         if not self.total:
             return None
         rounded = round(100 * self.part / self.total, 1)
@@ -49,22 +52,24 @@ class Share:
 
     @property
     def value(self) -> float:
-        """From 0 to 1; 0 of nothing."""
+        """Return the share from 0 to 1; 0 if the total is 0."""
         return self.part / self.total if self.total else 0.0
 
     @property
     def percent_told(self) -> str:
-        """`99.5%`, or `n/a`."""
+        """Return the percentage as text: `99.5%`, or `n/a`."""
         return "n/a" if self.percent is None else f"{self.percent:.1f}%"
 
     def __str__(self) -> str:
-        """`199/200 (99.5%)`, `0/0 (n/a)`."""
+        """Return the share as text: `199/200 (99.5%)`, or `0/0 (n/a)`."""
         return f"{self.part}/{self.total} ({self.percent_told})"
 
     @property
     def at_least(self) -> float:
-        """The least share, from 0 to 1, that so many make likely (Wilson's lower bound, 95 %): 1 of 1 is less sure to
-        be bad than 30 of 40. Sorting by it puts first what matters."""
+        """Return Wilson's lower bound of the share, from 0 to 1, at 95 % confidence.
+
+        Sorting by the bound ranks 30 of 40 above 1 of 1, because a single case may be chance.
+        """
         if not self.total:
             return 0.0
         share, number = self.part / self.total, self.total
@@ -75,8 +80,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCounts:
-    """Count the settled handoffs that rates are made of. `accepted` needed no person, `decided` were approved by one,
-    `stopped` are blocked: rejected, held or declined."""
+    """The numbers of final attempts that rates are made of.
+
+    `accepted` handoffs needed no person, `decided` handoffs were approved by a person, and `stopped` handoffs are
+    blocked: rejected, held or declined.
+    """
 
     accepted: int = 0
     decided: int = 0
@@ -84,7 +92,7 @@ class OutcomeCounts:
 
     @classmethod
     def of_states(cls, states: Mapping[str, int]) -> "OutcomeCounts":
-        """Sum the numbers of handoffs by state. States that count in no rate are ignored."""
+        """Return the sums of these numbers of handoffs by state. States that count in no rate are ignored."""
         found = dict.fromkeys(JUDGED_STATES, 0)
         for state, number in states.items():
             if name := _COUNTS_AS.get(state):
@@ -93,7 +101,7 @@ class OutcomeCounts:
 
     @classmethod
     def of(cls, several: "Iterable[OutcomeCounts]") -> "OutcomeCounts":
-        """Return all of them together."""
+        """Return the sum of several counts."""
         accepted = decided = stopped = 0
         for one in several:
             accepted += one.accepted
@@ -119,7 +127,7 @@ class OutcomeCounts:
         return OutcomeCounts(self.accepted + other.accepted, self.decided + other.decided, self.stopped + other.stopped)
 
     def rest(self, listed: "OutcomeCounts") -> "OutcomeCounts":
-        """Return what is not listed: never less than nothing, as counts move between two queries."""
+        """Return these counts minus the listed ones; at least 0, because counts can change between two queries."""
         return OutcomeCounts(
             max(0, self.accepted - listed.accepted),
             max(0, self.decided - listed.decided),
@@ -133,5 +141,5 @@ def outcome_counts_of(sums: Sums) -> OutcomeCounts:
 
 
 def rejection_rate(states: Mapping[str, int]) -> Share:
-    """Return the share of rejected and declined handoffs in the final attempts: held and approved ones are not it."""
+    """Return the rejection rate (`REJECTION_RATE`) for these numbers of handoffs by state."""
     return Share(sum(states.get(state, 0) for state in _REJECTED), OutcomeCounts.of_states(states).total)

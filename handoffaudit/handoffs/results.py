@@ -1,4 +1,4 @@
-"""Verdicts into their rows: the verdict, its findings, the handoff's new state, the event and the counts together."""
+"""Storage of verdicts: the verdict, its findings, the handoff's new state, the event and the counts together."""
 
 import uuid
 from collections import Counter
@@ -33,7 +33,7 @@ UPDATED = db.Columns.of(
     *("approvable", "user_approved", "review_due_at", "escalated", "unverified"),
 )
 
-# What a verdict whose model layers are pending tells of its handoff: the rest comes with the final one.
+# A verdict with pending LLM layers sets only these columns of its handoff. The final verdict sets the others.
 PENDING = db.Columns.of(Handoff, "verdict", "token_count", "chain_length")
 
 LLM_PENDING = "the model is asked"
@@ -43,7 +43,7 @@ STATES = {Outcome.ACCEPTED: State.ACCEPTED, Outcome.REJECTED: State.REJECTED, Ou
 
 @dataclass(frozen=True, slots=True)
 class JudgedHandoff:
-    """A handoff, the state it comes from and what the pipeline said of it."""
+    """A handoff, its state before the verdict, the verdict, and the policy of its type."""
 
     handoff: Handoff
     from_state: str
@@ -52,7 +52,10 @@ class JudgedHandoff:
 
 
 def store(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
-    """Writes all but the counts, which the caller applies last; call inside a transaction that holds the claims."""
+    """Store the verdicts; call inside a transaction that holds the leases.
+
+    Return the changes of the counts, which the caller applies last.
+    """
     deltas: counts.Deltas = Counter()
     events = []
     for one in judged:
@@ -69,7 +72,7 @@ def store(judged: Sequence[JudgedHandoff]) -> counts.Deltas:
 
 
 def store_pending(judged: Sequence[JudgedHandoff]) -> None:
-    """Writes what is known before the model was asked; the state stays, and with it the counts and the findings."""
+    """Store the verdicts made before the LLM is asked; state, counts and findings stay the same."""
     if not judged:
         return
     db.insert_rows(VERDICT, [_verdict_row(one) for one in judged])
@@ -86,8 +89,10 @@ def store_pending(judged: Sequence[JudgedHandoff]) -> None:
 
 
 def replace(judged: JudgedHandoff, state: State, *, flagged: bool) -> None:
-    """Writes a later verdict in place of the one in force, for a handoff that has its state already; the caller writes
-    the event and the counts."""
+    """Replace the current verdict of an already judged handoff by a later one, and set its `state` and flag.
+
+    The caller writes the event and the counts.
+    """
     handoff = judged.handoff
     event_log.log_verdicts([(handoff, judged.verdict)])
     Finding.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).delete()
@@ -96,19 +101,21 @@ def replace(judged: JudgedHandoff, state: State, *, flagged: bool) -> None:
     row = dict(zip(UPDATED.names, _updated_row(judged), strict=True))
     row |= {"state": state.value, "codes": list_codes(judged.verdict), "flagged": flagged}
     if state == State.HELD:
-        # Who reviews has no more time for it than before.
+        # The later verdict gives the reviewers no extra time.
         del row["review_due_at"]
     else:
         row["review_due_at"] = None
     row["escalated"] = row["escalated"] and state == State.REJECTED
-    # Whoever approved it, approved it.
+    # The approval of a user stays valid.
     del row["user_approved"]
     Handoff.objects.filter(pk=handoff.pk).update(**row, version=F("version") + 1)
 
 
 def store_unreadable(rejected: Sequence[tuple[Handoff, Verdict]]) -> counts.Deltas:
-    """The same for what was stored as rejected in this very transaction: its event is written already, and the caller
-    applies the counts."""
+    """Store the verdicts on handoffs that the same transaction stored as rejected, with their event.
+
+    Return the changes of the counts, which the caller applies.
+    """
     deltas: counts.Deltas = Counter()
     if not rejected:
         return deltas
@@ -129,7 +136,7 @@ def _store_verdicts(judged: Sequence[JudgedHandoff]) -> None:
 
 
 def _update(columns: db.Columns, rows: list[list[Any]], pks: list[uuid.UUID]) -> None:
-    """Many rows in one statement: an UPDATE for each costs a round trip's work of the server."""
+    """Update many handoffs in one statement, because an UPDATE for each handoff would be much slower."""
     if db.is_postgresql():
         with db.server_cursor() as cursor:
             values = [list(column) for column in zip(*rows, strict=True)]
@@ -217,7 +224,7 @@ def list_codes(verdict: Verdict) -> list[str]:
 
 
 def describe_reason(verdict: Verdict) -> str:
-    """The first thing that decided, for a reader of the history."""
+    """Return the rule codes that decided the verdict, for the history."""
     if verdict.outcome is Outcome.ACCEPTED:
         return f"would be {verdict.would_decide.value} (shadow)" if verdict.would_decide != verdict.outcome else ""
     deciding = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]

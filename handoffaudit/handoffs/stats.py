@@ -1,4 +1,4 @@
-"""Numbers of handoffs for pages, from the kept counts; handoffs not judged yet are counted up to a bound."""
+"""Statistics of handoffs for pages, from the stored counts; unjudged handoffs are counted live, up to a limit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MENU_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A stretch of time from `start` on, and how many handoffs received in it stand in each state."""
+    """A time bucket from `start` on, with the number of handoffs received in it by current state."""
 
     start: datetime
     counts: Mapping[str, int]
@@ -28,7 +28,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for a person or a worker. Numbers of unjudged ones stop at `COUNTED_LIVE`."""
+    """The handoffs that wait for a person or a worker. Numbers of unjudged handoffs stop at `COUNTED_LIVE`."""
 
     held: int
     oldest_held_at: datetime | None
@@ -41,7 +41,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Unjudged:
-    """What waits for a worker, without those that are parked, but for `by_state`."""
+    """The handoffs that wait for a worker. `by_state` includes parked handoffs; `number` and `oldest_at` do not."""
 
     by_state: Mapping[State, int]
     number: int
@@ -60,19 +60,21 @@ class KnownValues:
 def count_by_state(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, unjudged: Unjudged | None = None
 ) -> dict[str, int]:
-    """By state; hours are counted whole. `unjudged` where it is known already."""
+    """Return the number of handoffs by state. Hours are counted whole. Pass `unjudged` if it is already known."""
     unjudged = unjudged or count_unjudged(tenant)
     totals = dict.fromkeys(State.values, 0) | {state: unjudged.by_state[state] for state in WAITING_STATES}
     return totals | _sum_by_state(_hours(tenant, since, until))
 
 
 def _sum_by_state(rows: "QuerySet[HourlyTotal]") -> dict[str, int]:
-    """By state."""
     return dict(rows.filter(code="").order_by().values_list("state").annotate(sum=Sum("number")))
 
 
 def count_over_time(tenant: Tenant, since: datetime, until: datetime, buckets: int = 30) -> list[Bucket]:
-    """The stretch cut into at most that many equal parts of whole hours, oldest first; empty ones included."""
+    """Return the counts by state for at most `buckets` equal time buckets, oldest first.
+
+    Time buckets are whole hours, and empty ones are included.
+    """
     start = since.replace(minute=0, second=0, microsecond=0)
     hours = max(1, -(-int((until - start).total_seconds()) // 3600))
     step = timedelta(hours=-(-hours // buckets))
@@ -89,14 +91,14 @@ def count_over_time(tenant: Tenant, since: datetime, until: datetime, buckets: i
 def count_top_codes(
     tenant: Tenant, since: datetime | None = None, until: datetime | None = None, limit: int = 8
 ) -> list[tuple[str, int]]:
-    """The codes that most handoffs have, and how many have each."""
+    """Return the rule codes that most handoffs have, each with its number of handoffs."""
     found = _hours(tenant, since, until).exclude(code="")
     rows = found.values("code").annotate(sum=Sum("number"))
     return [(row["code"], row["sum"]) for row in rows.filter(sum__gt=0).order_by("-sum", "code")[:limit]]
 
 
 def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
-    """`unjudged` where it is known already."""
+    """Count the handoffs that wait for a person or a worker. Pass `unjudged` if it is already known."""
     held = Handoff.objects.filter(tenant=tenant, state=State.HELD)
     unjudged = unjudged or count_unjudged(tenant)
     ever = _sum_by_state(HourlyTotal.objects.filter(tenant=tenant, state__in=(State.HELD, State.REJECTED)))
@@ -112,7 +114,7 @@ def count_waiting(tenant: Tenant, unjudged: Unjudged | None = None) -> Waiting:
 
 
 def count_unjudged(tenant: Tenant) -> Unjudged:
-    """All in one question where no number reaches its bound."""
+    """Count the handoffs that wait for a worker, in one query unless their number exceeds `COUNTED_LIVE`."""
     rows = Handoff.objects.filter(tenant=tenant, state__in=WAITING_STATES)
     numbers = {str(state): Count("pk", filter=Q(state=state)) for state in WAITING_STATES}
     found = rows.order_by()[: COUNTED_LIVE + 1].aggregate(
@@ -132,7 +134,7 @@ def count_unjudged(tenant: Tenant) -> Unjudged:
 
 
 def list_known_values(tenant: Tenant) -> KnownValues:
-    """What can be filtered by, for menus: at most so many of each, in the alphabet's order."""
+    """Return the values for filter menus, at most `MENU_LENGTH` of each kind, in alphabetical order."""
     found: list[list[str]] = [[] for _ in _COLUMNS]
     with connection.cursor() as cursor:
         cursor.execute(_KNOWN, {"most": MENU_LENGTH, "tenant": tenant.pk})
@@ -142,8 +144,11 @@ def list_known_values(tenant: Tenant) -> KnownValues:
 
 
 def _distinct(model: type[Handoff | Finding], column: str) -> str:
-    """Steps through an index that begins with the tenant and the column, from each value to the next greater one:
-    DISTINCT would read every row."""
+    """Return the SQL for the distinct values of a column.
+
+    The statement steps through an index on the tenant and the column, from each value to the next greater one. DISTINCT
+    would read every row.
+    """
     table = model._meta.db_table  # noqa: SLF001 -- Django's documented API
     following = f'SELECT MIN("{column}") FROM "{table}" WHERE tenant_id = %(tenant)s AND "{column}" >'  # noqa: S608
     return f"""
@@ -153,7 +158,7 @@ def _distinct(model: type[Handoff | Finding], column: str) -> str:
     """  # noqa: S608
 
 
-# In the order of `KnownValues`.
+# The order of the fields of `KnownValues`.
 _COLUMNS: Final[tuple[tuple[type[Handoff | Finding], str], ...]] = (
     (Handoff, "handoff_type"),
     (Handoff, "source_agent_id"),
@@ -174,28 +179,28 @@ def _hours(tenant: Tenant, since: datetime | None, until: datetime | None) -> "Q
     return rows.filter(hour__lt=until) if until else rows
 
 
-# What waits for the model was tried, and nobody holds it.
+# A handoff that waits for the LLM was tried before and has no lease. All others wait for a worker.
 _FOR_WORKER = Q(tries=0) | Q(claim_expires_at__isnull=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Oldest:
-    """The unjudged handoff that has waited longest; parked ones don't count."""
+    """The unjudged handoff that has waited longest, without parked ones; `for_model` says that it waits for the LLM."""
 
     since: datetime
     for_model: bool
 
 
 def find_oldest_unjudged(tenant_id: int) -> Oldest | None:
-    """None where none waits."""
+    """Return the unjudged handoff that has waited longest, or None if none waits."""
     rows = Handoff.objects.filter(tenant=tenant_id, parked=False).order_by("id")
-    # One question for each state: of both, the rows of one come out of order.
+    # One query for each state: a query over both states would have to sort their rows.
     firsts = [row for state in WAITING_STATES for row in rows.filter(state=state)[:1]]
     first = min(firsts, key=lambda row: row.received_at, default=None)
     return Oldest(first.received_at, bool(first.tries) and first.claim_expires_at is None) if first else None
 
 
 def find_oldest_for_worker(tenant_id: int) -> datetime | None:
-    """Since when the oldest waits that a worker should judge; None where none does."""
+    """Return when the oldest handoff that waits for a worker was received, or None if none waits."""
     rows = Handoff.objects.filter(_FOR_WORKER, tenant=tenant_id, state__in=WAITING_STATES, parked=False)
     return rows.order_by("id").values_list("received_at", flat=True).first()

@@ -1,4 +1,4 @@
-"""The verdict on one handoff: its stored bytes through the pipeline, under the policy of its tenant."""
+"""Verdicts on handoffs, made by the validation pipeline under the policy of the tenant."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def envelope_of(handoff: Handoff, body: HandoffBody) -> Envelope:
 
 
 def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
-    """The document read again from its stored bytes, as it was read when it came."""
+    """Return the reading of the stored document, made again in the same way as on arrival."""
     document, issues = parse_json(bytes(body.original))
     if issues:
         return Reading(record=None, issues=issues, format=handoff.format)
@@ -56,7 +56,7 @@ def reading_of(handoff: Handoff, body: HandoffBody) -> Reading:
 
 
 def record_of(handoff: Handoff, body: HandoffBody) -> Record | None:
-    """None where the document can't be read."""
+    """Return the record of the stored document, or None if the document cannot be read."""
     return reading_of(handoff, body).record
 
 
@@ -64,12 +64,12 @@ def _load_json(raw: Any) -> Any:
     return orjson.loads(bytes(raw)) if raw is not None else None
 
 
-# Begins the reason of a decision that asks the sender to send the handoff again.
+# The start of the reason of a decline that asks the sender to send the handoff again.
 RESEND: Final = "Please send it again: what arrived could not be read."
 
 
 def is_asked_again(tenant: int, handoff: UUID) -> bool:
-    """Return whether the last decline of it asked its sender to send it again."""
+    """Return whether the last decline of the handoff asked its sender to send it again."""
     declined = Event.objects.filter(handoff=handoff, tenant=tenant, to_state=State.DECLINED)
     return RESEND in (declined.order_by("-id").values_list("reason", flat=True).first() or "")
 
@@ -103,12 +103,12 @@ def _verdict(config: ValidationConfig, handoff: Handoff, issues: tuple[Issue, ..
     )
 
 
-# Read, it can take fifty times as much.
+# Parsed documents can take fifty times as much memory.
 CHUNK_BYTES = 4 * 1024 * 1024
 
 
 def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
-    """In their order; one that is larger than a part is one by itself."""
+    """Yield the handoffs in order, in chunks of at most `CHUNK_BYTES`; a larger handoff is a chunk of its own."""
     sizes = _sizes(handoffs) if len(handoffs) > 1 else {}
     part: list[Handoff] = []
     size = 0
@@ -124,7 +124,7 @@ def chunk_by_size(handoffs: Sequence[Handoff]) -> Iterator[list[Handoff]]:
 
 
 def _sizes(handoffs: Sequence[Handoff]) -> dict[UUID, int]:
-    """Of each the bytes of its document, context and evidence."""
+    """Return for each handoff the total size in bytes of its document, context and evidence."""
     nothing = Value(b"", output_field=BinaryField())
     beside = Length(Coalesce("context", nothing)) + Length(Coalesce("evidence", nothing))
     rows = HandoffBody.objects.filter(pk__in=[handoff.pk for handoff in handoffs])
@@ -138,18 +138,18 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM}
 
 @dataclass(frozen=True, slots=True)
 class RootedFiles:
-    """The files below some folders, of which only the existence is asked.
+    """The files below some folders; only their existence is checked.
 
-    A sender chooses the path, so nothing outside the folders is touched: a path that names another place, contains `..`
-    or leads out through a symbolic link is answered with None, whether or not there is such a file.
+    The sender chooses the path, so no path outside the folders is accessed. A path that names another place, contains
+    `..` or leaves the folder through a symbolic link yields None, whether or not the file exists.
     """
 
     roots: tuple[Path, ...]
 
     def exists(self, path: str) -> bool | None:
-        """Return whether the file exists, None where its place may not be looked at. Raises OSError of a failing disk.
+        """Return whether the file exists, or None if the path may not be accessed. Raises `OSError` if the disk fails.
 
-        A path that does not begin at the root of the file system is looked up in each of the folders.
+        A relative path is looked up in each of the folders.
         """
         named = PurePosixPath(path.removeprefix("file://"))
         if ".." in named.parts:
@@ -184,7 +184,7 @@ def reference_files() -> RootedFiles | None:
 
 
 class AskLater:
-    """In place of a model: the layers that ask one are pending."""
+    """A stand-in for the LLM: the layers that need the LLM stay pending."""
 
 
 ASK_LATER: Final = AskLater()
@@ -194,7 +194,7 @@ ModelChoice = LanguageModel | AskLater | None
 
 @dataclass(frozen=True, slots=True)
 class PriorContext:
-    """What is known of a handoff's past: its trace, and the attempts before it."""
+    """The history of a handoff: its trace, and the remediation record of the attempts before it."""
 
     history: History
     remediation: RemediationLog | None = None
@@ -203,7 +203,7 @@ class PriorContext:
 def verdict_on_stored(
     handoff: Handoff, body: HandoffBody, before: PriorContext, config: ValidationConfig, *, model: ModelChoice = None
 ) -> Verdict:
-    """What the pipeline says of one stored handoff. Without a `model`, the layers that ask one do not run."""
+    """Return the verdict on a stored handoff. Without a `model`, the layers that ask the LLM do not run."""
     reading = reading_of(handoff, body)
     if reading.record is None:
         return verdict_on_unreadable(handoff, reading.issues)
@@ -212,7 +212,7 @@ def verdict_on_stored(
 
 
 def verdict_on_prepared(arrival: PreparedHandoff, before: PriorContext, config: ValidationConfig) -> Verdict:
-    """What it says of one that is not stored."""
+    """Return the verdict on a handoff that is not stored."""
     handoff = arrival.handoff.as_model()
     reading = read_record(arrival.submission)
     if reading.record is None:
@@ -229,7 +229,7 @@ def verdict_on_record(
     model: ModelChoice = None,
     sent: bytes | None = None,
 ) -> Verdict:
-    """Return the verdict on a record, be it stored or not. `sent` is the document as it arrived, where it did."""
+    """Return the verdict on a record, stored or not. `sent` is the document as it arrived, if it did."""
     subject = Subject(
         record=record,
         policy=config.policy_for(handoff.handoff_type),
@@ -256,8 +256,11 @@ def verdict_on_record(
 
 
 def _demands(record: Record, handoff: Handoff, config: ValidationConfig) -> Requirements:
-    """Return what is demanded beside the strictness row. Whether only the handoff file counts is answered for the time
-    when the handoff arrived, as its report was: judged again later, it gets the same verdict."""
+    """Return the requirements beyond the strictness row of the type.
+
+    Whether only the handoff file counts depends on the policy when the handoff arrived. The report used that policy
+    too, and a handoff judged again later gets the same verdict.
+    """
     demands = config.demands_for(handoff.handoff_type, workflow_of(record))
     if record.format != handoff_file.NAME or record.original_document is None:
         return demands

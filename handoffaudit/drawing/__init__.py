@@ -1,1 +1,1 @@
-"""Values in, SVG and its twin in words out. No Django, no network."""
+"""Drawings: pure functions from values to SVG and a text version. No Django, no network."""

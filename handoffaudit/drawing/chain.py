@@ -1,4 +1,4 @@
-"""The chain of a handoff: agents in order, the target apart, loops as arcs back to where the target stands already."""
+"""Drawing of a handoff chain: agents in order, then the target, with arcs back to earlier positions of the target."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ _DERIVED = "As the server knows it"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """What a chain drawing shows. Positions count from 0.
+    """The content of a chain drawing. Positions count from 0.
 
-    `loop`: positions at which the target stands; `over_from`: the first position past the approval length. Where the
-    sender's chain and the server's are not the same, `agents` is the one that the limits were applied to, `other` the
-    other one, and `declared` says whether `agents` is the sender's.
+    `loop` holds the positions of the target in the chain, and `over_from` the first position past the approval length.
+    Where the sender's chain and the server's chain differ, `agents` is the chain that the limits apply to, `other` is
+    the other chain, and `declared` says whether `agents` is the sender's chain.
     """
 
     agents: tuple[str, ...]
@@ -46,10 +46,10 @@ class Chain:
 
     @classmethod
     def of_verdict(cls, facts: Mapping[str, Any]) -> "Chain":
-        """From the `chain` of a verdict, as it is kept."""
+        """Return the chain from the stored `chain` of a verdict."""
         declared, shown = tuple(facts["declared"]), tuple(facts["shown"])
         derived = None if facts["derived"] is None else tuple(facts["derived"])
-        # with an ancestor missing, the server knows only the end of the chain
+        # Where an ancestor is missing, the server knows only the end of the chain.
         agree = derived is None or derived == declared
         if derived and not facts["derived_complete"]:
             agree = agree or declared[-len(derived) :] == derived
@@ -74,8 +74,11 @@ def chain(
     standalone: bool = False,
     ends: int = ENDS,
 ) -> Drawing:
-    """`href` opens the folds; `standalone`: an image of its own, in which no link can be followed. `ends`: so many
-    agents stay at both ends of a fold."""
+    """Draw the chain.
+
+    `href` opens the folds. `standalone` makes an image of its own, without links. `ends` is the number of agents that
+    stay at both ends of a fold.
+    """
     lanes = _lanes(shown)
     words = tuple(sentence for lane in lanes for sentence in _words(lane))
     drawn: list[str] = []
@@ -105,7 +108,7 @@ def folds(agents: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """One chain of a drawing; `differs`: the entries that are not at their place in the other chain."""
+    """One chain of a drawing. `differs` holds the positions where the other chain has another agent."""
 
     agents: tuple[str, ...]
     target: str
@@ -132,8 +135,8 @@ def _differing(other: Sequence[str], shown: Sequence[str]) -> frozenset[int]:
 
 
 def _draw(lane: _Lane, width: int, ends: int, *, href: str, prefix: str) -> tuple[str, float]:
-    """`ends`: as `chain`; 0: nothing is folded."""
-    # the entry before the limit stays, so that the line stands between two agents
+    """Draw one chain and return its markup and height. With `ends` 0, nothing is folded."""
+    # The entry before the limit stays, so that the limit line is between two agents.
     limit = () if not lane.over_from else (lane.over_from - 1, lane.over_from)
     marked = {*lane.loop[:_ARCS], *limit}
     length = len(lane.agents)

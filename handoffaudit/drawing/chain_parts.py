@@ -1,4 +1,4 @@
-"""The parts of a chain drawing and where each stands. A page's classes override the colours in attributes."""
+"""Layout and shapes of a chain drawing. The classes of a page override the colour attributes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,10 @@ class Box:
 
 @dataclass(slots=True)
 class Layout:
-    """`boxes`: one for each slot, the target's last; `of_position`: the box of each agent that is drawn."""
+    """The layout of a chain drawing.
+
+    `boxes` holds a box for each slot, the target's last. `of_position` holds the box of each drawn agent.
+    """
 
     width: float
     columns: int
@@ -64,7 +67,7 @@ class Layout:
 
 
 def lay_out(slots: Sequence[int | range], width: float, columns: int, *, has_arcs: bool, caption: bool) -> Layout:
-    """Fills rows of `width`; the target stands apart after the last agent."""
+    """Place the slots in rows of `width`. The target is apart, after the last agent."""
     node_width = min(columns * _COLUMN + _PADDING, width - 2 * (_EDGE + _LANE))
     layout = Layout(width, columns)
     top = (_CAPTION if caption else 0) + (_ARC_ROOM if has_arcs else 8)
@@ -152,7 +155,7 @@ def fold(box: Box, number: int, href: str, *, is_over: bool) -> str:
 
 
 def connector(layout: Layout, before: Box, after: Box) -> str:
-    """From one box to the next; from the end of a row down and back to the start of the next."""
+    """Draw the line from one box to the next, or from the end of a row to the start of the next row."""
     is_target = after is layout.boxes[-1]
     if before.row == after.row:
         path = f"M{before.right:.0f} {before.centre:.0f}H{after.x - 2:.0f}"
@@ -178,7 +181,7 @@ def _head(x: float, y: float) -> str:
 
 
 def arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
-    """From the target back to a place where it stands already."""
+    """Draw the arc from the target back to an earlier position of the target."""
     target = layout.boxes[-1]
     start = target.middle - 8 * number
     end = place.middle
@@ -210,7 +213,7 @@ def arc(layout: Layout, place: Box, number: int, identifier: str) -> str:
 
 
 def limit_line(first_over: Box, limit: int) -> str:
-    """The line before the first agent past the approval length."""
+    """Draw the line before the first agent past the approval length."""
     x = first_over.x - GAP / 2
     return element(
         "g",

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from handoffaudit.drawing.patterns import FILLS, definitions, paint
 from handoffaudit.drawing.svg import Drawing, element, frame, link, shorten, text
 
-# Drawn as wide as the page shows it, so that its text is as large as the page's: alone, beside other cards, on a phone.
+# Charts are drawn as wide as the page shows them, so that their text has the size of the page's text: alone, beside
+# other cards, and on a phone.
 ALONE, BESIDE, NARROW = 1120, 740, 340
 
 _AXIS = "#6e7781"
@@ -20,7 +21,7 @@ _BOTTOM = 24
 
 _TICKS = 3
 
-# The first digit of a step: steps have no other but zeros.
+# The first digit of an axis step. All other digits are zeros.
 _ROUND = (1, 2, 3, 4, 5, 6, 8, 10)
 
 _LABEL_ROOM = 92
@@ -28,7 +29,7 @@ _LABEL_ROOM = 92
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: `label` stands under it, `title` says its period in whole, `parts` are its numbers by name."""
+    """One bar: `label` is below it, `title` names its whole period, and `parts` holds its numbers by name."""
 
     label: str
     title: str
@@ -49,7 +50,7 @@ def stacked_bars(
     title: str = "Handoffs over time",
     prefix: str = "bars",
 ) -> Drawing:
-    """Bars stacked in `order` from the bottom; a name that has no number in any bar is left out of the legend."""
+    """Draw bars stacked in `order` from the bottom. The legend has no name without a number in any bar."""
     names = [name for name in order if any(bar.parts.get(name) for bar in bars)]
     totals = {name: sum(bar.parts.get(name, 0) for bar in bars) for name in names}
     rows = tuple((bar.title, *(f"{bar.parts.get(name, 0):,}" for name in names)) for bar in bars if bar.total)
@@ -105,7 +106,7 @@ class _Plot:
 
 
 def _ticks(highest: int) -> list[int]:
-    """0, the middle and the top of a scale of round numbers that holds `highest` and leaves little room above it."""
+    """Return 0, the middle and the top of a round scale that contains `highest` and leaves little room above."""
     least = max(math.ceil(highest / (_TICKS - 1)), 1)
     power = 10 ** (len(str(least)) - 1)
     step = next(digit * power for digit in _ROUND if digit * power >= least)
@@ -131,7 +132,7 @@ def _bar(plot: _Plot, number: int, bar: Bar, names: Sequence[str], prefix: str) 
     left = plot.left(number)
     gap = min(plot.pitch * 0.2, 6.0)
     top = plot.floor
-    # the whole column can be pressed, since a bar of one may be a pixel high
+    # The link covers the whole column, since a bar with the value 1 may be one pixel high.
     pieces = [
         element(
             "rect",
@@ -185,7 +186,7 @@ def _labels(plot: _Plot, bars: Sequence[Bar]) -> list[str]:
 
 
 def _labelled(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
-    """The bars that have their label under them, with their places: one of each label, `every` bars apart at least."""
+    """Yield the bars with a label and their positions: the first bar of each label, at least `every` bars apart."""
     free, label = 0, None
     for number, bar in enumerate(bars):
         if number >= free and bar.label != label:
@@ -194,7 +195,7 @@ def _labelled(bars: Sequence[Bar], every: int) -> Iterator[tuple[int, Bar]]:
 
 
 def _legend(totals: Mapping[str, int], prefix: str, width: float) -> tuple[str, float]:
-    """The names with their totals in as many lines as they need, and the height of all."""
+    """Return the names with their totals, in as many lines as needed, and the height of all lines."""
     entries = []
     x = 0.0
     y = 4
@@ -221,8 +222,10 @@ _LEAST = 1.5
 def sparkline(
     numbers: Sequence[int], *, title: str, prefix: str, labels: Sequence[str] = (), width: int = 112, height: int = 28
 ) -> Drawing:
-    """A bar for each number, the last one at the right; each number is told in the drawing's words too. It has the
-    colour of the text that it stands in. `labels` say what each bar is of, in its table."""
+    """Draw a bar for each number, the last number at the right, in the colour of the surrounding text.
+
+    The text version names each number. `labels` name the bars in the table.
+    """
     highest = max(numbers, default=0) or 1
     pitch = width / max(len(numbers), 1)
     floor = element("path", d=f"M0 {height - 0.5}H{width}", stroke="currentColor", stroke_opacity=0.3)

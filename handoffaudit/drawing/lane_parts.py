@@ -1,4 +1,4 @@
-"""The parts of a drawing of lanes and where each stands. A page's classes override the colours in attributes."""
+"""Layout and shapes of a lanes drawing. The classes of a page override the colour attributes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,8 +35,11 @@ _LEGEND = 34.0
 
 @dataclass(slots=True)
 class Layout:
-    """`shown_width` is seen without scrolling. `middles`: of each slot, the fold's too; `of_place`: of each handoff
-    that is drawn, by its place."""
+    """The layout of a lanes drawing.
+
+    `shown_width` is visible without scrolling. `middles` holds the middle of each slot, including the fold, and
+    `of_place` the middle of each drawn handoff by its position.
+    """
 
     width: float
     shown_width: float
@@ -57,7 +60,7 @@ class Layout:
 
     @property
     def numbers_at(self) -> float:
-        """The baseline of the numbers above the lanes."""
+        """Return the baseline of the numbers above the lanes."""
         return self.top - 9
 
 
@@ -119,7 +122,7 @@ _LEGEND_LINE = 20
 
 _LEGEND_ROOM = 480
 
-# by the shape and the mark in it, then by the colour
+# States differ in shape and mark first, and only then in colour.
 _MARKS = {
     "accepted": ("ring", "M-3 0l2 2.4 4-4.6", GOOD),
     "approved": ("shield", "M-3 0l2 2.4 4-4.6", GOOD),
@@ -140,7 +143,7 @@ _SHAPES = {
 
 
 class Shown(Protocol):
-    """What a column is drawn from."""
+    """The values that a column is drawn from."""
 
     @property
     def number(self) -> int: ...
@@ -195,7 +198,7 @@ def draw_held(layout: Layout, row: int, start: float, end: float) -> str:
 
 
 def band(layout: Layout, middle: float, prefix: str) -> str:
-    """Behind a handoff that carries a wrong value."""
+    """Draw the background of a handoff that carries a wrong value."""
     return element(
         "rect",
         x=middle - layout.pitch / 2 + 1,
@@ -211,7 +214,7 @@ def band(layout: Layout, middle: float, prefix: str) -> str:
 def arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, label: str, *, href: str) -> str:
     start, end = layout.y(rows[0]), layout.y(rows[1])
     shape, mark, colour = _MARKS.get(one.state, _WAITING)
-    # the whole column can be pressed
+    # The link covers the whole column.
     field = element(
         "rect",
         x=middle - layout.pitch / 2,
@@ -247,7 +250,7 @@ def arrow(layout: Layout, middle: float, rows: tuple[int, int], one: Shown, labe
 
 
 def _origin(layout: Layout, middle: float) -> str:
-    """A flag around the number."""
+    """Draw a flag around the number."""
     y = layout.numbers_at - 4
     return element(
         "path",
@@ -276,7 +279,7 @@ def _way(middle: float, start: float, end: float) -> str:
 
 
 def bracket(layout: Layout, first: int, last: int, label: str, row: int) -> str:
-    """Over the columns from one handoff to another."""
+    """Draw a bracket over the columns from one handoff to another."""
     start, end = layout.of_place[first] - layout.pitch / 2 + 3, layout.of_place[last] + layout.pitch / 2 - 3
     y = 14.0 + 20 * row
     is_loop = label == "loop"
@@ -322,7 +325,7 @@ def fold(layout: Layout, middle: float, label: str, number: int, href: str) -> s
 
 
 def legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
-    """What the marks mean, of those that are there, in as many lines as they need; the layout grows by them."""
+    """Draw the meaning of the marks in use, in as many lines as needed, and extend the layout by these lines."""
     entries = [(state, state) for state in dict.fromkeys(one.state for one in arrows)]
     entries += [("", "an ungrounded value comes in")] if any(one.is_origin for one in arrows) else []
     entries += [("/", "carries it")] if any(one.carries for one in arrows) else []
@@ -339,7 +342,7 @@ def legend(layout: Layout, prefix: str, arrows: Sequence[Shown]) -> str:
 
 
 def _sign(kind: str, x: float, y: float, prefix: str) -> str:
-    """The mark of a state; of a value that comes in (no kind), of one that is carried (`/`)."""
+    """Draw the mark of a state, of an introduced value (an empty kind), or of a carried value (`/`)."""
     if kind == "":
         return element(
             "path",

@@ -1,4 +1,4 @@
-"""A trace over time: agents as lanes, each handoff an arrow from one lane to another, numbered in its order."""
+"""Drawing of a trace over time: a lane for each agent, and each handoff as a numbered arrow between two lanes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,12 @@ _NAMELESS = "(no name)"
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """A handoff. `number` is its place in the trace, `told` what is said of it beside its state (`2 findings`), `href`
-    its own page. `carries`: it has a wrong value of an earlier one; `is_origin`: a wrong value came in with it;
-    `loops`, `long`, `over`: what was found of its chain."""
+    """A handoff in a trace.
+
+    `number` is its place in the trace, `told` the text beside its state (`2 findings`), and `href` its page. `carries`
+    says that it has a wrong value of an earlier handoff, `is_origin` that it introduced a wrong value. `loops`, `long`
+    and `over` are the findings on its chain.
+    """
 
     number: int
     source: str
@@ -54,8 +57,11 @@ def lanes(
     prefix: str = "lanes",
     standalone: bool = False,
 ) -> Drawing:
-    """`href` opens the fold; `standalone`: an image of its own, in which no link can be followed. With many arrows the
-    drawing is wider than `width`."""
+    """Draw the trace.
+
+    `href` opens the fold. `standalone` makes an image of its own, without links. A drawing of many arrows is wider than
+    `width`.
+    """
     names = tuple(dict.fromkeys(name for one in arrows for name in (one.source, one.target)))
     marked = [place for place, one in enumerate(arrows) if one.is_origin or one.carries]
     whole = range(len(arrows))
@@ -94,7 +100,7 @@ def _first_long(arrows: Sequence[Arrow]) -> int:
 
 
 def _marks(arrows: Sequence[Arrow], layout: Layout) -> list[str]:
-    """What stands behind several columns: from the first return to the last, and from where the chain is too long."""
+    """Draw the brackets over several columns: from the first loop to the last, and where the chain is too long."""
     loops = [place for place, one in enumerate(arrows) if one.loops]
     parts = [bracket(layout, loops[0], loops[-1], "loop", 0)] if loops else []
     over = [place for place, one in enumerate(arrows) if one.over]
@@ -108,7 +114,7 @@ def _marks(arrows: Sequence[Arrow], layout: Layout) -> list[str]:
 
 
 def _held(arrows: Sequence[Arrow], slots: Sequence[int | range], layout: Layout) -> list[str]:
-    """Where an agent had the work between two neighbouring handoffs."""
+    """Draw where an agent had the work between two adjacent handoffs."""
     parts = []
     for before, after in pairwise(slots):
         if isinstance(before, int) and isinstance(after, int) and arrows[before].target == arrows[after].source:
@@ -135,7 +141,7 @@ def _columns(
 
 
 def describe_handoff(one: Arrow) -> str:
-    """A handoff in a sentence."""
+    """Return a sentence that describes the handoff."""
     source, target = (visible(tooltip(name)) or _NAMELESS for name in (one.source, one.target))
     parts = [f"{one.number}. {source} → {target}: {one.state}"]
     parts += [one.told] if one.told else []

@@ -1,4 +1,4 @@
-"""Fills that differ by their pattern as well as by their colour, so that they can be told apart in grey."""
+"""Fills that differ in pattern as well as in colour, so that they are distinct in grey."""
 
 from collections.abc import Iterable
 
@@ -53,13 +53,13 @@ _OTHER = "#57606a"
 
 
 def definitions(prefix: str, names: Iterable[str]) -> str:
-    """The patterns of these names, under ids that begin with `prefix`."""
+    """Return the patterns of these names. Their IDs begin with `prefix`."""
     patterns = [_pattern(prefix, name) for name in names]
     return element("defs", *patterns) if patterns else ""
 
 
 def paint(prefix: str, name: str) -> str:
-    """The value of a `fill` that uses the pattern of a name."""
+    """Return the value of a `fill` attribute that uses the pattern of a name."""
     return f"url(#{prefix}-fill-{name})"
 
 

@@ -1,4 +1,4 @@
-"""Pieces of SVG, a drawing with its words, and the folding of long chains. All senders' text is escaped here."""
+"""SVG elements with escaped text, the result of a drawing, and the folding of long chains."""
 
 import re
 import unicodedata
@@ -15,15 +15,15 @@ _CONTROL_PICTURES = 0x2400
 
 _PLACEHOLDER = "\ufffd"
 
-# Of printable ASCII, all but `"`, `&`, `'`, `<` and `>`: most of what stands in a drawing.
+# Printable ASCII without `"`, `&`, `'`, `<` and `>`: most text in a drawing needs no escaping.
 _PLAIN = re.compile(r"[ !#-%(-;=?-~]*").fullmatch
 
-# Joins emoji and shapes letters of some scripts; every other format character only hides or turns text around.
+# These join emoji and shape letters of some scripts. All other format characters only hide or reorder text.
 _JOINERS = "\u200c\u200d"
 
 
 def visible(text: str) -> str:
-    """`text` with what XML forbids, and what would hide or reorder its neighbours, made visible."""
+    """Return `text` with visible characters in place of those that XML forbids or that hide or reorder text."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible_character(character) for character in text)
@@ -49,7 +49,10 @@ def escape_text(text: str) -> str:
 
 
 def element(name: str, *children: str, **attributes: Attribute) -> str:
-    """An element around children that are markup already; `class_` is written `class`, and `_` within a name `-`."""
+    """Return an element around `children`, which are markup.
+
+    `class_` becomes `class`, and `_` in an attribute name becomes `-`.
+    """
     written = "".join(
         [
             f' {_name(key)}="{escape_text(value) if isinstance(value, str) else _value(value)}"'
@@ -76,14 +79,14 @@ def text(content: str, x: float, y: float, **attributes: Attribute) -> str:
 
 
 def link(href: str, label: str, *children: str, class_: str | None = None) -> str:
-    """The children as a link named `label`; an address that is not one of a page leaves them bare."""
+    """Return the children as a link with a label, or without a link where `href` is no address of a page."""
     if not href.startswith(_SAFE_HREF):
         return element("g", element("title", escape_text(label)), *children, class_=class_)
     return element("a", element("title", escape_text(label)), *children, href=href, aria_label=label, class_=class_)
 
 
 def columns_of(content: str) -> int:
-    """How wide a text stands, in columns of a narrow letter."""
+    """Return the width of a text in columns of a narrow letter."""
     if content.isascii():
         return len(content)
     return sum(_columns_of_character(character) for character in content)
@@ -96,8 +99,8 @@ def _columns_of_character(character: str) -> int:
 
 
 def shorten(content: str, columns: int) -> str:
-    """`content` cut in its middle to so many columns: names of agents differ at either end."""
-    # a name may be a megabyte long, or stack marks without end on one letter
+    """Return `content` cut in the middle to `columns`: names of agents differ at either end."""
+    # A name may be a megabyte long, or put any number of combining marks on one letter.
     content = visible(content if len(content) <= 2000 else f"{content[:1000]}{content[-1000:]}")
     if columns_of(content) <= columns and len(content) <= 3 * columns:
         return content
@@ -115,7 +118,7 @@ def _head(content: str, columns: int) -> str:
 
 
 def tooltip(content: str) -> str:
-    """A name in whole for a tooltip, up to what a person would read."""
+    """Return a name for a tooltip, cut to the length that a person would read."""
     return content if len(content) <= 300 else f"{content[:299]}…"
 
 
@@ -129,7 +132,7 @@ def frame(
     class_: str,
     interactive: bool = False,
 ) -> str:
-    """The `<svg>` itself. Links inside stay reachable only where it is a group and not an image."""
+    """Return the `<svg>` element. Links inside are reachable only with the role `group`, not with `img`."""
     return element(
         "svg",
         element("title", escape_text(title), id=f"{prefix}-title"),
@@ -150,9 +153,10 @@ def frame(
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """`svg` is safe to put into a page as it is: all text in it is escaped, and it carries no script and no style.
+    """The result of a drawing.
 
-    `text` says the same in sentences; where the drawing shows numbers, `columns` and `rows` are its table.
+    `svg` is safe in a page: all text is escaped, and there is no script and no style. `text` is the text version. For a
+    drawing of numbers, `columns` and `rows` hold the table.
     """
 
     svg: str
@@ -176,8 +180,10 @@ def fold_positions(
     ends: int = ENDS,
     most_marked: int = _MARKED,
 ) -> Iterator[int | range]:
-    """The positions to draw in order, and a range for each fold. What is no longer than `past` is drawn whole; else
-    `ends` entries at both ends and the first `most_marked` marked positions stay.
+    """Yield the positions to draw in order, and a range for each fold.
+
+    A sequence no longer than `past` has no fold. Otherwise `ends` entries at both ends and the first `most_marked`
+    marked positions stay.
 
     >>> list(fold_positions(12))
     [0, 1, 2, 3, range(4, 8), 8, 9, 10, 11]
@@ -191,7 +197,7 @@ def fold_positions(
     following = 0
     for position in sorted(kept):
         missing = position - following
-        # a fold takes the room of an entry, so folding one saves nothing
+        # A fold takes the room of one entry, so folding a single entry saves nothing.
         if missing == 1:
             yield following
         elif missing > 1:

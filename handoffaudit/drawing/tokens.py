@@ -1,4 +1,4 @@
-"""How a token budget was spent, section by section."""
+"""Drawing of a token budget by section."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _NO_TARGET = "none"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Tokens of one section; None: it has no target of its own."""
+    """The number of tokens of one section, and its target, None for a section without a target."""
 
     name: str
     count: int
@@ -25,9 +25,9 @@ class Section:
 def token_sections(
     sections: Sequence[Section], *, total: int, budget: int, width: int = 560, prefix: str = "tokens"
 ) -> Drawing:
-    """Draw a bar for all against the budget, then one for each section against its target; what is over is hatched.
+    """Draw a bar of all tokens against the budget, and a bar of each section against its target.
 
-    All bars have one scale, that of the first one, so that their lengths can be compared.
+    The part over a target is hatched. All bars have the scale of the first bar, so that their lengths are comparable.
     """
     lines = [Section("total", total, budget), *sections]
     rows = tuple(
@@ -98,7 +98,7 @@ def _section(line: Section, y: float, width: float, scale: int, prefix: str) -> 
 
 
 def _target(limit: float, wide: float, y: float, prefix: str) -> list[str]:
-    """The mark of a target, and before it what of the bar lies past it."""
+    """Draw the mark of a target, and the part of the bar past the target."""
     mark = element(
         "path",
         d=f"M{_NAME_ROOM + limit:.1f} {y + 1:.1f}v22",

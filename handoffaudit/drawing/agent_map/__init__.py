@@ -1,4 +1,4 @@
-"""A map of who hands to whom: agents as boxes, handoffs as lines as wide as there are many of them."""
+"""Map of routes: agents as boxes, and routes as lines whose width shows their number of handoffs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Final
 from handoffaudit.drawing.agent_map.geometry import ARROW, Place, Way, Ways, lay_out
 from handoffaudit.drawing.svg import Drawing, element, frame, link, shorten, text, tooltip
 
-# Below it, a share is marked.
+# A route with a lower acceptance rate is marked.
 LOW_SHARE: Final = 0.8
 
 _INK = "#1f2328"
@@ -21,7 +21,7 @@ _PAPER = "#ffffff"
 
 _THINNEST, _THICKEST = 1.25, 8.0
 
-# A loop has little room above its box.
+# There is little room for a loop above its box.
 _THICKEST_LOOP = 3.0
 
 _COLUMN = 7.2
@@ -31,7 +31,11 @@ _MARK = 7.0
 
 @dataclass(frozen=True, slots=True)
 class MapEdge:
-    """`share` accepted, from 0 to 1; None: nothing was judged. `told` says it in words; `time` is how long it took."""
+    """A route.
+
+    `share` is the acceptance rate from 0 to 1, None where no handoff was judged. `told` describes the route, and `time`
+    is the median duration as text.
+    """
 
     source: str
     target: str
@@ -46,7 +50,7 @@ class MapEdge:
 
     @property
     def share_told(self) -> str:
-        """100 only where it is all of them, 0 only where it is none: as tables have it."""
+        """Return the acceptance rate as text: 100 % only for all and 0 % only for none, as in tables."""
         if self.share is None:
             return "none judged"
         percent = 100 * self.share
@@ -61,7 +65,7 @@ class MapEdge:
 
 @dataclass(frozen=True, slots=True)
 class MapAgent:
-    """`number` of handoffs from it and to it. `folded`: it stands for several."""
+    """An agent with its number of handoffs, sent and received. `folded` marks a box of several agents."""
 
     name: str
     number: int
@@ -70,7 +74,7 @@ class MapAgent:
 
 
 def _number(number: int, noun: str) -> str:
-    """`1 way`, `1,200 ways`."""
+    """Return a number with its noun, such as `1 way` or `1,200 ways`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -82,16 +86,16 @@ def agent_map(
     across: bool = True,
     prefix: str = "map",
 ) -> Drawing:
-    """Draw edges in the order given; all their agents must be among `agents`.
+    """Draw the routes in the given order. All their agents must be among `agents`.
 
-    Handoffs among those that one box stands for are told in words: a loop at that box would say that somebody hands to
-    itself.
+    Handoffs between the agents of one folded box are only in the text version: a loop at that box would look like an
+    agent that hands to itself.
     """
     weights = {(edge.source, edge.target): edge.number for edge in edges}
     layout = lay_out([agent.name for agent in agents], weights, width, across=across)
     most = max((edge.number for edge in edges), default=1)
     ways = Ways(layout, weights)
-    # Thin lines last: a wide one would hide them.
+    # Thin lines are drawn last: a wide line would hide them.
     folded = {agent.name for agent in agents if agent.folded}
     within = sum(edge.number for edge in edges if edge.source == edge.target and edge.source in folded)
     lines = [edge for edge in edges if edge.source != edge.target or edge.source not in folded]
@@ -184,7 +188,7 @@ def _edge(edge: MapEdge, ways: Ways, most: int) -> str:
 
 
 def _head(way: Way, colour: str, wide: float) -> str:
-    """An arrow whose tip stands past the end of the line, at the box."""
+    """Draw an arrow head with its tip at the box, past the end of the line."""
     (x, y), (along, across) = way.end, way.direction
     length, half = ARROW + wide / 2, 3.5 + wide / 2
     tip = (x + along * length, y + across * length)

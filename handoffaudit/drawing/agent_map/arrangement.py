@@ -1,19 +1,19 @@
-"""The layers of an agent map: which agents stand in each, in which order, and how far apart."""
+"""Arrangement of an agent map: the layer of each agent, the order in each layer, and the distances."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-# Who hands to whom, and how many handoffs.
+# The number of handoffs by source and target.
 Weights = Mapping[tuple[str, str], int]
 
-# Where there are more layers than have room, an edge with less than this share of the largest one makes none.
+# Where there are too many layers, an edge below this share of the largest edge does not affect the layers.
 _MINOR: Final = 0.04
 
 
 def layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]:
-    """At most so many, by the longest way from where the work comes in."""
+    """Return at most `most` layers of agents, by the longest path from where the work comes in."""
     order = _sequence(names, weights)
     rank = {name: place for place, name in enumerate(order)}
     forward = {edge: number for edge, number in weights.items() if rank[edge[0]] < rank[edge[1]]}
@@ -31,7 +31,7 @@ def layers(names: Sequence[str], weights: Weights, most: int) -> list[list[str]]
 
 
 def _depths(order: Sequence[str], forward: Weights) -> dict[str, int]:
-    """`forward` has no circles: it goes with the order."""
+    """Return the longest path to each agent. `forward` follows the order and so has no cycles."""
     sources: dict[str, list[str]] = {name: [] for name in order}
     for source, target in forward:
         sources[target].append(source)
@@ -42,7 +42,7 @@ def _depths(order: Sequence[str], forward: Weights) -> dict[str, int]:
 
 
 def _tighten(order: Sequence[str], forward: Weights, depth: dict[str, int]) -> None:
-    """Who hands on more than it gets stands right before the first one that it hands to: lines are shorter."""
+    """Move agents that send more than they receive right before their first target, which shortens lines."""
     targets: dict[str, list[str]] = {name: [] for name in order}
     surplus = dict.fromkeys(order, 0)
     for (source, target), number in forward.items():
@@ -55,7 +55,7 @@ def _tighten(order: Sequence[str], forward: Weights, depth: dict[str, int]) -> N
 
 
 def _sequence(names: Sequence[str], weights: Weights) -> list[str]:
-    """A sequence in which few handoffs go back (Eades, Lin and Smyth): who only hands on first, who only gets last."""
+    """Return a sequence with few backward handoffs (Eades, Lin and Smyth): pure sources first, pure targets last."""
     left = sorted(names)
     head: list[str] = []
     tail: list[str] = []
@@ -84,22 +84,25 @@ _SWEEPS: Final = 6
 
 
 class Lane(NamedTuple):
-    """Where a line passes a layer between its ends. `source` is empty where lines to the same agent share it. Looked up
-    thousands of times for a map: a tuple's hash is the fastest."""
+    """The place where a line passes a layer between its ends.
+
+    `source` is empty where lines to the same agent share the lane. A map looks lanes up thousands of times, and tuples
+    have the fastest hash.
+    """
 
     source: str
     target: str
     layer: int
 
 
-# An agent, or a line that passes.
+# An agent or a passing line.
 Item = str | Lane
 
 Neighbours = Mapping[Item, Sequence[tuple[Item, int]]]
 
 
 def neighbours_of(weights: Weights, lanes: Mapping[tuple[str, str], Sequence[Lane]]) -> Neighbours:
-    """What each is connected with, and by how many handoffs."""
+    """Return the neighbours of each item, with the number of handoffs between them."""
     found: dict[Item, list[tuple[Item, int]]] = {}
     for (source, target), number in weights.items():
         way: list[Item] = [source, *lanes[source, target], target]
@@ -112,7 +115,7 @@ def neighbours_of(weights: Weights, lanes: Mapping[tuple[str, str], Sequence[Lan
 def in_order(
     rows: Sequence[Sequence[str]], lanes: Mapping[tuple[str, str], Sequence[Lane]], neighbours: Neighbours
 ) -> list[list[Item]]:
-    """Each layer with its lanes, by the places of what they are connected with, back and forth."""
+    """Return the items of each layer, ordered by the positions of their neighbours, in sweeps back and forth."""
     passing = {lane: None for some in lanes.values() for lane in some}
     layers: list[list[Item]] = [[*row] for row in rows]
     for lane in passing:
@@ -136,7 +139,7 @@ def _name(item: Item) -> tuple[str, str]:
 
 
 def _pull(item: Item, neighbours: Neighbours, place: Mapping[Item, float]) -> float:
-    """The middle of its neighbours, each by the volume between."""
+    """Return the mean position of the item's neighbours, weighted by the number of handoffs."""
     total = weighted = 0.0
     for other, number in neighbours.get(item, ()):
         if other != item:
@@ -147,14 +150,16 @@ def _pull(item: Item, neighbours: Neighbours, place: Mapping[Item, float]) -> fl
 
 _SPREAD_SWEEPS: Final = 4
 
-# A line that bends is harder to follow than one that enters a box beside its middle.
+# A bent line is harder to follow than a line that enters a box beside its middle.
 _STRAIGHT: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One layer: its items in order with their sizes, and the least gaps between two boxes, a box and a line, and two
-    lines."""
+    """One layer: its items in order with their sizes.
+
+    `boxes`, `beside` and `lines` are the least gaps between two boxes, a box and a line, and two lines.
+    """
 
     items: Sequence[Item]
     sizes: Sequence[float]
@@ -167,7 +172,7 @@ class Column:
         return sum(self.sizes) + sum(self._gap(number) for number in range(1, len(self.items)))
 
     def apart(self) -> list[float]:
-        """From the middle of each one to that of the next, at least."""
+        """Return the least distance between the middles of adjacent items."""
         return [
             self.sizes[number - 1] / 2 + self._gap(number) + self.sizes[number] / 2
             for number in range(1, len(self.items))
@@ -179,7 +184,7 @@ class Column:
 
 
 def align(columns: Sequence[Column], neighbours: Neighbours, room: float) -> dict[Item, float]:
-    """The middle of each item within `room`, which no column is longer than."""
+    """Return the middle of each item within `room`, which is at least as long as each column."""
     centres: dict[Item, float] = {}
     for column in columns:
         centres |= _stacked(column, room)
@@ -212,8 +217,11 @@ def _wanted(item: Item, neighbours: Neighbours, centres: Mapping[Item, float], l
 def spread(
     wanted: Sequence[float], apart: Sequence[float], pulls: Sequence[float], least: float, most: float
 ) -> list[float]:
-    """The places nearest to the wanted ones (least squares, by their pulls) that keep the order, stand `apart` and
-    between `least` and `most`: pool-adjacent-violators on what is left without the distances."""
+    """Return the positions nearest to the wanted positions that keep the order and the distances.
+
+    Minimises the squared distances, weighted by `pulls`, by pool-adjacent-violators on the positions without the
+    distances. All positions are between `least` and `most`.
+    """
     offsets = [0.0]
     for distance in apart:
         offsets.append(offsets[-1] + distance)

@@ -1,4 +1,4 @@
-"""The geometry of an agent map: where the boxes of agents stand, and which way the lines between them take."""
+"""Geometry of an agent map: the positions of the boxes, and the paths of the lines between them."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,10 +22,10 @@ NODE_HEIGHT: Final = 40.0
 
 _EDGE: Final = 12.0
 
-# Above the first box: a line of an agent to itself.
+# The room above the first box, for a line from an agent to itself.
 _LOOP: Final = 26.0
 
-# Beside the last layer: lines within it.
+# The room beside the last layer, for lines within this layer.
 _BRACKET: Final = 34.0
 
 _ROW_GAP: Final = 26.0
@@ -42,7 +42,7 @@ _PITCH: Final = NODE_HEIGHT + 44
 
 
 class Side(Enum):
-    """Of a box, in the direction of the work."""
+    """A side of a box, in the direction of the work."""
 
     LEAVING = 1
     ENTERING = 2
@@ -50,7 +50,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The box of one agent, or the room of a line that passes. `layer` counts from 0 in the direction of the work."""
+    """The box of one agent, or the room of a passing line. `layer` counts from 0 in the direction of the work."""
 
     layer: int
     x: float
@@ -77,7 +77,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`passes`: for each edge over layers between, the room that its line has in each, from the source on."""
+    """The layout of a map. `passes` holds the room of each line in the layers between its ends, from the source on."""
 
     places: dict[str, Place]
     passes: dict[tuple[str, str], tuple[Place, ...]]
@@ -87,15 +87,17 @@ class Layout:
 
 
 def sides(source: int, target: int) -> tuple[Side, Side]:
-    """Where a line from an agent of one layer leaves, and where it enters that of another: on with the work, back, or
-    round to one of its own layer."""
+    """Return the sides where a line leaves and enters its boxes, for the layers of source and target.
+
+    A line follows the direction of the work, goes back, or goes round to an agent of the same layer.
+    """
     if source == target:
         return Side.LEAVING, Side.LEAVING
     return (Side.LEAVING, Side.ENTERING) if source < target else (Side.ENTERING, Side.LEAVING)
 
 
 def lay_out(names: Sequence[str], weights: Weights, width: float, *, across: bool) -> Layout:
-    """`across`: layers follow each other from left to right, as many as fit; else from top to bottom."""
+    """Place agents and lines. `across` puts as many layers as fit from left to right, otherwise from top to bottom."""
     weights = dict(sorted(weights.items()))
     if across:
         rows = layers(sorted(names), weights, max(1, int((width - 2 * _EDGE + _LEAST_GAP) // (96 + _LEAST_GAP))))
@@ -115,7 +117,10 @@ def lay_out(names: Sequence[str], weights: Weights, width: float, *, across: boo
 
 
 def _lanes(rows: Sequence[Sequence[str]], weights: Weights, *, bundled: bool) -> dict[tuple[str, str], list[Lane]]:
-    """Of each edge, one for each layer between its ends; `bundled`: lines to the same agent share theirs."""
+    """Return the lanes of each edge, one for each layer between its ends.
+
+    With `bundled`, lines to the same agent share a lane.
+    """
     layer_of = {name: number for number, row in enumerate(rows) for name in row}
     found = {}
     for source, target in weights:
@@ -129,7 +134,7 @@ def _lanes(rows: Sequence[Sequence[str]], weights: Weights, *, bundled: bool) ->
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """All that is placed, layer by layer in order, and what belongs to it."""
+    """All items to place, layer by layer in order, with their connections."""
 
     layers: list[list[Item]]
     lanes: dict[tuple[str, str], list[Lane]]
@@ -167,7 +172,7 @@ def _in_columns(of: _Map) -> Layout:
 
 
 def _heights(of: _Map) -> dict[Item, float]:
-    """Room for the lines of each side, one below the other."""
+    """Return the height of each box, with room for the lines of each side one below the other."""
     layer_of = {name: number for number, name in of.agents()}
     lines: Counter[tuple[str, Side]] = Counter()
     for source, target in of.weights:
@@ -194,7 +199,7 @@ def _in_rows(of: _Map) -> Layout:
 
 
 def _box_width(layer: Sequence[Item], room: float) -> float:
-    """What is left for each box where lines pass, too."""
+    """Return the width that is left for each box beside passing lines."""
     boxes = sum(isinstance(item, str) for item in layer)
     taken = Column(layer, [0.0 if isinstance(item, str) else 5.0 for item in layer], 14.0, 8.0, 4.0).length
     return min(_WIDEST, (room - taken) / boxes)
@@ -204,7 +209,7 @@ Point = tuple[float, float]
 
 Edge = tuple[str, str]
 
-# An arrow stands between the end of its line and the box.
+# The length of an arrow head, between the end of its line and the box.
 ARROW: Final = 7.0
 
 _BULGE: Final = 34.0
@@ -212,7 +217,7 @@ _BULGE: Final = 34.0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A cubic one from `start` to `end` by two points that pull it."""
+    """A cubic Bézier curve from `start` to `end` with two control points."""
 
     start: Point
     first: Point
@@ -220,7 +225,7 @@ class Curve:
     end: Point
 
     def at(self, part: float) -> Point:
-        """The point after that part of the way, from 0 to 1."""
+        """Return the point at `part` of the curve, from 0 to 1."""
         rest = 1 - part
         weights = (rest**3, 3 * rest * rest * part, 3 * rest * part * part, part**3)
         points = (self.start, self.first, self.second, self.end)
@@ -230,7 +235,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Curves with straight lines between them."""
+    """The path of a line: curves with straight lines between them."""
 
     curves: tuple[Curve, ...]
 
@@ -248,12 +253,12 @@ class Way:
 
     @property
     def marked_at(self) -> Point:
-        """Nearer to the source, so that a mark stands apart from that of the way back."""
+        """Return the point of a mark, nearer to the source, so that the mark of the opposite line is apart."""
         return self.curves[0].at(0.38 if len(self.curves) == 1 else 0.6)
 
     @property
     def direction(self) -> Point:
-        """Of its end, of length 1."""
+        """Return the direction of the end as a vector of length 1."""
         last = self.curves[-1]
         x, y = last.end[0] - last.second[0], last.end[1] - last.second[1]
         length = sqrt(x * x + y * y) or 1.0
@@ -261,7 +266,10 @@ class Way:
 
 
 class Ways:
-    """Of all lines of a layout: where they leave and enter boxes side by side, in the order of where they go to."""
+    """The paths of all lines of a layout.
+
+    Lines leave and enter a box side by side, in the order of their other ends.
+    """
 
     def __init__(self, layout: Layout, weights: Weights) -> None:
         self._layout = layout
@@ -273,13 +281,13 @@ class Ways:
                 at_side.setdefault((edge[1], enters), []).append((edge, False))
         self._along: dict[tuple[Edge, bool], float] = {}
         for some in at_side.values():
-            # There and back side by side, in the same order at both ends.
+            # Lines in opposite directions run side by side, in the same order at both ends.
             some.sort(key=lambda one: (self._across(one), self._sides(one[0])[0].value))
             for number, one in enumerate(some):
                 self._along[one] = (number + 1) / (len(some) + 1)
 
     def of(self, edge: Edge, wide: float) -> Way:
-        """`wide`: of the line, whose arrow is larger the wider it is."""
+        """Return the path of an edge. `wide` is the width of the line: a wider line has a larger arrow head."""
         source, target = self._layout.places[edge[0]], self._layout.places[edge[1]]
         gap = ARROW + wide / 2
         if edge[0] == edge[1]:
@@ -302,7 +310,7 @@ class Ways:
         return sides(self._layout.places[edge[0]].layer, self._layout.places[edge[1]].layer)
 
     def _across(self, end_of: tuple[Edge, bool]) -> tuple[float, str]:
-        """Where an end that leaves goes to, and one that enters comes from, beside the direction of the work."""
+        """Return the sort key of a line's end: the position of its other end, across the direction of the work."""
         edge, leaving = end_of
         lanes: Sequence[Place] = self._layout.passes.get(edge, ())
         name = edge[1] if leaving else edge[0]
@@ -310,7 +318,7 @@ class Ways:
         return (place.centre if self._layout.across else place.middle), name
 
     def _port(self, place: Place, side: Side, along: float, gap: float) -> Point:
-        """In the direction of the work, and beside it."""
+        """Return the point where a line meets a box: along the direction of the work, then across."""
         if self._layout.across:
             return (place.right + gap if side is Side.LEAVING else place.x - gap), place.y + place.height * along
         return (place.bottom + gap if side is Side.LEAVING else place.y - gap), place.x + place.width * along
@@ -321,7 +329,7 @@ class Ways:
         return Curve(*(self._turned(point) for point in points))
 
     def _round(self, start: Point, end: Point) -> Curve:
-        """Out of the layer and back into it."""
+        """Return a curve that leaves the layer and comes back."""
         out = max(start[0], end[0]) + _BULGE
         return Curve(*(self._turned(point) for point in (start, (out, start[1]), (out, end[1]), end)))
 

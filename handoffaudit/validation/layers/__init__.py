@@ -36,4 +36,4 @@ __all__ = [
 
 LAYERS: tuple[Layer, ...] = (structure, tokens, chain, references, consistency, evidence, grounding, rules)
 MODEL_LAYERS: tuple[Layer, ...] = (semantic, critique)
-"""Those that ask a language model, and run after the others where one is to be asked."""
+"""Layers that ask an LLM. They run after the other layers, if an LLM is to be asked."""

@@ -1,4 +1,4 @@
-"""What a layer is, and what it is given."""
+"""The interface of a layer, and the handoff under validation that every layer receives."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,14 @@ from handoffaudit.validation.verdict import ChainFacts, Critique, TokenCounts
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the server knows of the handoffs before this one.
+    """The knowledge of the server about the handoffs before this one.
 
-    `derived`: the chain up to and with this handoff's source, returns folded (A→B→A is one link back at A);
-    `derived_full`: the same unfolded; both None where no earlier handoff is known. `derived_complete` is False where an
-    ancestor is missing, so that only the chain's end is known. `repeats`: how many EARLIER handoffs of the trace have
-    the same source, target and data hash. `unknown`: of the handoffs that it names (its parent, the one it retries),
-    those that have not arrived.
+    `derived` is the chain up to and including the source of this handoff, with returns folded (A→B→A becomes one link
+    back at A). `derived_full` is the same chain unfolded. Both are None if no earlier handoff is known.
+    `derived_complete` is False if an ancestor is missing, so that only the end of the chain is known.
+
+    `repeats` is the number of EARLIER handoffs of the trace with the same source, target and data hash. `unknown` holds
+    the handoffs that this handoff names (its parent, the handoff it retries) and that have not arrived.
     """
 
     derived: tuple[str, ...] | None = None
@@ -35,9 +36,12 @@ class History:
 
 @dataclass(slots=True)
 class Findings:
-    """What layers found beside issues, for the verdict and for the layers after them. `notes` by layer: what it did not
-    look at, though it ran. `models` and `prompts` by layer: which model was asked, by which prompt. `unverified`:
-    the model could not be asked. `issues` are those found so far."""
+    """The results of the layers besides issues, for the verdict and for the layers that run later.
+
+    `notes` holds, by layer, what a layer that ran did not check. `models` and `prompts` hold, by layer, the LLM that
+    was asked and the prompt. `unverified` is True if the LLM could not be asked. `issues` holds the issues found so
+    far.
+    """
 
     token_counts: TokenCounts | None = None
     chain: ChainFacts | None = None
@@ -52,9 +56,12 @@ class Findings:
 
 @dataclass(slots=True)
 class Subject:
-    """One handoff under validation. `files` is None where the sender's files cannot be seen; `remediation` is the
-    record of its earlier attempts, None for the first; `known_agents` is None where there is no registry of them;
-    `model` is None where it is asked later; `sent` is the document as it arrived, None where it never did."""
+    """One handoff under validation.
+
+    `files` is None if the sender's files cannot be seen. `remediation` is the record of the earlier attempts, None for
+    the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
+    later run. `sent` is the document as it arrived, None if the document did not arrive as bytes.
+    """
 
     record: Record
     policy: TypePolicy
@@ -73,31 +80,34 @@ class Subject:
 
 
 class CouldNotRunError(Exception):
-    """Raised by a layer that something outside keeps from running; its text is shown to the sender."""
+    """An error raised by a layer that an external problem prevents from running; the sender sees its text."""
 
 
 class NotCheckedError(Exception):
-    """Raised by a layer that could not see what it is about: it counts as skipped, with the text of the error as the
-    reason. What the layer found before stays."""
+    """An error raised by a layer that could not see the subject of its check.
+
+    The layer counts as skipped, with the text of the error as the reason. Issues that the layer found earlier are kept.
+    """
 
 
 class AskedLater(Exception):
-    """Raised by a layer whose model is asked in a later run: until then it has found nothing."""
+    """A signal raised by a layer whose LLM is asked in a later run; the layer has found nothing until then."""
 
 
 class Layer(Protocol):
     """A module of this package with a `name`.
 
-    `check` never raises for what a sender sent, and raises `CouldNotRunError` where the world outside fails it.
+    `check` never raises because of the content of a handoff. It raises `CouldNotRunError` if an external dependency
+    fails.
     """
 
     @property
     def name(self) -> str: ...
 
     def skip(self, subject: Subject) -> str | None:
-        """Why the layer does not run for this handoff, or None where it does."""
+        """Return why the layer does not run for this handoff, or None if the layer runs."""
         ...
 
     def check(self, subject: Subject) -> Iterable[Issue]:
-        """The issues found."""
+        """Return the issues found."""
         ...

@@ -1,4 +1,4 @@
-"""Concrete values and wording of the claims, looked up in the context and the evidence."""
+"""The grounding layer: values and wording of the claims, looked up in the context and the evidence."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ name: Final = "grounding"
 MOST_SOURCES = 20_000
 MOST_MARKS = 200
 MOST_VALUES = 5_000
-# characters of claims for each fact of the data
+# Limit on the facts of the data times the characters of all claims, as the cost of judging them grows with both.
 MOST_WEIGHED = 10_000_000
 _PER_CLAIM = 200
 _SHOWN_SOURCES = 3
@@ -53,7 +53,11 @@ def skip(subject: Subject) -> str | None:
 
 
 def _has_sources(record: Record) -> bool:
-    """Of `universal`, the summary and the kind of problem say what the handoff is, and not what it rests on."""
+    """Return whether the handoff has evidence, or context that claims can rest on.
+
+    The summary and the problem type of a `universal` handoff describe the handoff itself, so they do not count as
+    context.
+    """
     if record.evidence:
         return True
     given = record.context.keys() - _DESCRIBES_ITSELF if record.format == "universal" else record.context.keys()
@@ -91,26 +95,31 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _told_of(claim: Claim, marks: list[Mark]) -> list[Mark]:
-    """Without the wording of an assumption: what is assumed restates nothing, though its values may be looked up."""
+    """Return the marks to keep for a claim: all marks, but no wording marks for an assumption.
+
+    An assumption does not restate a source, but its values can still be looked up.
+    """
     if claim.claim_type is not ClaimKind.ASSUMPTION:
         return marks
     return [mark for mark in marks if mark.kind != "wording"]
 
 
 def _affordable(claims: Sequence[Claim], index: SourceIndex) -> tuple[int, bool]:
-    """How many values of each claim are looked up, and whether statements about structured data are judged: of one
-    handoff only so much, however many claims it has."""
+    """Return how many values to look up per claim, and whether to judge statements about structured data.
+
+    Both are limited for the whole handoff, however many claims it has.
+    """
     most = min(MAX_VALUES, max(1, MOST_VALUES // len(claims)))
     facts = len(index.judge.records.facts) if index.judge else 0
     return most, facts * sum(len(claim.text) + _PER_CLAIM for claim in claims) <= MOST_WEIGHED
 
 
 def sources_of(record: Record) -> Iterator[Source]:
-    """Yield every text and number that claims may rest on, each named by its path: the context's, then the evidence's.
+    """Yield every text and number that claims may rest on, named by its path: first the context, then the evidence.
 
-    The names of the sources (the keys of the context, the `source` of evidence) are not among them.
+    The names of the sources (the keys of the context, the `source` of evidence) are not included.
     """
-    # Sorted, because what an object says does not depend on how it was written.
+    # The keys are sorted, so that the result does not depend on the key order of the document.
     for key in sorted(record.context, key=str):
         yield from leaves(record.context[key], f"context.{key}")
     for index, item in enumerate(record.evidence):
@@ -125,7 +134,7 @@ def _names_of(record: Record) -> SourceNames:
 
 
 def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
-    """The claim with its marks, of a great many the ungrounded ones first."""
+    """Return the claim with its marks; above 200 marks, the ungrounded marks come first."""
     if not marks:
         return claim
     if len(marks) > MOST_MARKS:
@@ -141,11 +150,12 @@ def _issues(
     marked: Iterable[tuple[Claim, list[Mark]]], sources: Sequence[Source], severity: Severity
 ) -> Iterator[Issue]:
     looked_in = ""
-    # of many only the first are told, whatever the order of the data's keys
+    # Only the first findings are reported, so their order must not depend on the key order of the data.
     for claim, marks in sorted(marked, key=lambda one: dotted_path(one[0].location)):
         alike: dict[tuple[str, str], list[Mark]] = {}
         for mark in _ungrounded(marks):
-            # all wording is found by one judgement of its claim; only what has a counterpart has a hint of its own
+            # One judgement of the claim yields all its wording marks, so they share one finding. Only a mark with a
+            # counterpart in the source has a hint of its own.
             is_bare = mark.kind == "wording" and not mark.closest
             alike.setdefault((mark.kind, "" if is_bare else mark.text), []).append(mark)
         if alike:
@@ -155,7 +165,10 @@ def _issues(
 
 
 def _ungrounded(marks: list[Mark]) -> list[Mark]:
-    """What is to be told of: wording that holds an ungrounded value is told of by the value."""
+    """Return the ungrounded marks to report, without the wording marks that overlap an ungrounded value.
+
+    The finding about the value already covers that wording.
+    """
     missing = [mark for mark in marks if mark.status == "ungrounded"]
     values = [mark for mark in missing if mark.kind != "wording"]
     if len(values) == len(missing):
@@ -188,7 +201,10 @@ def _issue(claim: Claim, claimed: str, same: list[Mark], looked_in: str, severit
 
 
 def _hint(mark: Mark) -> str | None:
-    """Whether a value that is near was meant only its sender knows: it is asked, and nothing is to be taken over."""
+    """Return a hint that names the nearest text of the sources, or None if there is none.
+
+    Only the sender knows whether the near value was meant. The hint therefore asks, instead of naming a correction.
+    """
     near = quote_text(mark.closest) if mark.closest else ""
     if not near:
         return None
@@ -199,13 +215,16 @@ def _hint(mark: Mark) -> str | None:
 
 
 def _listed(texts: Sequence[str]) -> str:
-    """`"a", "b" and 3 more`."""
+    """Return the texts as one phrase: `"a", "b" and 3 more`."""
     shown_texts = ", ".join(texts[:_SHOWN_TEXTS])
     return f"{shown_texts} and {len(texts) - _SHOWN_TEXTS:,} more" if len(texts) > _SHOWN_TEXTS else shown_texts
 
 
 def _looked_in(sources: Sequence[Source]) -> str:
-    """What the values were looked up in, by its parts: `context.question, context.earlier and 2 other parts`."""
+    """Return the searched parts of the sources as one phrase.
+
+    For example: `context.question, context.earlier or 2 other parts of the sources`.
+    """
     if not sources:
         return "the context or the evidence, which hold no text"
     parts = list(dict.fromkeys(_part(source.name) for source in sources))
@@ -216,7 +235,10 @@ def _looked_in(sources: Sequence[Source]) -> str:
 
 
 def _part(name: str) -> str:
-    """`context.earlier[0].text` as `context.earlier`, `evidence[2].content` as `evidence[2]`."""
+    """Return the part of the sources that a source belongs to.
+
+    `context.earlier[0].text` belongs to `context.earlier`, `evidence[2].content` to `evidence[2]`.
+    """
     return (
         clean(".".join(name.split("[", 1)[0].split(".")[:2]), 80)
         if name.startswith("context")

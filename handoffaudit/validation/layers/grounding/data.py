@@ -1,4 +1,4 @@
-"""The judge of texts about structured data: marks the phrases that the data does not bear out."""
+"""The judge of texts about structured data, which marks the phrases that the data does not support."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +78,10 @@ _STRIPPED = ".,;:!?()\"'"
 
 @dataclass(frozen=True, slots=True)
 class DataWord:
-    """A word of a text; `content`: it says something of its own; `new`: it says what no word of the data does."""
+    """A word of a text.
+
+    `content` is True if the word has a meaning of its own; `new` is True if no word of the data has this meaning.
+    """
 
     start: int
     end: int
@@ -88,7 +91,7 @@ class DataWord:
 
 
 class DataJudge:
-    """The data of one handoff, made ready to judge texts about it."""
+    """The data of one handoff, prepared for judging texts about it."""
 
     def __init__(self, records: Records, words: frozenset[str]) -> None:
         self.records = records
@@ -101,7 +104,7 @@ class DataJudge:
         self.series = max(map(len, records.columns.values()), default=0) > _LONG_SERIES
 
     def findings(self, text: str, values: Sequence[TextValue]) -> list[Finding]:
-        """What each statement of the text comes to."""
+        """Return the results of checking the statements of the text."""
         sentences = sentences_of(text, values)
         found = list(dated_findings(text, sentences, self.columns))
         if self.parties:
@@ -125,7 +128,7 @@ class DataJudge:
 
 
 def stem(word: str) -> str:
-    """`word` without one ending, enough to see `Argentine` in `Argentina`'s neighbourhood and `cities` in `city`'s."""
+    """Return `word` without one common ending, if at least four letters remain."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_STEM:
             return word[: -len(ending)]
@@ -138,7 +141,7 @@ _CLAUSE = re.compile(r"(?<=[.!?;])\s+|(?<=,)\s+|\s+(?=(?:and|but|while|with|whic
 def text_features(
     judge: DataJudge, findings: Sequence[Finding], words: Sequence[DataWord], marks: Sequence[Mark]
 ) -> dict[str, float]:
-    """What is weighed of the text as a whole."""
+    """Return the features of the text as a whole."""
     against = [finding.check for finding in findings if not finding.agrees]
     new = sum(word.new for word in words)
     unfound = [mark.kind for mark in marks if mark.status == "ungrounded"]
@@ -166,7 +169,7 @@ def word_features(
     marks: Sequence[Mark],
     doubt: float,
 ) -> Iterator[tuple[dict[str, float], list[dict[str, float]]]]:
-    """What is weighed of the words of each clause: what they share, and what each has of its own."""
+    """Yield, for each clause, the features that its words share and the features of each word."""
     for clause in _clauses(text, words):
         shared = _clause_features(text, judge, findings, clause, doubt)
         start, end = clause[0].start, clause[-1].end
@@ -224,7 +227,7 @@ def _clauses(text: str, words: Sequence[DataWord]) -> Iterator[list[DataWord]]:
         yield clause
 
 
-# of the text as a whole; texts with and without faults weigh the same
+# Weights of the features of a text; texts with and without faults count equally.
 TEXT = {
     "clock": 1.59,
     "numbered": 0.90,
@@ -242,7 +245,7 @@ TEXT = {
 
 TEXT_START = -0.84
 
-# of one word; it starts low enough to mark what is faulty one time in four
+# Weights of the features of a word. The start value is low enough to mark words that are faulty one time in four.
 WORD = {
     "clause_borne_out": -0.45,
     "clause_new": 1.26,
@@ -276,7 +279,10 @@ _MARGIN = 0.2
 
 
 def data_marks(text: str, judge: DataJudge, values: Sequence[TextValue], marks: Sequence[Mark]) -> list[Mark]:
-    """The phrases of `text` that the data does not bear out; `values` and `marks` are those found in the text."""
+    """Return marks for the phrases of `text` that the data does not support.
+
+    `values` and `marks` are the values and the marks already found in the text.
+    """
     findings = judge.findings(text, values)
     words = judge.words_of(text)
     doubt = text_doubt(judge, findings, words, marks)
@@ -290,7 +296,10 @@ def data_marks(text: str, judge: DataJudge, values: Sequence[TextValue], marks: 
 
 
 def most_doubtful(sums: Sequence[float]) -> list[bool]:
-    """The words above the limit; where there are none, those next to the most doubtful: a doubted text has a place."""
+    """Return for each word whether the word is above the limit.
+
+    The limit is lowered if no word is clearly doubtful, because a doubted text must have a doubted place.
+    """
     limit = min(0.0, max(sums, default=0.0) - _MARGIN)
     return [one > limit for one in sums]
 
@@ -298,7 +307,7 @@ def most_doubtful(sums: Sequence[float]) -> list[bool]:
 def text_doubt(
     judge: DataJudge, findings: Sequence[Finding], words: Sequence[DataWord], marks: Sequence[Mark]
 ) -> float:
-    """How much speaks against the text as a whole; above zero it is doubted."""
+    """Return how much speaks against the text as a whole; above zero, the text is doubted."""
     return _weighed(text_features(judge, findings, words, marks), TEXT) + TEXT_START
 
 
@@ -307,7 +316,7 @@ def _weighed(features: Mapping[str, float], weights: Mapping[str, float]) -> flo
 
 
 def _phrases(text: str, words: Sequence[DataWord], doubted: Sequence[bool]) -> Iterator[Mark]:
-    """Runs of doubted words as marks."""
+    """Yield each run of doubted words as one mark."""
     start: int | None = None
     end = 0
     for word, is_doubted in zip(words, doubted, strict=True):

@@ -1,7 +1,7 @@
-"""Numbers that stand nowhere but follow from those that do: roundings, percentages, counts, sums and differences.
+"""Derived numbers: roundings, percentages, multiples, sums, differences and means of the numbers in the sources.
 
-Most claimed numbers follow from nothing. That is seen first, from what was made ready once for all of them; only where
-a way is likely is it looked for, and the first one told.
+Most claimed numbers follow from nothing. A cheap test on data that is prepared once for all claims detects them first.
+Only if a derivation is likely is it searched for, and the first one found is reported.
 """
 
 from bisect import bisect_left
@@ -13,20 +13,20 @@ from handoffaudit.validation.layers.grounding.values import Number
 _MAX_OPERANDS = 150
 _MAX_WHOLE_OPERANDS = 40
 _MAX_PARTS = 100
-# not ten times: a place too many is what a slip of the pen looks like
+# Ten is left out, because a digit too many is a typical slip.
 _TIMES = (2, 3, 4, 5, 6, 7, 8, 9, 11, 12)
 _LONGEST_RUN = 12
 _SHORTEST_RUN = 3
-# beyond this, numbers of this precision cannot be told apart, and no sum means anything
+# Beyond this size, numbers of this precision cannot be told apart, and no sum means anything.
 _LARGEST = 1e12
 _HALF = 0.5000001
-# up to so many steps, a difference of floats is off by far less than one of them
+# Up to this many steps, a difference of floats is off by far less than one step.
 _MOST_STEPS = 1e9
 _EXACTLY = 1e-6
 
 
 def rounded_from(claimed: Number, given: Sequence[float]) -> float | None:
-    """A number, of some given in order of size, that is the claimed one at the places the claim was written with."""
+    """Return a given number that equals the claimed number at the places of the claim, or None; `given` is sorted."""
     return _within(claimed.value, claimed.step * _HALF, given)
 
 
@@ -36,7 +36,7 @@ def _within(value: float, tolerance: float, given: Sequence[float]) -> float | N
 
 
 def as_share(claimed: Number, given: Sequence[float]) -> float | None:
-    """0.4 where 40 % is claimed, and 40 where 0.4 is."""
+    """Return the given number in the other notation of a share, or None: 0.4 for a claimed 40 %, and 40 for 0.4."""
     scale = 0.01 if claimed.percent else 100.0
     if not claimed.percent and claimed.value >= 1:
         return None
@@ -44,7 +44,7 @@ def as_share(claimed: Number, given: Sequence[float]) -> float | None:
 
 
 class _Runs:
-    """What 3 to 12 numbers that stand side by side add up to."""
+    """The sums of 3 to 12 adjacent numbers."""
 
     def __init__(self, numbers: Iterable[float] = ()) -> None:
         self._totals: list[float] = []
@@ -63,13 +63,13 @@ class _Runs:
 
 
 class _Places:
-    """Where numbers stand, counted in steps of one size."""
+    """The positions of numbers, counted in steps of one size."""
 
     def __init__(self, step: float, numbers: Iterable[float]) -> None:
         self._step = step
         self._taken: set[int] = set()
         self._exact: list[int] = []
-        # those that stand between two places, or too far out to tell
+        # Numbers between two positions, and numbers too large to place.
         self._between: list[float] = []
         for number in numbers:
             self.add(number)
@@ -89,7 +89,7 @@ class _Places:
         return copy
 
     def may_make(self, target: float) -> bool:
-        """Whether two of the numbers may add up to `target` or differ by it, or it may be a multiple of one."""
+        """Return whether `target` may be a sum or difference of two of the numbers, or a multiple of one."""
         taken, step = self._taken, self._step
         if target / step > _MOST_STEPS:
             return True
@@ -108,7 +108,7 @@ class _Places:
 
 
 class Operands:
-    """The first numbers of the sources, of those from which others may follow."""
+    """The first numbers of the sources, used as operands of derivations."""
 
     def __init__(self, sources: Iterable[float], most: int) -> None:
         self.most = most
@@ -125,8 +125,10 @@ class Operands:
 
 
 class SourceOperands:
-    """Those for numbers with decimals, and fewer for whole ones, since nearly any small one is the sum of two out of
-    many."""
+    """The operands for numbers with decimals, and fewer operands for whole numbers.
+
+    Nearly any small whole number is the sum of two numbers out of many.
+    """
 
     def __init__(self, sources: Iterable[float]) -> None:
         self._sources = list(islice(sources, _MAX_OPERANDS))
@@ -141,24 +143,25 @@ class SourceOperands:
 
 
 class Derivation:
-    """How the numbers of one claim follow from those of the sources and those that the claim has stated so far."""
+    """The derivation of the numbers of one claim from the sources and from numbers that the claim stated earlier."""
 
     def __init__(self, sources: SourceOperands) -> None:
         self._sources = sources
         self._stated: list[float] = []
         self._runs = _Runs()
-        # by the operands' number and the step: the sources' places and the first so many of those stated
+        # Maps the number of operands and the step to the positions of the sources' numbers, extended by stated numbers,
+        # and to the count of stated numbers already added.
         self._places: dict[tuple[int, float], tuple[_Places, int]] = {}
 
     def state(self, number: float) -> None:
-        """Adds a number of the claim that rests on something."""
+        """Add a number of the claim that rests on the sources."""
         self._stated.append(number)
         self._runs.add(number)
 
     def way(self, claimed: Number) -> str:
-        """How the claimed number follows, or nothing.
+        """Return how the claimed number follows from other numbers, or an empty string.
 
-        Only the first of each are tried, in pairs, and as sums of numbers that stand side by side.
+        Only the first operands are tried: in pairs, and as sums of adjacent numbers.
         """
         if abs(claimed.value) > _LARGEST or claimed.step < 1 / _LARGEST:
             return ""
@@ -193,7 +196,7 @@ def _near(claimed: Number, number: float) -> bool:
 
 
 def _pair(claimed: Number, operands: list[float]) -> str:
-    """A sum, a difference, or a small multiple of two given numbers."""
+    """Return a sum, a difference or a small multiple of operands that gives the claimed number, or an empty string."""
     step = claimed.step
     target = claimed.value
     by_place = {round(number / step): number for number in operands}
@@ -222,7 +225,10 @@ def _sum_of_run(claimed: Number, numbers: Sequence[float]) -> str:
 
 
 def _percentage(claimed: Number, operands: Sequence[float]) -> str:
-    """A part of a whole, or the change from one number to another; `operands` are in order of size."""
+    """Return the part of a whole, or the change between two numbers, that gives the percentage, or an empty string.
+
+    `operands` are in order of size.
+    """
     share, tolerance = claimed.value / 100, claimed.step / 100 * _HALF
     for whole in operands:
         if whole <= 0:

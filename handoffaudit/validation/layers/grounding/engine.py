@@ -1,4 +1,4 @@
-"""The search for every concrete value of a claim in the sources, each kind in its own way."""
+"""The search for every concrete value of a claim in the sources, and the marks of a claim."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ _CODE_BEFORE = re.compile(r"\b([A-Z]{2,6}) \([\w/' -]{0,30}$")
 
 
 class Found(NamedTuple):
-    """What looking up one value gave; `start` and `end` narrow the value's span to the part that is not found."""
+    """The result of looking up one value; `part` narrows the span of the value to the part that was not found."""
 
     status: Status
     where: str = ""
@@ -55,7 +55,10 @@ class Found(NamedTuple):
 
 
 class Lookup:
-    """The sources, and the numbers of the claim that are known to rest on them: these may be added up."""
+    """The lookup of the values of one claim in the sources.
+
+    The lookup keeps the numbers of the claim that rest on the sources, because other numbers may be sums of them.
+    """
 
     def __init__(self, text: str, index: SourceIndex) -> None:
         self.text = text
@@ -66,7 +69,7 @@ class Lookup:
         self.likenesses = _MAX_LIKENESSES
 
     def find(self, value: TextValue) -> Found | None:
-        """What the value rests on; None where nothing can be said of it."""
+        """Return what the value rests on, or None if nothing can be said about the value."""
         kind = value.kind
         if kind == "number":
             return self.number(value)
@@ -98,7 +101,10 @@ class Lookup:
         return self._at(at, len(value.figure)) if at >= 0 else None
 
     def _way(self, number: Number) -> str:
-        """How a number follows from others; the claim's numbers so far are read only where one is asked for."""
+        """Return how a number follows from other numbers.
+
+        The grounded numbers of the claim are parsed only here, when a derivation is first needed.
+        """
         if self._derivation is None:
             self._derivation = Derivation(self.index.operands)
         for value in self._grounded:
@@ -169,7 +175,7 @@ class Lookup:
         return Found("ungrounded", closest=self.index.nearby.name(word) if self._may_compare() else "", part=part)
 
     def _code_beside(self, value: TextValue) -> str:
-        """The grounded code that a name spells out: `Boston (BOS)`, `ORD (Chicago)`."""
+        """Return the grounded code beside a name that spells the code out: `Boston (BOS)`, `ORD (Chicago)`."""
         text, start = self.text, max(0, value.start - _NEAR)
         if text.find("(", start, value.end + _NEAR) < 0:
             return ""
@@ -190,7 +196,10 @@ class Lookup:
         return self.index.where(at, len(word)) if at >= 0 else ""
 
     def _may_compare(self) -> bool:
-        """After some values of a claim, none is compared with what is near it any more."""
+        """Return whether one more value may be compared with similar values, and count the comparison.
+
+        The number of compared values per claim is limited.
+        """
         self.likenesses -= 1
         return self.likenesses >= 0
 
@@ -227,7 +236,7 @@ _KINDS: dict[ValueKind, Kind] = {
 
 _BRACKETS = frozenset("{[")
 
-# a text of fewer words is a value, and no statement about the data
+# A text with fewer words is a value, not a statement about the data.
 _FEWEST_WORDS = 5
 
 _WORDS_PER_SPEAKER = 40
@@ -236,16 +245,18 @@ _MOST_READ = 20_000
 
 _FEWEST_VALUES = 3
 
-# a longer text is a document of its own
+# A longer text is a document of its own.
 _MOST_JUDGED = 10_000
 
 _LISTED = re.compile(r"\*\*|\n[ \t]*(?:[-*\u2022]|\d+[.)])[ \t]")
 
 
 def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements: bool = True) -> list[Mark]:
-    """The marks of one claim's text, in order: every value that something can be said of, with what it rests on, and
-    the wording that departs from the sources. At most so many values are looked up; without `statements` what the text
-    says about structured data is not judged."""
+    """Return the marks of the text of one claim, in order.
+
+    The marks cover every value with what the value rests on, and the wording that departs from the sources. At most
+    `most` values are looked up. Without `statements`, statements about structured data are not judged.
+    """
     is_json = text.lstrip()[:1] in _BRACKETS
     values = values_in(text, quotes=not is_json, most=most)
     marks = _value_marks(text, index, values)
@@ -260,15 +271,21 @@ def ground(text: str, index: SourceIndex, most: int = MAX_VALUES, *, statements:
 
 
 def _restated(marks: list[Mark]) -> list[Mark]:
-    """The marks of a text that is itself JSON: where most of its values stand nowhere, it is the answer of a tool or
-    another record of its own, which restates nothing and is not told to be unfounded."""
+    """Return the marks of a text that is itself JSON, without ungrounded marks if most values are in no source.
+
+    Such a text is the result of a tool or a separate record. It does not restate the sources, so it is not reported as
+    ungrounded.
+    """
     grounded = [mark for mark in marks if mark.status != "ungrounded"]
     return grounded if len(marks) > 2 * len(grounded) and len(marks) >= _FEWEST_VALUES else marks
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
-    """The wording that is no value, nor part of one: an ungrounded value is marked once, and `03` says nothing of
-    2024-03-12 or `80` of 80 %, where the sources have them."""
+    """Return the wording marks that are no value and no part of a value.
+
+    An ungrounded value is marked only once. If the sources have 2024-03-12 or 80 %, the parts `03` and `80` mean
+    nothing.
+    """
     return [mark for mark in wording if not any(_is_part(mark, value) for value in marks)]
 
 
@@ -279,7 +296,7 @@ def _is_part(mark: Mark, value: Mark) -> bool:
 
 
 def _tells(text: str) -> bool:
-    """Whether a text may be one about data: no bare value, no list, no talk to somebody, no question."""
+    """Return whether a text may describe data: no bare value, no list, no conversation, no question."""
     words = text[:_MOST_READ].lower().split()
     if _LISTED.search(text, 0, _MOST_READ):
         return False
@@ -309,7 +326,7 @@ def _value_marks(text: str, index: SourceIndex, values: Sequence[TextValue]) -> 
 
 
 def _is_list_marker(text: str, value: TextValue) -> bool:
-    """`1.` and `2)` at the start of a line."""
+    """Return whether the number is a list marker, such as `1.` or `2)` at the start of a line."""
     if text[value.end : value.end + 1] not in (".", ")"):
         return False
     line = text[max(0, value.start - 8) : value.start].rpartition("\n")[2]
@@ -317,7 +334,10 @@ def _is_list_marker(text: str, value: TextValue) -> bool:
 
 
 def _is_label(text: str, value: TextValue) -> bool:
-    """A heading, a key before a colon, or words in bold: written with capitals whatever they mean."""
+    """Return whether the name is a heading, a key before a colon, or bold text.
+
+    Such text is capitalized whatever it means.
+    """
     after = text[value.end : value.end + 3].lstrip("*_ ")
     if after[:1] == ":":
         return True

@@ -1,4 +1,4 @@
-"""Mentions of a source in the text of a claim, and speakers who bring facts of their own."""
+"""Mentions of a source in a claim, and the handoffs and claims that are not checked against the sources."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ _VALUE_KINDS: Final = frozenset({"number", "date", "time"})
 
 
 class Mention(NamedTuple):
-    """The span of a source's name in a claim, and the place of the source (`evidence[0].source`)."""
+    """The span of a source's name in a claim, and the location of the source (`evidence[0].source`)."""
 
     start: int
     end: int
@@ -52,15 +52,15 @@ class SourceNames:
     """The names of the supplied sources, indexed to find their mentions.
 
     A name without blanks that looks like an identifier (`survey_7`, `https://example.com/2024`) is a mention wherever
-    it stands as a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording: it is a mention
-    only where the claim cites, as in "according to Annual Report 2025" or "[Annual Report 2025]". A name that is itself
-    a number or a date is never a mention.
+    the name is a whole token. Any other name (`Annual Report 2025`) could also be ordinary wording: such a name is a
+    mention only where the claim cites, as in "according to Annual Report 2025" or "[Annual Report 2025]". A name that
+    is itself a number or a date is never a mention.
     """
 
     __slots__ = ("_identifiers", "_phrases", "names")
 
     def __init__(self, places: Iterable[tuple[str, str]] = ()) -> None:
-        """Index pairs of a name and the place of its source; the first 20,000 count."""
+        """Index pairs of a name and the location of its source; only the first 20,000 pairs count."""
         self._identifiers: dict[str, str] = {}
         self._phrases: dict[str, list[tuple[str, str]]] = {}
         pairs = [(name.strip()[: _MAX_NAME_LENGTH + 1], place) for name, place in islice(places, _MAX_NAMES)]
@@ -81,7 +81,7 @@ class SourceNames:
                 same.append((lowered, where))
 
     def mentions(self, text: str, values: Iterable[TextValue]) -> Mapping[TextValue, str]:
-        """Return the values of `text` that are part of a mention, each with where its source is."""
+        """Return the values of `text` that are part of a mention, each with the location of its source."""
         if not (self._identifiers or self._phrases):
             return {}
         lowered = text.lower()
@@ -123,7 +123,7 @@ def _is_value(name: str) -> bool:
 
 
 def _token_around(text: str, value: TextValue) -> str:
-    """Return the token that holds the value, without the marks that end a sentence."""
+    """Return the token that holds the value, without trailing punctuation."""
     start, end = value.start, value.end
     lowest, highest = start - _MAX_NAME_LENGTH, end + _MAX_NAME_LENGTH
     while start > max(lowest, 0) and not _is_break(text[start - 1]):
@@ -139,7 +139,7 @@ PROGRAMS: Final = frozenset(
     {"codeexecutor", "codeinterpreter", "computerterminal", "executor", "interpreter", "shell", "terminal", "tool"}
 )
 
-# kinds of problem of `universal` that ask for something new
+# Problem types of `universal` handoffs that ask for something new.
 ORDERS: Final = frozenset({"creative", "implementation"})
 
 _ANYTHING: Final = frozenset({("content",), ("message",), ("output",), ("text",)})
@@ -150,9 +150,9 @@ _SEPARATORS = str.maketrans("", "", "-_. ")
 
 
 def brings_facts(record: Record) -> str | None:
-    """Why nothing of the handoff is held against its sources; None where its source speaks of them.
+    """Return why the handoff is not checked against its sources, or None if it is checked.
 
-    A tool is known by its name, or by the call of it that stands in the context: `{"name": "get_order", …}`.
+    A tool is recognized by its name, or by a call of the tool in the context: `{"name": "get_order", …}`.
     """
     name = record.source_agent_id.lower().translate(_SEPARATORS)
     if name in PEOPLE:
@@ -170,8 +170,11 @@ def _is_order(record: Record) -> bool:
 
 
 def states_nothing(claim: Claim) -> bool:
-    """Whether a claim's text is what a program put out, and no statement: JSON, or a single word in a field that could
-    hold anything; or how sure its sender is, which no source can say."""
+    """Return whether the text of a claim states nothing that a source can confirm.
+
+    This holds for the output of a program (JSON, or a single word in a field that can hold anything), and for the
+    confidence of the sender.
+    """
     text = claim.text.strip()
     if claim.location[-1:] == _HOW_SURE:
         return len(text.split(maxsplit=1)) < 2
@@ -181,7 +184,7 @@ def states_nothing(claim: Claim) -> bool:
 
 
 def puts_out(record: Record) -> bool:
-    """Whether all texts of its data are JSON, which a program writes and no agent claims."""
+    """Return whether all texts of the data are JSON, which programs write and agents do not claim."""
     texts = [text for value in record.data.values() if isinstance(value, str) and (text := value.strip())]
     return bool(texts) and all(text[0] in "{[" and _is_json(text) for text in texts)
 
@@ -199,15 +202,15 @@ def _was_called(record: Record) -> bool:
     if not source:
         return False
     context = compact(record.context)
-    # Most names are nowhere in the context, which is seen sooner than that they were not called.
+    # Most names are not in the context at all, and this test is cheaper than the search for a call.
     return source.encode("utf-8", "surrogatepass") in context and bool(_call_of(source).search(context))
 
 
 @lru_cache(maxsize=1024)
 def _call_of(name: str) -> "re.Pattern[bytes]":
-    """A call as models write it, also inside a text, where its quotation marks are escaped."""
+    """Return a pattern for a call of the tool as LLMs write it, even inside a text with escaped quotation marks."""
     escaped = re.escape(name.encode("utf-8", "surrogatepass"))
     return re.compile(
-        # no backslash before the first mark: a pattern that begins with plain text is found many times faster
+        # No backslash may precede the first quotation mark: a pattern that begins with plain text is many times faster.
         rb'"name\\{0,3}": ?\\{0,3}"' + escaped + rb'\\{0,3}", ?\\{0,3}"(?:arguments|input|parameters|args)\\{0,3}"'
     )

@@ -1,4 +1,4 @@
-"""Statements about two parties of a record (home and away, buyer and seller): whose number is which, who has more."""
+"""Checks of statements about two parties of a record (home and away, buyer and seller), and about times of day."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -45,7 +45,7 @@ _EPOCHS = (5e8, 2.2e9)
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """`role` is the word its groups share (`home` of `homeTeam` and `homeScore`)."""
+    """One of two parties; `role` is the word that its groups share (`home` for `homeTeam` and `homeScore`)."""
 
     role: str
     names: frozenset[str]
@@ -53,12 +53,15 @@ class Party:
 
     @property
     def total(self) -> float:
-        """The number that stands first among a party's: what the others add up to."""
+        """The first number of the party, which is the sum of the others."""
         return next(iter(self.numbers.values()), 0.0)
 
 
 def parties_of(records: Records) -> tuple[Party, Party] | None:
-    """The two parties of a record, each the groups that share a first word and hold names and numbers, if any."""
+    """Return the two parties of a record, or None if there are not exactly two.
+
+    A party consists of the groups that share a first word and hold names and numbers.
+    """
     names: dict[str, list[str]] = {}
     numbers: dict[str, dict[tuple[str, ...], float]] = {}
     for fact in records.facts:
@@ -93,7 +96,7 @@ class _Mention:
 
 
 def party_findings(text: str, sentences: Sequence[Sentence], parties: tuple[Party, Party]) -> Iterator[Finding]:
-    """What the statements about the parties' numbers come to."""
+    """Yield the findings on statements about the numbers of the parties."""
     mentions = sorted(_mentions(text, parties), key=_start)
     numbered = {key[0] for key in parties[0].numbers if len(key) == 2 and key[1].isdigit()}
     for sentence in sentences:
@@ -109,7 +112,7 @@ def _start(mention: _Mention) -> int:
 
 
 def _between(mentions: Sequence[_Mention], start: int, end: int) -> Sequence[_Mention]:
-    """Of mentions in order those from `start` to before `end`."""
+    """Return the mentions that start at or after `start` and before `end`; `mentions` are in order."""
     return mentions[bisect_left(mentions, start, key=_start) : bisect_left(mentions, end, key=_start)]
 
 
@@ -126,7 +129,10 @@ def _mentions(text: str, parties: tuple[Party, Party]) -> Iterator[_Mention]:
 def _numbered(
     sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Party, Party], words: set[str]
 ) -> Iterator[Finding]:
-    """`two goals in the second period` is what `period2` says of the party spoken of."""
+    """Yield the findings on counts of a numbered part, such as `two goals in the second period`.
+
+    The count must equal the `period2` number of the party that the text mentions.
+    """
     counts = [
         (sentence.start + match.start(), sentence.start + match.end(), _count(match[1]))
         for match in _COUNT.finditer(sentence.text)
@@ -157,7 +163,7 @@ def _count(word: str) -> int:
 
 
 def _scores(sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Finding]:
-    """`4-1` is a pair of the parties' numbers, or of what those of numbered keys add up to."""
+    """Yield the findings on scores: `4-1` must be a pair of the parties' numbers, or of sums of their numbered keys."""
     one, other = parties
     final = {(one.total, other.total), (other.total, one.total)}
     pairs = set(final)
@@ -178,7 +184,7 @@ def _scores(sentence: Sentence, parties: tuple[Party, Party]) -> Iterator[Findin
 
 
 def _winners(sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Party, Party]) -> Iterator[Finding]:
-    """Who is said to have won has the greater number."""
+    """Yield the findings on winners: the party that is said to have won must have the greater number."""
     one, other = parties
     if one.total == other.total:
         return
@@ -194,7 +200,7 @@ def _winners(sentence: Sentence, mentions: Sequence[_Mention], parties: tuple[Pa
 
 
 def clock_findings(values: Sequence[TextValue], records: Records) -> Iterator[Finding]:
-    """A time of day against the moments that the data gives in seconds since 1970, in UTC."""
+    """Yield the findings on times of day, compared with the timestamps of the data (seconds since 1970, in UTC)."""
     low, high = _EPOCHS
     moments = [
         datetime.fromtimestamp(n, UTC)

@@ -1,4 +1,4 @@
-"""Structured data read as facts: each value with the words of its key, and the record (row, list item) it stands in."""
+"""Structured data read as facts: each value with the words of its key and its record (row, list item)."""
 
 import ast
 import json
@@ -24,8 +24,11 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?$")
 
 
 class Fact(NamedTuple):
-    """`key`: the lower-case words of the last name on the value's path, `group` those of the name before; `record`
-    counts rows and list items, 0 is outside of any."""
+    """A value of structured data with the words of its key.
+
+    `key` holds the lower-case words of the last name on the path of the value, `group` those of the name before.
+    `record` counts rows and list items from 1; it is 0 outside of any.
+    """
 
     key: tuple[str, ...]
     value: str
@@ -60,11 +63,11 @@ class Records:
 
 
 def records_of(text: str) -> Records | None:
-    """The facts of a text that is JSON, a Python literal, CSV with a header or `key: value` lines; None for prose."""
+    """Return the facts of JSON, a Python literal, CSV with a header or `key: value` lines, or None for prose."""
     if is_literal(text):
         value = _parsed(text)
         return None if value is None else Records(list(islice(_facts_of(value), MAX_FACTS)))
-    # lines as long as these are paragraphs
+    # Lines of this average length are paragraphs.
     if len(text) > _LONGEST_LINE * (text.count("\n") + 1):
         return None
     lines = [line for line in text.splitlines() if line.strip()]
@@ -72,12 +75,12 @@ def records_of(text: str) -> Records | None:
 
 
 def is_literal(text: str) -> bool:
-    """Whether a text begins as JSON and Python's literals do."""
+    """Return whether a text begins like a JSON or Python literal."""
     return text.lstrip()[:1] in _BRACKETS
 
 
 def records_of_leaves(leaves: Iterable[tuple[str, str]]) -> Records:
-    """The facts of values that are given one by one with their paths (`order.items[2].price`)."""
+    """Return the facts of values that are given one by one with their paths (`order.items[2].price`)."""
     facts = []
     rows: dict[str, int] = {}
     for path, value in islice(leaves, MAX_FACTS):
@@ -102,7 +105,7 @@ def _parsed(text: str) -> object | None:
 
 
 def _facts_of(value: object) -> Iterator[Fact]:
-    """The leaves, in order; what is nested deeper than 40 levels is left out."""
+    """Yield the leaves in order; leave out values that are nested deeper than 40 levels."""
     records = 0
     waiting: list[tuple[object, str, str, int, int]] = [(value, "", "", 0, 0)]
     while waiting:
@@ -130,7 +133,7 @@ def _words_of_key(key: str) -> tuple[str, ...]:
 
 
 def key_words(key: str) -> tuple[str, ...]:
-    """`startDatetime` as `start`, `datetime`; `period1` as `period`, `1`."""
+    """Return the words of a key: `start` and `datetime` for `startDatetime`, `period` and `1` for `period1`."""
     return _words_of_key(key[:80])
 
 
@@ -158,7 +161,7 @@ def _table(lines: list[str]) -> Records | None:
 
 
 def _keyed_lines(lines: list[str]) -> Records | None:
-    """Lines of `key: value`, below at most a title and a rule."""
+    """Return the facts of `key: value` lines, which may have a title and a rule above them, or None."""
     lines = lines[:MAX_FACTS]
     if sum(": " in line for line in lines) * 3 < (len(lines) - 2) * 2:
         return None
@@ -170,5 +173,8 @@ def _keyed_lines(lines: list[str]) -> Records | None:
 
 
 def _is_entry(line: str) -> bool:
-    """A list's entry; a line of talk (`Ann: I'm not sure.`) ends as a sentence does."""
+    """Return whether a line is an entry of a list or does not end like a sentence.
+
+    A line of dialogue (`Ann: I'm not sure.`) ends like a sentence.
+    """
     return line.lstrip()[0] in "-*" or line.rstrip()[-1] not in ".?!"

@@ -1,4 +1,4 @@
-"""A claim read as sentences, and what its statements about dated series and yes-or-no fields come to."""
+"""The sentences of a claim, and the checks of statements about dated series and yes-or-no fields."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _SENTENCE = re.compile(r"[^.!?;\n]+(?:\.\d[^.!?;\n]*)*")
 
 _YEAR = re.compile(r"(?:18|19|20)\d\d$")
 
-# what makes a figure an ordinal, a duration or part of a name, and no amount
+# Endings that make a number an ordinal, a duration or part of a name, and not an amount.
 _NOT_AN_AMOUNT = re.compile(r"(?:st|nd|rd|th)\b|-(?:day|hour|week|year|month)|[ ](?:days?|hours?|weeks?)\b")
 
 _HEDGED = re.compile(
@@ -31,7 +31,7 @@ _BEFORE = 14
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one statement comes to: `agrees` is whether the data says the same of what stands from `start` to `end`."""
+    """The result of checking one statement: `agrees` is True if the data confirms the text from `start` to `end`."""
 
     check: Check
     start: int
@@ -41,7 +41,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A day or an amount of a claim; `step` is the last place an amount was written with."""
+    """A day or an amount that a claim states; `step` is the place value of the last written digit of an amount."""
 
     start: int
     end: int
@@ -60,7 +60,7 @@ class Sentence:
 
 
 def sentences_of(text: str, values: Sequence[TextValue]) -> list[Sentence]:
-    """The sentences of a claim with what each states; `values` are those of the claim, in order."""
+    """Return the sentences of a claim with the days and amounts that each states; `values` are in order."""
     stated = [one for value in values if (one := _stated(text, value)) is not None]
     sentences = []
     for match in _SENTENCE.finditer(text):
@@ -88,7 +88,10 @@ def _stated(text: str, value: TextValue) -> Stated | None:
 
 
 def comes_to(text: str, stated: Stated, given: Sequence[float]) -> bool:
-    """Whether a given number is the stated one at its precision, as a percentage, or nearly where it is hedged."""
+    """Return whether one of the given numbers is the stated amount at the precision of the amount.
+
+    A given fraction may be stated as a percentage. A hedged amount ("about 40") may differ by 5 %.
+    """
     tolerance = stated.step * 0.5000001
     if _HEDGED.search(text[max(0, stated.start - _BEFORE) : stated.start]):
         tolerance = max(tolerance, stated.amount * _HEDGE_SHARE)
@@ -116,7 +119,7 @@ _NOT_MEASURED = frozenset({"id", "date", "year", "dt"})
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The numbers under one key with the day of each, and the extremes among them."""
+    """The numbers under one key with the day of each number, and the highest and the lowest number."""
 
     days: Sequence[Day]
     numbers: Sequence[float]
@@ -125,7 +128,7 @@ class Column:
 
 
 def columns_of(records: Records) -> list[Column]:
-    """The columns of records that carry a day, with four values or more."""
+    """Return the columns of the records that carry a day, if a column has at least four values."""
     series: dict[tuple[str, ...], list[tuple[Day, float]]] = {}
     for record, facts in records.by_record.items():
         day = next((found for fact in facts if (found := _day_of(fact))), None) if record else None
@@ -150,7 +153,7 @@ def _column(pairs: list[tuple[Day, float]]) -> Column:
 
 
 def dated_findings(text: str, sentences: Sequence[Sentence], columns: Sequence[Column]) -> Iterator[Finding]:
-    """What the statements about days and amounts come to."""
+    """Yield the findings on statements about days and amounts."""
     if not columns:
         return
     known = list(dict.fromkeys(day for column in columns for day in column.days))
@@ -165,7 +168,7 @@ def dated_findings(text: str, sentences: Sequence[Sentence], columns: Sequence[C
 
 
 def _span(text: str, sentence: Sentence, known: Sequence[Day]) -> Iterator[Finding]:
-    """`from March 2020 to June 2021`, where the claim says what the data covers."""
+    """Yield a finding where the claim states the period of the data, as in `from March 2020 to June 2021`."""
     for first, last in zip(sentence.days, sentence.days[1:], strict=False):
         if not _FROM.search(text, max(0, first.start - 6), first.start) or not _TO.match(text[first.end : last.start]):
             continue
@@ -195,7 +198,7 @@ def _then(when: Stated, column: Column, number: float) -> bool:
 
 
 def _bound(text: str, sentence: Sentence, columns: Sequence[Column]) -> Iterator[Finding]:
-    """An amount beside a day is one of that day's."""
+    """Yield a finding for each amount beside a day; the amount must be one of that day's numbers."""
     for one in sentence.amounts if sentence.days else ():
         when = None if one.step == 1 and one.amount < _COUNTED else _day_beside(text, sentence, one)
         if when is None or when.day is None:
@@ -211,7 +214,10 @@ def _bound(text: str, sentence: Sentence, columns: Sequence[Column]) -> Iterator
 
 
 def _day_beside(text: str, sentence: Sentence, amount: Stated) -> Stated | None:
-    """The day after an amount, else the one before it: near it, with no other amount between, and opening no span."""
+    """Return the day after an amount, or else the day before the amount.
+
+    The day must be near the amount, without another amount between them, and must not start a period.
+    """
     after = next((day for day in sentence.days if day.start >= amount.end), None)
     if after is not None and after.start - amount.end <= _NEAR:
         between = any(amount.end <= other.start < after.start for other in sentence.amounts)
@@ -226,7 +232,7 @@ def _day_beside(text: str, sentence: Sentence, amount: Stated) -> Stated | None:
 
 _NO = frozenset({"no", "false", "none", "absent"})
 
-# said of keys in general, these tell nothing of which one is meant
+# Words that occur in many keys and do not tell which key is meant.
 _ANY_KEY = frozenset(
     {
         "slot",
@@ -255,7 +261,7 @@ _AFTER = 35
 
 
 def switched_off(records: Records) -> list[str]:
-    """The names, in lower case, of what the data says no to."""
+    """Return the names, in lower case, of everything that the data says no to."""
     names: list[str] = []
     for fact in records.facts:
         if fact.value.strip().lower() in _NO:
@@ -266,7 +272,7 @@ def switched_off(records: Records) -> list[str]:
 
 
 def switch_findings(sentences: Sequence[Sentence], names: Sequence[str]) -> Iterator[Finding]:
-    """Whether what the data says no to is denied in the claim too."""
+    """Yield a finding for each name that the data says no to; the claim must deny the name, too."""
     for sentence in sentences if names else ():
         text = sentence.text.lower()
         for name in names:

@@ -1,4 +1,4 @@
-"""The sources of one handoff, joined once; what costs more than a search is made when it is first asked for."""
+"""The index of the sources of one handoff; expensive parts of the index are built on first use."""
 
 import re
 from bisect import bisect_right
@@ -62,7 +62,7 @@ AD Andorra|AE United Arab Emirates|AF Afghanistan|AG Antigua and Barbuda|AL Alba
 
 _PAIRS = [entry.strip().split(" ", 1) for entry in _NAMES.replace("\n", "").split("|")]
 
-# each word of a country's name with the codes it may stand for
+# Maps each word of a country name to the country codes that the word may stand for.
 CODES: dict[str, frozenset[str]] = {}
 
 for _code, _name in _PAIRS:
@@ -103,8 +103,11 @@ _ESCAPED_SPACE = re.compile(r"\\u20[02][0-9a-fA-F]|\\u00[aA]0|\\xa0")
 
 
 class SourceIndex:
-    """What claims are looked up in: `text` is all sources' texts, `folded` the same in lower case, and `names` what the
-    sender calls its sources."""
+    """The sources of one handoff, indexed for looking up claims.
+
+    `text` joins the texts of all sources, `folded` is the same text in lower case, and `names` holds the names that the
+    sender gives to the sources.
+    """
 
     __slots__ = ("__dict__", "_digits", "_found", "_texts", "folded", "names", "sources", "text")
 
@@ -118,7 +121,7 @@ class SourceIndex:
             self.text = _JOINT.join(self._texts)
         self.folded = _lowered(self.text)
         self._found: dict[str, int] = {}
-        # the runs of digits alone, once the figures were read
+        # The runs of digits alone, set once `figures` has been read.
         self._digits: frozenset[str] | None = None
 
     @classmethod
@@ -127,11 +130,11 @@ class SourceIndex:
 
     @cached_property
     def judge(self) -> DataJudge | None:
-        """What judges texts about the sources where these are structured data and next to no prose."""
+        """The judge of texts about the sources, or None if the sources are not structured data with little prose."""
         records = _all_records(self.sources)
         if records is None:
             return None
-        # "the survey" is no new word beside the source survey-7 or the key context.survey
+        # "The survey" is not new wording if a source is named survey-7 or the context has the key context.survey.
         named = plain_words(_JOINT.join([*(source.name for source in self.sources), *self.names.names]))
         return DataJudge(records, self.words.union(named))
 
@@ -141,7 +144,7 @@ class SourceIndex:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Return every word of the sources and of the keys in them, without case and accents."""
+        """All words of the sources and of the keys in them, without case and accents."""
         keys = _JOINT.join(source.keys for source in self.sources if source.keys)
         return frozenset(self._in_order).union(plain_words(keys))
 
@@ -151,7 +154,7 @@ class SourceIndex:
 
     @cached_property
     def flat(self) -> str:
-        """The text in lower case with single spaces and plain apostrophes: a quote is looked up in it."""
+        """The text in lower case with single spaces and plain apostrophes, for looking up quotes."""
         return " ".join(self.folded.replace("\u2019", "'").split())
 
     @cached_property
@@ -162,7 +165,7 @@ class SourceIndex:
         return f" {stem}" in self._by_word
 
     def has_country(self, word: str) -> bool:
-        """Whether the code of a country whose name has this word stands in the sources, in capitals."""
+        """Return whether the sources hold, in capitals, the code of a country whose name contains the word."""
         codes = CODES.get(word)
         return codes is not None and any(code.lower() in self.words and code in self._codes for code in codes)
 
@@ -172,19 +175,19 @@ class SourceIndex:
 
     @cached_property
     def initials(self) -> str:
-        """The first letters of all words, in order: an acronym is looked up in it."""
+        """The first letters of all words, in order, for looking up acronyms."""
         return "".join(map(_FIRST, self._in_order))
 
     @cached_property
     def figures(self) -> dict[str, None]:
-        """The different runs of figures, in order of their first place."""
+        """The distinct runs of digits, in order of their first place."""
         found = dict.fromkeys(_FIGURES.findall(self.text))
         self._digits = frozenset(" ".join(found).replace(".", " ").replace(",", " ").split())
         return found
 
     @cached_property
     def numbers(self) -> dict[float, str]:
-        """Each number of the sources with how it is written there, in order of its first place."""
+        """Each number of the sources with its spelling there, in order of its first place."""
         readings = ((number, figure) for figure in self.figures for number in readings_of(figure))
         return dict(islice(readings, _MAX_NUMBERS))
 
@@ -218,7 +221,7 @@ class SourceIndex:
         return list(islice(moments_in(self.text), _MAX_NUMBERS))
 
     def find(self, wanted: str) -> int:
-        """Where `wanted` (in lower case) stands, not as part of a longer word or number; -1 where it does not."""
+        """Return the offset of `wanted` (in lower case) as a whole word or number, or -1 if it is not found."""
         known = self._found.get(wanted)
         if known is None:
             known = self._found[wanted] = self._search(wanted)
@@ -236,12 +239,12 @@ class SourceIndex:
         return -1
 
     def spelled(self, word: str) -> str:
-        """A word in lower case as it is first written in the sources, empty where it is not in them."""
+        """Return a lower-case word as it is first written in the sources, or an empty string if it is not in them."""
         at = self.find(word)
         return self.text[at : at + len(word)] if at >= 0 else ""
 
     def where(self, at: int, size: int) -> str:
-        """The name of the source at an offset of the joined text, with the words around it."""
+        """Return the name of the source at an offset of the joined text, with the words around the offset."""
         source = bisect_right(self._starts, at) - 1
         first = max(self._starts[source], at - _EXCERPT // 2)
         last = min(self._starts[source + 1] - 1, at + size + _EXCERPT // 2)
@@ -249,7 +252,7 @@ class SourceIndex:
 
 
 def _all_records(sources: Sequence[Source]) -> Records | None:
-    """The facts of all sources together, or None where one of them is a sentence or a tenth of their text is prose."""
+    """Return the facts of all sources, or None if one source is a sentence or over a tenth of the text is prose."""
     long = [source for source in sources if len(source.text) > _LONGEST_VALUE]
     short = [source for source in sources if len(source.text) <= _LONGEST_VALUE]
     most_prose = sum(len(source.text) for source in sources) / 10
@@ -262,8 +265,10 @@ def _all_records(sources: Sequence[Source]) -> Records | None:
 
 
 def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Records] | None:
-    """The facts of the sources that are lines of data, by their place; None where there is prose. Seen before anything
-    is parsed."""
+    """Return the facts of the sources that are lines of data, by source position, or None if there is prose.
+
+    JSON and Python literals are left out here, so that prose is detected before any literal is parsed.
+    """
     read: dict[int, Records] = {}
     prose = facts = 0
     for at, source in enumerate(sources):
@@ -283,7 +288,10 @@ def _read_lines(sources: Sequence[Source], most_prose: float) -> dict[int, Recor
 
 
 def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose: float) -> Records | None:
-    """The facts of all sources in their order, the records of each numbered on from those before."""
+    """Return the facts of all sources in order, or None if there is prose.
+
+    The records of each source are numbered on from those of the source before.
+    """
     prose, first = 0, 0
     facts: list[Fact] = []
     for at, source in enumerate(sources):
@@ -302,7 +310,10 @@ def _together(sources: Sequence[Source], read: Mapping[int, Records], most_prose
 
 
 def _lowered(text: str) -> str:
-    """`text` in lower case, but for the few letters that are two then: offsets stay those of `text`."""
+    """Return `text` in lower case with unchanged offsets.
+
+    The few letters that become two characters in lower case stay as they are.
+    """
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -314,25 +325,28 @@ def _is_sentence(text: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """`text` without the spaces that JSON may write as escapes, which would run into the figures beside them."""
+    """Return `text` with a space for each escaped space of JSON.
+
+    Without this, the characters of the escape would run into the digits beside it.
+    """
     return _ESCAPED_SPACE.sub(" ", text)
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of `text` in order, without case and accents, at `_` and all marks apart."""
+    """Return the words of `text` in order, without case and accents, split at `_` and at all punctuation."""
     for mark in _COMMON_MARKS if not text.isascii() else "":
         text = text.replace(mark, " ")
     plain = fold_case(text)
-    # several times as quick as a pattern, where all characters are known
+    # For ASCII text, this is several times faster than a regular expression.
     return plain.translate(_APART).split() if plain.isascii() else _WORDS.findall(plain.replace("_", " "))
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether a found value is not cut out of a longer one: `12` is not in `312`, nor in `12.5` or `1,012`."""
+    """Return whether a match is not part of a longer value: `12` is not in `312`, `12.5` or `1,012`."""
     if start and text[start - 1].isalnum() and text[start].isalnum():
         return False
     if end < len(text) and text[end].isalnum() and text[end - 1].isalnum():
-        # 5G, 64MP, 144Hz: a unit may follow a figure
+        # A unit may follow a digit: 5G, 64MP, 144Hz.
         return text[end - 1].isdigit() and text[end].isalpha()
     if not text[start].isdigit():
         return True
@@ -342,12 +356,12 @@ def _is_whole(text: str, start: int, end: int) -> bool:
 
 
 def leaves(value: object, path: str) -> Iterator[Source]:
-    """The texts and numbers of a JSON value, each a source named by its path; the first 20,000 of them."""
+    """Yield the texts and numbers of a JSON value as sources named by their paths, at most 20,000."""
     return islice(_walk(value, path), MAX_LEAVES)
 
 
 def _walk(value: object, path: str) -> Iterator[Source]:
-    # a stack of its own: a document may be nested deeper than Python calls
+    # This stack replaces recursion, because a document may be nested deeper than Python allows calls.
     waiting: list[tuple[str, object]] = [(path, value)]
     start = len(path)
     while waiting:
@@ -356,7 +370,7 @@ def _walk(value: object, path: str) -> Iterator[Source]:
         if isinstance(item, str):
             yield Source(name, item, name[start:])
         elif isinstance(item, dict):
-            # in the order of the keys, since what an object says does not depend on how it was written
+            # The keys are sorted, so that the result does not depend on the key order of the document.
             fields = sorted(zip(map(str, item), item.values(), strict=True), key=_FIRST, reverse=True)
             waiting += [(f"{name}.{key}" if name else key, inner) for key, inner in fields]
         elif isinstance(item, list | tuple):

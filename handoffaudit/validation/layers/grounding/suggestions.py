@@ -1,4 +1,4 @@
-"""Values of the sources that may have been meant by a value that is not in them."""
+"""Suggestions: values of the sources that may have been meant by a value that is not in the sources."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _YEAR = re.compile(r"(?:1\d|20)\d\d")
 
 _NONE: Mapping[str, str] = {}
 
-# texts without case and accents, with how they are written; by their initial, or "" for any, and their length
+# Maps an initial ("" for any) and a length to texts without case and accents, with their original spelling.
 _Written = dict[tuple[str, int], dict[str, str]]
 
 
@@ -52,14 +52,19 @@ class _Amount(NamedTuple):
 
 
 class Nearby:
-    """Asks one text for what is near a value: each answer is written as it is there, empty where nothing is near."""
+    """A search of one text for values that are near a given value.
+
+    Each answer is spelled as in the text, or empty if nothing is near.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def number(self, value: TextValue, number: Number) -> str:
-        """An amount of nearly the same size, with its decimal point elsewhere, or with one digit wrong: a share for a
-        share, a year for a year."""
+        """Return an amount of nearly the same size, with a shifted decimal point, or with one wrong digit.
+
+        Percentages are only compared with percentages, and years with years.
+        """
         wanted = _amount(value, number)
         near = ((how, other.text) for other in self._amounts if (how := _likeness(wanted, other)) is not None)
         return min(near, key=lambda one: one[0], default=((0, 0.0), ""))[1]
@@ -70,7 +75,7 @@ class Nearby:
         return list(islice(read, _MOST_AMOUNTS))
 
     def name(self, word: str) -> str:
-        """A word that is spelled nearly the same, of those that begin alike and are no plain words in small letters."""
+        """Return a word with nearly the same spelling and the same initial; words in lower case do not count."""
         plain = fold_case(word)
         return _likest(plain, plain[:1], self._names)
 
@@ -85,7 +90,7 @@ class Nearby:
         return names
 
     def identifier(self, text: str) -> str:
-        """An address or identifier that is written nearly the same."""
+        """Return an address or identifier with nearly the same spelling."""
         return _likest(fold_case(text), "", self._identifiers)
 
     @cached_property
@@ -103,7 +108,7 @@ def _amount(value: TextValue, number: Number) -> _Amount:
 
 
 def _likeness(wanted: _Amount, other: _Amount) -> tuple[int, float] | None:
-    """How alike two amounts are, the smaller the more; None where they are not near."""
+    """Return how far apart two amounts are (a smaller value means closer), or None if they are not near."""
     if other.is_year != wanted.is_year or other.number.percent != wanted.number.percent:
         return None
     size = max(wanted.number.value, other.number.value)
@@ -118,7 +123,7 @@ def _likeness(wanted: _Amount, other: _Amount) -> tuple[int, float] | None:
 
 
 def _likest(plain: str, initial: str, written: _Written) -> str:
-    """What of that initial differs least from `plain`, as it is written."""
+    """Return the text with that initial that differs least from `plain`, in its original spelling."""
     most = _most_differing(plain)
     if not most or len(plain) > _LONGEST:
         return ""
@@ -129,15 +134,20 @@ def _likest(plain: str, initial: str, written: _Written) -> str:
 
 
 def _most_differing(plain: str) -> int:
-    """Of short words many are one letter apart that are different names: Bern and Berg."""
+    """Return in how many letters a name may differ from `plain`.
+
+    Many short words that are one letter apart are different names, such as Bern and Berg.
+    """
     if len(plain) < (4 if any(map(str.isdigit, plain)) else 5):
         return 0
     return 1 if len(plain) < 9 else 2
 
 
 def differing_length(word: str, other: str) -> int:
-    """The length of the part in which two texts differ, what begins and ends both left out; 1 for two letters that
-    changed places."""
+    """Return the length of the differing part of two texts, without their common start and end.
+
+    Two letters that swapped places count as 1.
+    """
     size, start = min(len(word), len(other)), 0
     while start < size and word[start] == other[start]:
         start += 1
@@ -149,7 +159,10 @@ def differing_length(word: str, other: str) -> int:
 
 
 def near_day(claimed: Day, known: KnownDays) -> int | None:
-    """The place of the first known day that differs in one of its parts from a day that says two or three of them."""
+    """Return the position of the first known day that differs from `claimed` in one part, or None.
+
+    `claimed` must state at least two parts.
+    """
     if sum(part is not None for part in claimed) < 2:
         return None
     year, month, day = claimed
@@ -159,7 +172,7 @@ def near_day(claimed: Day, known: KnownDays) -> int | None:
 
 
 def near_time(minutes: int, known: Iterable[int]) -> int | None:
-    """The first known time of the same hour, or of another hour by one or by half a day."""
+    """Return the first known time in the same hour, or with the same minute 1 or 12 hours apart, or None."""
     hour, minute = divmod(minutes, _HOUR)
     for other in known:
         other_hour, other_minute = divmod(other, _HOUR)

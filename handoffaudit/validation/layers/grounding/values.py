@@ -1,4 +1,4 @@
-"""Concrete values of a text, each with its span, and the normal forms that two spellings of one value share."""
+"""Concrete values of a text with their spans, and the normal forms that two spellings of one value share."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ _ORDINAL = "(?:st|nd|rd|th)"
 
 _AMPM = r"[ \u202f]?[AaPp]\.?[Mm]\b"
 
-# Each pattern begins with one class of characters: between matches the engine only compares characters with it.
+# Each alternative begins with a character class: between matches, the engine only compares characters with the class.
 _FIGURES = re.compile(
     rf"""\d(?:
     (?P<date>\d{{3}}[-/]\d\d?[-/]\d\d?(?!\d)|\d?/\d\d?/(?:\d{{4}}|\d\d)(?!\d)|\d?\.\d\d?\.\d{{4}}(?!\d)
@@ -49,7 +49,7 @@ _URL = re.compile(r"https?://[^\s<>\"'`)\]}]{1,500}")
 
 _WITH_UNIT = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]{1,8})$")
 
-# the groups that a number ends with
+# The groups that end the match of a number.
 _AMOUNT = frozenset({"number", "unit"})
 
 _SPELLED_NUMBERS = frozenset(NUMBER_WORDS)
@@ -58,7 +58,10 @@ _ENDS_SENTENCE = frozenset('.!?:;\n\r\t•*#>|-\u2013\u2014("“[')
 
 
 class TextValue(NamedTuple):
-    """A value of a text: `figure` is what a number is written with (`1,200.50`), `unit` its `%` or its multiplier."""
+    """A concrete value in a text.
+
+    `figure` holds the digits of a number as written (`1,200.50`), and `unit` its `%` or its multiplier.
+    """
 
     kind: ValueKind
     start: int
@@ -69,9 +72,9 @@ class TextValue(NamedTuple):
 
 
 def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list[TextValue]:
-    """The first values of `text`, in order, none inside another except in a quote.
+    """Return the first `most` values of `text` in order, without overlaps except for values inside a quote.
 
-    Quotes are left out for a text that is itself JSON, where quotes mean nothing.
+    Set `quotes` to False for a text that is itself JSON, where quotation marks do not mark quotes.
     """
     finders = (_addresses, _figures, _month_dates, _spelled, _names)
     found = _apart([value for finder in finders for value in islice(finder(text), most)])
@@ -81,18 +84,18 @@ def values_in(text: str, *, quotes: bool = True, most: int = MAX_VALUES) -> list
 
 
 def moments_in(text: str) -> Iterator[TextValue]:
-    """The dates and times of `text`, however many there are."""
+    """Yield all dates and times of `text`, without a limit on their number."""
     found = chain(_figures(text, amounts=False), _month_dates(text))
     return (value for value in found if value.kind in ("date", "time"))
 
 
 def amounts_in(text: str) -> Iterator[TextValue]:
-    """The numbers of `text` that are written with figures, and are no part of a date, a time or an identifier."""
+    """Yield the numbers of `text` that are written in digits and are no part of a date, a time or an identifier."""
     return (value for value in _figures(text) if value.kind == "number")
 
 
 def identifiers_in(text: str) -> Iterator[TextValue]:
-    """The addresses and identifiers of `text`, however many there are."""
+    """Yield all addresses and identifiers of `text`, without a limit on their number."""
     return (value for value in chain(_addresses(text), _figures(text)) if value.kind == "identifier")
 
 
@@ -101,12 +104,15 @@ def _start(value: TextValue) -> int:
 
 
 def _outweighs(value: TextValue, other: TextValue) -> bool:
-    """Of two that overlap: anything before a name, then the longer one."""
+    """Return whether `value` replaces an overlapping `other`.
+
+    Any other kind replaces a name; otherwise the longer value replaces the shorter one.
+    """
     return (value.kind != "name", value.end - value.start) > (other.kind != "name", other.end - other.start)
 
 
 def _apart(values: list[TextValue]) -> list[TextValue]:
-    """The values in order of their starts, of those that overlap only the weightier."""
+    """Return the values in order of their starts; of overlapping values, keep the one that outweighs the other."""
     kept: list[TextValue] = []
     for value in sorted(values, key=_start):
         if not kept or value.start >= kept[-1].end:
@@ -131,7 +137,7 @@ def _addresses(text: str) -> Iterator[TextValue]:
 
 
 def _token_around(text: str, at: int) -> tuple[int, int]:
-    """The e-mail address or handle around the `@` at `at`."""
+    """Return the span of the e-mail address or handle around the `@` at `at`."""
     start = at
     while start > 0 and at - start < _MAX_TOKEN and (text[start - 1].isalnum() or text[start - 1] in "._+-"):
         start -= 1
@@ -150,7 +156,7 @@ def _month_dates(text: str) -> Iterator[TextValue]:
 
 
 def _figures(text: str, *, amounts: bool = True) -> Iterator[TextValue]:
-    """All that is written with figures; without `amounts` no numbers, which are most of them."""
+    """Yield all values written in digits; without `amounts`, leave out numbers, the most frequent kind."""
     done = 0
     for match in _FIGURES.finditer(text):
         start, end = match.span()
@@ -189,7 +195,10 @@ def _identifier_around(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _identifier(token: str, start: int) -> TextValue | None:
-    """The value of a run of letters and figures: a figure with its unit (`64MP`), or an identifier."""
+    """Return the value of a run of letters and digits, or None if the run is too short.
+
+    The value is a number with its unit (`64MP`) or an identifier.
+    """
     measured = _WITH_UNIT.match(token)
     if measured:
         return TextValue("number", start, start + len(token), token, measured[1])
@@ -225,13 +234,13 @@ def _names(text: str) -> Iterator[TextValue]:
 
 
 def _bare(word: str) -> str:
-    """`I` of `I'm`, `here` of `Here's`."""
+    """Return the word in lower case without a contraction: `i` for `I'm`, `here` for `Here's`."""
     lowered = word.lower()
     return lowered if lowered.isalpha() else lowered.replace("\u2019", "'").partition("'")[0].rstrip(".")
 
 
 def opens_sentence(text: str, at: int) -> bool:
-    """Whether the word at `at` would be written with a capital whatever it means."""
+    """Return whether the word at `at` starts a sentence or a line, so that its capital letter has no meaning."""
     before = text[max(0, at - 8) : at].rstrip(" ")
     if before.endswith("."):
         return not before[:-1].endswith(_TITLES)
@@ -240,7 +249,7 @@ def opens_sentence(text: str, at: int) -> bool:
 
 def _quotes(text: str) -> Iterator[TextValue]:
     for match in _QUOTE.finditer(text):
-        # a mark that closes a quote, or stands for inches, opens none
+        # A mark that closes a quote or means inches does not open a quote.
         if not (text[match.start() - 1 : match.start()].isalnum() or match[1][0] == " "):
             yield TextValue("quote", match.start(1), match.end(1), match[1])
 
@@ -269,7 +278,10 @@ _LAST_DAY = 31
 
 
 class Number(NamedTuple):
-    """`step` is the last place that was written: 1.2k is 1200 with a step of 100."""
+    """A number and its precision: `step` is the place value of the last written digit.
+
+    1.2k has the value 1200 and a step of 100.
+    """
 
     value: float
     step: float
@@ -277,7 +289,7 @@ class Number(NamedTuple):
 
 
 def number_of(value: TextValue) -> Number | None:
-    """The number a value is written for, or None where it is none (a version such as 1.2.3)."""
+    """Return the number that a value stands for, or None if the value is not a number (a version such as 1.2.3)."""
     unit = value.unit.lower()
     if value.figure.isalpha():
         word = NUMBER_WORDS.get(value.figure)
@@ -291,7 +303,10 @@ def number_of(value: TextValue) -> Number | None:
 
 
 def plain_figure(figure: str) -> str | None:
-    """`1,200.50` and `1.200,50` as `1200.50`; None for what is not one number."""
+    """Return a written number in plain form, or None if the text is not one number.
+
+    Both `1,200.50` and `1.200,50` become `1200.50`.
+    """
     if figure.isdecimal() or _PLAIN.match(figure):
         return figure
     if _THOUSANDS.match(figure):
@@ -302,7 +317,7 @@ def plain_figure(figure: str) -> str | None:
 
 
 def readings_of(figure: str) -> list[float]:
-    """Every number that a run of figures, commas and dots in a source may stand for: `2020,54` is a row of two."""
+    """Return every number that digits, commas and dots in a source may stand for: `2020,54` may be a row of two."""
     if figure.isdecimal():
         return [float(figure)]
     plain = plain_figure(figure)
@@ -318,7 +333,10 @@ Day: TypeAlias = tuple[int | None, int | None, int | None]
 
 
 def days_of(text: str) -> list[Day]:
-    """What a date may mean, as (year, month, day), None for what it does not say; 3/4/2024 may mean two days."""
+    """Return the days that a date may mean, as (year, month, day) with None for each part not stated.
+
+    3/4/2024 may mean two days.
+    """
     figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:40])]
     month = next((MONTHS[word] for word in _LETTERS.findall(text[:40].lower()) if word in MONTHS), None)
     if month is not None:
@@ -336,12 +354,12 @@ def days_of(text: str) -> list[Day]:
 
 
 def same_day(claimed: Day, given: Day) -> bool:
-    """Whether nothing that both dates say differs, and the claim says no more than a month that is given."""
+    """Return whether two days agree in every part that both state."""
     return all(one is None or other is None or one == other for one, other in zip(claimed, given, strict=True))
 
 
 def minutes_of(text: str) -> int | None:
-    """A time of day in minutes: `2 PM` is 14:00."""
+    """Return a time of day in minutes since midnight (`2 PM` is 840), or None if the text has no valid hour."""
     figures = [int(figure) for figure in _DIGIT_RUN.findall(text[:12])]
     if not figures or figures[0] > 24:
         return None
@@ -353,7 +371,7 @@ def minutes_of(text: str) -> int | None:
 
 
 def fold_case(text: str) -> str:
-    """`text` without case and accents, of the same sense and not always the same length."""
+    """Return `text` in lower case without accents; the length may differ from that of `text`."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -361,7 +379,7 @@ def fold_case(text: str) -> str:
 
 
 def name_words(name: str) -> list[tuple[int, str]]:
-    """The words of a name that tell it from others, with their offsets: no particles, possessives or single letters."""
+    """Return the distinguishing words of a name with their offsets: no particles, possessives or single letters."""
     if name.isalpha():
         return [(0, name)] if _tells_apart(name) else []
     words = ((match.start(), _POSSESSIVE.sub("", match.group())) for match in _NAME_WORD.finditer(name))
@@ -376,15 +394,15 @@ _Said: TypeAlias = tuple[bool, bool, bool]
 
 
 class KnownDays:
-    """Days in an order; a claimed day is the first of them that says nothing else."""
+    """An ordered list of days that returns the first day compatible with a claimed day."""
 
     def __init__(self, days: Iterable[Day]) -> None:
         self._days = list(days)
-        # by which parts a claim says: each day as far as it says them too, with its first place
+        # Maps the parts that a claim states to a table of the days, reduced to these parts, with their first position.
         self._tables: dict[_Said, dict[Day, int]] = {}
 
     def first(self, claimed: Day) -> int | None:
-        """The place of the first day that differs in nothing that both say, None where there is none."""
+        """Return the position of the first day that agrees with `claimed` in every part that both state, or None."""
         said = (claimed[0] is not None, claimed[1] is not None, claimed[2] is not None)
         table = self._tables.get(said)
         if table is None:

@@ -1,4 +1,4 @@
-"""General English that carries no fact of its own: number words, months, words that open a sentence."""
+"""General English words that carry no fact of their own: months, number words, capitalized words that are no names."""
 
 MONTHS = {
     name: number
@@ -64,7 +64,7 @@ MULTIPLIERS = {
     "billion": 1e9,
     "trillion": 1e12,
 }
-# Capitalised in English without naming anybody or anything that a source would have to hold.
+# Words that English capitalizes although they name nothing that a source would have to hold.
 _NOT_NAMES = """
     a about above according accordingly additionally after afterwards again all also although always am an and
     another any anyone anything are as at based be because been before being below best besides between both but by

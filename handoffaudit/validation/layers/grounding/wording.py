@@ -1,4 +1,4 @@
-"""The judge of a claim's wording: how far it departs from its source, and what was changed in it."""
+"""The judge of a claim's wording: how far the claim departs from its source, and which words changed."""
 
 import re
 from dataclasses import astuple, dataclass
@@ -25,7 +25,7 @@ from handoffaudit.validation.layers.grounding.wording_text import (
 
 _MOST = 3
 
-# of content words: `Yes!` is none
+# This counts content words: `Yes!` has none.
 _SHORTEST_SENTENCE = 2
 
 
@@ -33,12 +33,14 @@ _SHORTEST_SENTENCE = 2
 class Departure:
     """Measures of a claim against its source.
 
-    `apart`: share of neighbouring content words that never stand near one another in the source. `new_triples`: share
-    of three words in a row that the source does not have so; `new_pairs`: the root of the number of such pairs.
-    `covered`: the share of the worst sentence's content words that one sentence of the source holds. `new_words`,
-    `new_names`, `new_numbers`: how many the source does not have, at most 3 each; `synonyms`: how many of these words
-    it has another word for. `talks`: 1 where the claim speaks of itself or to somebody. `source_size`: the logarithm of
-    the source's words.
+    - `apart`: the share of neighbouring content words that never stand near one another in the source.
+    - `new_triples`: the share of three words in a row that the source does not have in a row.
+    - `new_pairs`: the square root of the number of neighbouring words that are no neighbours in the source.
+    - `covered`: the share of the worst sentence's content words that one sentence of the source holds.
+    - `new_words`, `new_names`, `new_numbers`: how many the source does not have, at most 3 each.
+    - `synonyms`: how many of these words the source has a synonym for, at most 3.
+    - `talks`: 1 if the claim speaks about itself or to somebody.
+    - `source_size`: the logarithm of the number of words in the source.
     """
 
     apart: float
@@ -54,7 +56,7 @@ class Departure:
 
 
 def departure_of(sentences: list[list[Word]], source: Prose) -> tuple[Departure, list[Word]]:
-    """The measures of a claim, given sentence by sentence, and its words that the source does not have."""
+    """Return the measures of a claim, given sentence by sentence, and the words that the source does not have."""
     words = [word for sentence in sentences for word in sentence]
     stems = [word.stem for word in words]
     content = [word for word in words if word.stem not in FUNCTION_WORDS and not is_negation(word.lower)]
@@ -103,12 +105,15 @@ def _stands_in(word: Word, source: Prose) -> bool:
     return word.stem in source.known or source.figures.issuperset(figures)
 
 
-# answer: a few words on a snippet of a few sentences. digest: a longer text cut down, without capitals, so that names
-# can't be told from other words and every new word may be one. summary: a longer text in words of its own.
+# The kinds of claims that are judged.
+# - answer: A few words about a snippet of a few sentences.
+# - digest: A longer text cut down and without capitals. Names look like other words, so every new word may be a name.
+# - summary: A longer text in words of its own.
 Situation: TypeAlias = Literal["answer", "digest", "summary"]
 
-# All scorers are logistic regressions fitted on labelled data with each file and label weighted equally, their
-# parameters checked by cross-validation over sources; docs/grounding.md has the figures. A score above 0 is a finding.
+# All scorers are logistic regressions fitted on labelled data with equal weight for each file and label. Their
+# parameters are checked by cross-validation over sources; docs/grounding.md has the figures. A score above 0 is a
+# finding.
 _ANSWER_WEIGHTS = Departure(
     apart=1.39,
     new_triples=1.84,
@@ -170,7 +175,7 @@ _SNIPPET_CHARACTERS = 2_000
 
 _ANSWER = 40
 
-# a summary is a text of its own, and shorter than what it sums up
+# A summary is a text of its own, and shorter than its source.
 _SHORTEST_SUMMARY = 12
 
 _SHORTEST_DIGEST = 6
@@ -183,27 +188,27 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 _CASED = re.compile(r"[A-Z][a-z]")
 
-# code, JSON, tables, lists and identifiers are not prose, and a bare number is no wording
+# Code, JSON, tables, lists and identifiers are not prose, and a bare number is no wording.
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
 
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")
 
-# what somebody else said
+# Quoted text is what somebody else said.
 _QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|``[^`]*?''")
 
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
 
-# a source that asks, or whose words are often those of a speaker, is a conversation and no knowledge to restate
+# A source with questions, or with many words of a speaker, is a conversation and no knowledge to restate.
 _SPEAKING_SHARE = 0.02
 
-# a summary may say `you` once in a while
+# A summary may say `you` occasionally.
 _WORDS_PER_SPEAKER = 25
 
 
 def wording_marks(text: str, index: SourceIndex) -> list[Mark]:
-    """Marks of kind `wording` at the words in which a claim's text departs from its sources.
+    """Return marks of kind `wording` at the words in which the text of a claim departs from its sources.
 
-    None where it keeps to them, and none where it does not restate them.
+    The result is empty if the claim keeps to its sources or does not restate them.
     """
     size = len(index.text)
     if not 0 < size <= _MOST_SOURCE_CHARACTERS:
@@ -231,12 +236,12 @@ def _summary_marks(text: str, sentences: list[list[Word]], source: Prose, index:
 
 @lru_cache(maxsize=1)
 def _prose(text: str) -> Prose:
-    """All claims of one handoff are judged against one text, one after the other."""
+    """Return the prose of the sources, cached because all claims of a handoff are judged against the same text."""
     return Prose(text)
 
 
 def _may_sum_up(text: str) -> bool:
-    """What can be told cheaply of a claim on long sources, before its words are looked at."""
+    """Return whether a claim on long sources may be a summary, by cheap tests that do not look at its words."""
     if text.count(" ") < _SHORTEST_DIGEST - 1 or "?" in text:
         return False
     return text.rstrip().endswith(_ENDS) or not _CASED.search(text)
@@ -249,8 +254,10 @@ def _is_prose(text: str) -> bool:
 
 
 def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation | None:
-    """How the claim is to be judged: as an answer from a snippet, as a digest of a longer text, as a summary in words
-    of its own; or not at all."""
+    """Return how to judge the claim, or None if the claim is not judged.
+
+    A claim is judged as an answer from a snippet, as a digest of a longer text, or as a summary in words of its own.
+    """
     size = sum(map(len, sentences))
     source_size = source.count(" ") + source.count("\n") + 1
     if not size or len(sentences) > _MOST_SENTENCES:
@@ -267,7 +274,7 @@ def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation
 
 
 def _is_knowledge(source: str, *, talks: bool) -> bool:
-    """Whether a source states something, and is no conversation that the claim goes on with."""
+    """Return whether a source states something, and is no conversation that the claim continues."""
     unquoted = _QUOTED.sub(" ", source)
     if "?" in unquoted or _NOT_STATED.search(source):
         return False
@@ -277,7 +284,7 @@ def _is_knowledge(source: str, *, talks: bool) -> bool:
 
 
 def _speakers(text: str) -> int:
-    """How many words of a claim are those of somebody who talks, outside quotes."""
+    """Return how many words of a claim, outside quotes, are typical of a speaker."""
     return speaks(words_of(_QUOTED.sub(" ", text)))
 
 
@@ -304,7 +311,7 @@ def _changed_words(changes: Changes) -> list[Word]:
 
 
 def _marks(text: str, words: list[Word], closest: dict[int, str]) -> list[Mark]:
-    """One mark for each run of words with nothing but a space between them."""
+    """Return one mark for each run of words with only whitespace between them."""
     runs: list[list[int]] = []
     for word in sorted(words, key=lambda word: word.start):
         if runs and not text[runs[-1][1] : word.start].strip():

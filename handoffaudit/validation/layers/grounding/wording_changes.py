@@ -26,7 +26,10 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Relations(NamedTuple):
-    """The stems that turn a word round (`opposites`), that exclude it (`rivals`) and that say the same (`synonyms`)."""
+    """The stems related to a word.
+
+    `opposites` reverse the meaning of the word, `rivals` exclude the word, and `synonyms` say the same.
+    """
 
     opposites: frozenset[str] = _NOTHING
     rivals: frozenset[str] = _NOTHING
@@ -37,7 +40,7 @@ _NONE = Relations()
 
 
 def relations_of(word: str) -> Relations:
-    """What the lexicon knows of a stem."""
+    """Return the relations of a stem in the lexicon."""
     return _table().get(word, _NONE)
 
 
@@ -70,7 +73,7 @@ def _stems(words: str) -> set[str]:
 def _related(
     word: str, opposites: dict[str, set[str]], rivals: dict[str, set[str]], synonyms: dict[str, set[str]]
 ) -> Relations:
-    # a word on both sides of two lines (late: early, but also recent) is read in its harmless sense
+    # A word on both sides of two lines of the lexicon (late: early, but also recent) is read in its harmless sense.
     same = synonyms.get(word, set())
     return Relations(
         frozenset(opposites.get(word, set()) - same),
@@ -79,12 +82,17 @@ def _related(
     )
 
 
-# number, name: that the source does not have. negation: in a sentence whose source sentences have none;
-# negation_moved: of something that they do not negate. prefix: the source has the word with, or without, its `un-`.
-# opposite, rival: the source sentences have its opposite, or another of its family, and no word that says the same;
-# rival_elsewhere: other sentences of the source have. *_in_place: the source has the opposite (rival) beside the same
-# neighbour. qualifier: the source sentences do not limit or grade so. synonym: new, and the source sentences have a
-# word that says the same.
+# The kinds of change. "The source sentences" are the sentences of the source that share most with the sentence of the
+# claim.
+# - number, name: The source does not have the number or name.
+# - negation: The source sentences have no negation.
+# - negation_moved: The source negates something else.
+# - prefix: The source has the word with, or without, a prefix such as `un-`.
+# - opposite, rival: The source sentences have the opposite of the word, or another word of its family, and no synonym.
+# - rival_elsewhere: Other sentences of the source have a rival.
+# - opposite_in_place, rival_in_place: The source has the opposite or rival beside the same neighbour.
+# - qualifier: The source sentences do not limit or grade the statement with this word.
+# - synonym: The word is new, and the source sentences have a synonym.
 Change: TypeAlias = Literal[
     "number",
     "name",
@@ -109,7 +117,11 @@ _PREFIXED = 5
 
 @dataclass(slots=True)
 class Changes:
-    """How often each change was found, at which words, and which stem of the source the word at a place stands for."""
+    """The changes found in a claim.
+
+    `counts` holds how often each change was found, and `words` at which words. `closest` maps the start of a word to
+    the stem of the source that the word stands for.
+    """
 
     counts: Counter[Change] = field(default_factory=Counter)
     words: dict[Change, list[Word]] = field(default_factory=dict)
@@ -123,7 +135,7 @@ class Changes:
 
 
 def changes_of(sentences: list[list[Word]], source: Prose) -> Changes:
-    """The changes of a claim, given sentence by sentence, against its source."""
+    """Return the changes of a claim against its source; the claim is given sentence by sentence."""
     found = Changes()
     for sentence in sentences:
         stems = frozenset(word.stem for word in sentence) - FUNCTION_WORDS
@@ -162,7 +174,7 @@ def _in_place(
     source: Prose,
     found: Changes,
 ) -> None:
-    # the pairs of a source are dear: they are asked for last
+    # The pairs of a source are expensive to build, so they are used last.
     if not relations.synonyms.isdisjoint(nearest):
         return
     if relations.opposites.isdisjoint(source.known) and relations.rivals.isdisjoint(source.known):
@@ -204,7 +216,10 @@ def _new_word(
 def _kind_of(
     word: Word, relations: Relations, nearest: frozenset[str], known: frozenset[str], *, opens: bool
 ) -> tuple[Change, frozenset[str]] | None:
-    """What a new word is, and the words of the source that it stands for; None where it may be anything."""
+    """Return the change that a new word makes, and the words of the source that it stands for.
+
+    Return None if the word may mean anything.
+    """
     if word.text[0].isupper() and not opens:
         return "name", _NOTHING
     if _has_other_prefix(word.stem, known):
@@ -218,7 +233,7 @@ def _kind_of(
     )
     for change, others, there in readings:
         if not others.isdisjoint(there):
-            # what another sentence says is no counterpart of this word
+            # A word of another sentence is not the counterpart of this word.
             return change, _NOTHING if change == "rival_elsewhere" else others & there
     return None
 

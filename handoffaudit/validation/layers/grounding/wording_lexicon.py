@@ -1,7 +1,7 @@
-"""General English that the wording detector knows: opposites, exclusive families and synonyms.
+"""The English lexicon of the wording detector: opposites, exclusive families, synonyms and word lists.
 
-Written by hand from general English, not taken from any labelled data. Words stand in their base form and are stemmed
-by who reads them; entries end in a semicolon; a word may stand in several.
+The lexicon is written by hand from general English, not taken from labelled data. Words are in their base form, and the
+readers of the lexicon stem them. Entries end with a semicolon, and a word may occur in several entries.
 """
 
 
@@ -13,8 +13,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Two poles an entry: a word of one where the source has only the other turns the claim round. Words of one pole count
-# as synonyms.
+# Each entry has two poles. A word of one pole reverses the claim if the source has only words of the other pole. Words
+# of one pole are synonyms.
 OPPOSITES = _entries(
     """
     increase rise rose grow grew growth gain surge climb soar jump expand expansion escalate up upward upturn boost
@@ -180,8 +180,8 @@ OPPOSITES = _entries(
     """
 )
 
-# Words of one entry exclude one another where they fill the same place: one that the source does not have, beside a
-# source that has another, is a swap.
+# Words of one entry exclude one another in the same place. A word that the source does not have is a swap if the source
+# has another word of the entry.
 FAMILIES = _entries(
     """
     second minute hour day week fortnight month quarter year decade century; daily weekly monthly quarterly yearly
@@ -236,7 +236,7 @@ FAMILIES = _entries(
     """
 )
 
-# A word that the source does not have is harmless where another of its entry stands in the source.
+# A word that the source does not have is harmless if the source has another word of its entry.
 SYNONYMS = _entries(
     """
     say said state tell told announce declare claim report mention note affirm assert reveal disclose remark comment
@@ -353,14 +353,14 @@ NEGATIONS = _words(
     fail failed fails lack lacks lacking
     """
 )
-# limits or grades what is said
+# Words that limit or grade a statement.
 QUALIFIERS = _words(
     """
     only just exclusively solely merely limited restricted partial partially partly slightly somewhat moderately
     significantly greatly extremely very
     """
 )
-# who speaks in the first or is spoken to in the second person talks, and does not sum up
+# A text in the first person, or one that addresses somebody, is talk and not a summary.
 SPEAKERS = _words("i i'm i'll i've i'd me my you you're you'll you've your yours let's please")
 _UNITS = _entries(
     """
@@ -369,7 +369,8 @@ _UNITS = _entries(
     """
 )
 _TENS = _entries("thirty; forty; fifty; sixty; seventy; eighty; ninety; hundred;")
-# what number a word says, in figures (`one` and `first` say other things too often); cardinals say nothing else
+# Numbers in figures by number word. `one` and `first` are left out because they often mean something else; cardinals
+# mean nothing else.
 NUMBER_WORDS = {word: str(number) for number, words in enumerate(_UNITS, start=2) for word in words.split()} | {
     word: str(10 * tens) for tens, word in enumerate(_TENS, start=3)
 }

@@ -1,4 +1,4 @@
-"""Words as the wording detector sees them: stems, function words, and the prose that a claim may restate."""
+"""Words for the wording detector: stems, sentences, and the prose that a claim may restate."""
 
 import re
 from collections import Counter
@@ -31,7 +31,7 @@ _SPACED = (
 _ENDS_IN_NOT = methodcaller("endswith", "n't")
 _EDGES = re.compile(r"\A\W+|\W+\Z")
 _FIGURES = re.compile(r"\d+(?:[.,]\d+)*")
-# how far apart, in words, two words may stand that are said of one another
+# The largest distance, in words, between two words that belong together.
 _NEAR = 8
 _NUMBER_WORDS = frozenset(NUMBER_WORDS)
 _CARDINALS = frozenset(NUMBER_WORDS[word] for word in CARDINALS)
@@ -42,7 +42,7 @@ _CACHED_STEMS = 50_000
 _MOST_SENTENCES = 2_000
 _MOST_PLACES = 500
 
-# what a word may end in, longest first where one ends another, and what is put in its place
+# Endings of words and their replacements; of two endings where one ends the other, the longer comes first.
 _ENDINGS = (
     ("isation", "iz"), ("ization", "iz"), ("ational", "at"), ("iveness", "iv"), ("fulness", "ful"), ("ousness", "ous"),
     ("ability", "abl"), ("ingly", ""), ("edly", ""), ("ments", ""), ("ment", ""), ("ness", ""), ("ations", "at"),
@@ -51,7 +51,7 @@ _ENDINGS = (
     ("ences", "enc"), ("ence", "enc"), ("ises", "iz"), ("izes", "iz"), ("ise", "iz"), ("ize", "iz"), ("ive", "iv"),
     ("ly", ""), ("es", ""), ("s", ""), ("e", ""),
 )  # fmt: skip
-# what looks like a form of another word
+# Words that look like forms of other words.
 _KEPT = frozenset(
     {"apartment", "assembly", "bare", "billion", "business", "businesses", "comment", "department", "family", "hate"}
     | {"manned", "million", "multiply", "nation", "news", "plane", "rape", "series", "species", "statement", "station"}
@@ -80,7 +80,7 @@ def _stemmed(word: str) -> str:
 
 
 class _Stems(dict[str, str]):
-    """Stems by word, filled as they are asked for; emptied where hostile text has filled it."""
+    """A cache of stems by word, filled on demand. The cache is cleared when hostile text has filled it."""
 
     def __missing__(self, word: str) -> str:
         if len(self) >= _CACHED_STEMS:
@@ -95,7 +95,7 @@ _STEMS = _Stems()
 
 
 def stem(word: str) -> str:
-    """The stem of a word in lower case: `increases`, `increased` and `increasing` have one."""
+    """Return the stem of a lower-case word: `increases`, `increased` and `increasing` have the same stem."""
     return _STEMS[word]
 
 
@@ -104,7 +104,7 @@ def stems(words: Iterable[str]) -> list[str]:
 
 
 def is_negation(word: str) -> bool:
-    """Whether a word in lower case denies what follows."""
+    """Return whether a lower-case word negates the words after it."""
     return word in NEGATIONS or word.endswith(("n't", "n\u2019t"))
 
 
@@ -112,7 +112,7 @@ _NEGATION_STEMS = frozenset(stems(NEGATIONS))
 
 
 def has_negation(known: frozenset[str]) -> bool:
-    """Whether one of some stems denies something."""
+    """Return whether one of the stems is a negation."""
     return not _NEGATION_STEMS.isdisjoint(known) or any(map(_ENDS_IN_NOT, known))
 
 
@@ -121,12 +121,12 @@ def words_of(text: str) -> list[str]:
 
 
 def speaks(words: Iterable[str]) -> int:
-    """How many of the words are those of somebody who talks, or is talked to."""
+    """Return how many of the words are typical of somebody who speaks or is spoken to."""
     return sum(word.replace("\u2019", "'") in SPEAKERS for word in words)
 
 
 class Word(NamedTuple):
-    """One word of a claim, at its place in the claim's text."""
+    """One word of a claim with its offset in the text of the claim."""
 
     text: str
     start: int
@@ -139,7 +139,7 @@ class Word(NamedTuple):
 
 
 def claim_sentences(text: str) -> list[list[Word]]:
-    """The words of a claim, sentence by sentence."""
+    """Return the words of a claim, sentence by sentence."""
     sentences: list[list[Word]] = [[]]
     for found in _WORDS_AND_BREAKS.finditer(text):
         token = found.group()
@@ -152,8 +152,11 @@ def claim_sentences(text: str) -> list[list[Word]]:
 
 
 def _tokens(text: str) -> list[str]:
-    """What stands between spaces, in lower case, with breaks of their own: many times faster than a pattern, and near
-    enough, since punctuation at either end of a word is left out when it is stemmed."""
+    """Return the lower-case tokens of a text, with sentence breaks as separate tokens.
+
+    This is many times faster than a regular expression. Punctuation at either end of a word is removed when the word is
+    stemmed.
+    """
     text = text.lower()
     for written, spaced in _SPACED:
         if written[0] in text:
@@ -162,7 +165,7 @@ def _tokens(text: str) -> list[str]:
 
 
 class Prose:
-    """The text that a claim may restate. What is dear is made when first asked for."""
+    """The text that a claim may restate; expensive properties are computed on first use."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -181,7 +184,7 @@ class Prose:
 
     @cached_property
     def sentences(self) -> list[frozenset[str]]:
-        """The stems of each sentence or line, of the first 2,000."""
+        """The stems of each sentence or line, for the first 2,000 of them."""
         found: list[frozenset[str]] = []
         start = 0
         while start < len(self.stems) and len(found) < _MOST_SENTENCES:
@@ -196,7 +199,7 @@ class Prose:
 
     @cached_property
     def figures(self) -> frozenset[str]:
-        """Every number of the source in figures, those written as words too."""
+        """All numbers of the source in digits, including numbers written as words."""
         found = {figure for written in set(_FIGURES.findall(" ".join(self.known))) for figure in _readings(written)}
         found.update(NUMBER_WORDS[word] for word in _NUMBER_WORDS & self.known)
         found.update(_CARDINALS & self.known)
@@ -207,7 +210,7 @@ class Prose:
 
     @cached_property
     def negated(self) -> frozenset[str]:
-        """The stems that stand in the few words after a negation."""
+        """The stems of the few words after each negation."""
         negations = _NEGATION_STEMS & self.known
         if "n't" in self.text or "n\u2019t" in self.text:
             negations |= set(filter(_ENDS_IN_NOT, self.known))
@@ -217,7 +220,7 @@ class Prose:
         return frozenset(found)
 
     def nearest(self, wanted: frozenset[str], count: int) -> frozenset[str]:
-        """The stems of the sentences that share most with `wanted`, rare words before common ones."""
+        """Return the stems of the `count` sentences that share most with `wanted`; rare words weigh more."""
         total = len(self.sentences)
         weights = {stem: log(1 + total / self.counts[stem]) for stem in wanted & self.known}
         shared = [
@@ -231,15 +234,15 @@ class Prose:
         return dict(zip(stems(tokens), tokens, strict=True))
 
     def written(self, stem: str) -> str:
-        """The first word of the text with a stem, in lower case."""
+        """Return the first word of the text with this stem, in lower case."""
         return _EDGES.sub("", self._spelled.get(stem, stem))
 
     def coverage(self, wanted: frozenset[str]) -> float:
-        """The largest share of `wanted` that one sentence holds."""
+        """Return the largest share of `wanted` that a single sentence holds."""
         return max((len(wanted & sentence) for sentence in self.sentences), default=0) / max(1, len(wanted))
 
     def places(self, wanted: frozenset[str]) -> dict[str, list[int]]:
-        """Where each wanted stem stands, its first 500 places."""
+        """Return the positions of each wanted stem, at most 500 per stem."""
         found: dict[str, list[int]] = {}
         for at, stem in enumerate(self.stems):
             if stem in wanted:
@@ -262,7 +265,7 @@ def figures_in(text: str) -> list[str]:
 
 
 def are_near(first: list[int], second: list[int]) -> bool:
-    """Whether two ascending lists of places hold one of each that stand near."""
+    """Return whether two ascending lists of positions hold one position each that are at most 8 words apart."""
     at = other = 0
     while at < len(first) and other < len(second):
         gap = first[at] - second[other]

@@ -1,4 +1,4 @@
-"""Is the way the work has taken sound: no loop, not too long, and the one that the server knows?"""
+"""The chain layer: loops, length, repeats, unknown targets, and differences between declared and derived chain."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -22,14 +22,17 @@ _MOST_LOOKED_AT = 200
 
 
 def instead_of(record: Record, field: str) -> str | None:
-    """The name that stands in place of `field`, beside the chain, where that holds nothing and one is nearly so. What
-    begins with the field's name and goes on, as `user_approved_by`, is a field of its own."""
+    """Return the name of the field that was probably meant as `field`, or None.
+
+    Only fields next to the chain are compared, and only if `field` itself is absent or empty. A name that begins with
+    the name of the field and continues, such as `user_approved_by`, is a field of its own.
+    """
     beside = at(record.document, (BY_NAME[record.format].PLACES.chain or ())[:-1])
     if not isinstance(beside, dict) or beside.get(field) not in (None, ""):
         return None
     wanted = _plain(field)
     others = (name for name in beside if name != field and len(name) < 2 * len(field))
-    # whatever the order of the keys
+    # Only the first names in sort order are compared, so that the result does not depend on the key order.
     plain = {_plain(name): name for name in nsmallest(_MOST_LOOKED_AT, others)}
     names = [name for name in plain if name == wanted or not name.startswith(wanted)]
     return next((plain[near] for near in get_close_matches(wanted, names, n=1, cutoff=_ALIKE)), None)
@@ -49,7 +52,7 @@ _ABSENT = object()
 
 _SHOWN_ENDS = 4
 
-# what would pass, where it is not that a person decides
+# What the sender can do to pass, for the policies under which no person decides.
 _LOOP_HINTS: Final = {
     CircularPolicy.REJECT: "For this type no reason is accepted: name a target that is not in the chain.",
     CircularPolicy.ALLOW: "Give the reason in handoff_reason, which is enough for this type; or name another target.",
@@ -67,9 +70,12 @@ def _has_chain(subject: Subject) -> bool:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    """The limits apply to the longer of the declared and the derived chain; a loop is one in the declared chain, since
-    coming back is told from the derived one only by progress (`repeats`). Where agents are registered, the target of a
-    handoff without a chain is looked up, too."""
+    """Yield the issues about the chain, the target, and the handoffs that the handoff names.
+
+    The limits apply to the longer of the declared and the derived chain. Only the declared chain is searched for loops;
+    in the derived chain, a return counts only if there is no progress (`repeats`). If there is an agent registry, the
+    target of a handoff without a chain is looked up, too.
+    """
     if _has_chain(subject):
         yield from _chain_issues(subject)
     else:
@@ -106,7 +112,7 @@ def _chain_issues(subject: Subject) -> Iterable[Issue]:
 
 
 def _places(subject: Subject) -> tuple[Location, Location]:
-    """Where the document names its target and its chain."""
+    """Return the locations of the target and of the chain in the document."""
     places = BY_NAME[subject.record.format].PLACES
     return places.target, places.chain or ()
 
@@ -121,7 +127,10 @@ def _positions(chain: tuple[str, ...], agent: str) -> tuple[int, ...]:
 
 
 def format_chain(chain: tuple[str, ...], mark: str | None = None) -> str:
-    """`planner → [writer] → critic`: the marked agent in brackets, the middle of a long chain left out."""
+    """Return a chain as text, such as `planner → [writer] → critic`.
+
+    The marked agent is in brackets, and the middle of a long chain is left out.
+    """
     names = [f"[{name}]" if name == mark else name for name in chain]
     if len(names) > 2 * _SHOWN_ENDS + 1:
         left_out = len(names) - 2 * _SHOWN_ENDS
@@ -277,7 +286,7 @@ def _unknown_target(subject: Subject) -> Iterable[Issue]:
 
 
 def _known_agents_hint(near: tuple[str, ...], listed: tuple[str, ...], known: int) -> str | None:
-    """Name the agents to choose from; None where the registry is empty."""
+    """Return a hint that names the agents to choose from, or None if the registry is empty."""
     if not listed:
         return None
     meant = f"Did you mean {either(map(show, near))}? " if near else ""

@@ -1,4 +1,4 @@
-"""Does what the document says of itself hold together, and is the payload the one its sender hashed and measured?"""
+"""The consistency layer: times, ids and confidence of the document, and the hash and size of its payload."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -22,14 +22,17 @@ _EXACT = 2.0**63
 
 
 def integrity_issues(seal: Seal | None) -> Iterable[Issue]:
-    """A value that was not kept digit by digit when it was read cannot be held against its hash, and is not."""
+    """Yield a finding if the payload differs from its declared hash, and one if it differs from its declared size.
+
+    A value that lost digits when it was read cannot be compared with its hash, so the hash is not checked.
+    """
     if seal is None:
         return
     text = compact(seal.value)
     found = f"sha256:{sha256_hex(text)}"
     sizes = {len(text)}
     if found != seal.declared_hash and (seal.declared_hash is not None or seal.declared_size != len(text)):
-        # the same numbers, as other languages spell them
+        # Other languages spell the same numbers differently.
         others = (python_compact(seal.value), _javascript_compact(seal.value))
         sizes.update(map(len, others))
         if seal.declared_hash is not None and not any(_is_of(seal.declared_hash, other) for other in others):
@@ -45,10 +48,11 @@ def _is_of(declared: str, text: bytes) -> bool:
 
 
 def _javascript_compact(value: Any) -> bytes:
-    """`compact` with small numbers spelled as JavaScript does: 0.000001 where others write 1e-6."""
+    """Return compact JSON with small numbers spelled as in JavaScript: 0.000001 instead of 1e-6."""
     try:
         return orjson.dumps(_with_spelled_numbers(value))
-    except TypeError:  # what only other parsers let through
+    # Only values that come from other JSON parsers raise this error.
+    except TypeError:
         return compact(value)
 
 
@@ -80,7 +84,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 
 def _lost_digits(number: float) -> bool:
-    """Integers beyond 64 bits are read as floats."""
+    """Return whether the number may have lost digits, because integers beyond 64 bits are read as floats."""
     return abs(number) >= _EXACT
 
 

@@ -1,4 +1,4 @@
-"""A second model's opinion of an output, where it is worth its cost."""
+"""The critique layer: the opinion of a second LLM about an output, where the opinion is worth its cost."""
 
 from collections.abc import Iterable, Iterator
 from math import isfinite
@@ -31,7 +31,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def triggered_by(subject: Subject) -> str:
-    """Why a critique is due, empty where none is."""
+    """Return why a critique is due, or an empty string if none is due."""
     policy, record = subject.policy, subject.record
     if policy.critique is CritiquePolicy.ALWAYS:
         return f"always_critique:{record.handoff_type}"
@@ -60,7 +60,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def question_of(subject: Subject) -> Question:
-    """What the model is asked about this output."""
+    """Return the question to the LLM about this output."""
     record, policy = subject.record, subject.policy
     question = critique.question(
         record.data,
@@ -95,7 +95,10 @@ def _critique(opinion: Opinion, answer: Answer, due_to: str) -> Critique:
 
 
 def _issues(subject: Subject, opinion: Opinion) -> Iterator[Issue]:
-    """The score decides: a remark is at most a warning."""
+    """Yield a finding for a low score, and a finding for each remark.
+
+    The score decides, so a remark is at most a warning.
+    """
     least = subject.policy.critique_threshold
     if opinion.score < least:
         yield make(

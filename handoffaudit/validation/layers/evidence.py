@@ -1,4 +1,4 @@
-"""Does each claim say what it rests on?"""
+"""The evidence layer: the sources that the claims of a handoff cite."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ OUTPUT_FORMAT: Final = "output"
 _MOST_COMPARED = 50
 _MOST_NAMED = 5
 _MOST_HINTS = 20
-# what stands in one hint
+# Length limits within one hint, in characters.
 _LONGEST_PATH = 100
 _LONGEST_LIST = 200
 _LEFT_OPEN = '"…"'
@@ -59,7 +59,10 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 @dataclass(frozen=True, slots=True)
 class _Citing:
-    """Where a handoff cites and what it can cite; `is_beside`: it has `evidence_refs` in another place."""
+    """The location where a handoff cites its sources, and the sources that it can cite.
+
+    `is_beside` is True if the handoff has `evidence_refs` in another location.
+    """
 
     root: Location
     within: Location
@@ -67,12 +70,15 @@ class _Citing:
     is_beside: bool
 
     def path(self, claim: Claim) -> str:
-        """How a claim is named where it is cited: by its bare key, or deeper in the data by its path."""
+        """Return the name for citing a claim: its bare key, or its path if the claim is deeper in the data."""
         return plain_key(claim.location, self.within) or dotted_path(claim.location)
 
     def example(self, path: str) -> str:
-        """How the claim at `path` is cited: `data.evidence_refs: {"summary": "offers"}`. Which of several sources it
-        rests on only its sender knows."""
+        """Return an example of citing the claim at `path`: `data.evidence_refs: {"summary": "offers"}`.
+
+        Only the sender knows which of several sources the claim rests on, so several sources are listed after the
+        example.
+        """
         source = quote_text(self.supplied[0]) if len(self.supplied) == 1 else ""
         listed = _listed(self.supplied) if len(self.supplied) > 1 else ""
         named = f" (supplied: {listed})" if listed else ""
@@ -88,7 +94,7 @@ class _Citing:
 
     @property
     def supplying(self) -> str:
-        """What must come with a citation, where there is nothing to cite."""
+        """The request to supply a source, or an empty string if there is a source to cite."""
         return "" if self.supplied else ' Send the source along as evidence: [{"source": "…", "content": "…"}].'
 
 
@@ -97,7 +103,7 @@ def _copied(path: str) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    """The first names, whole, without those that would make the list too long."""
+    """Return the first names as a list, without the names that would make the list too long."""
     listed = ""
     for name in islice(names, _MOST_NAMED):
         copied = quote_text(name)
@@ -108,7 +114,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _cites_beside(record: Record) -> bool:
-    """Whether `evidence_refs` stands in the document or its data where it is not read, and not where it is."""
+    """Return whether `evidence_refs` is only in a place of the document or its data where it is not read."""
     stating = at(record.data, stating_place(record))
     if isinstance(stating, dict) and "evidence_refs" in stating:
         return False
@@ -116,7 +122,7 @@ def _cites_beside(record: Record) -> bool:
 
 
 def claims_of(subject: Subject, layer: str = name) -> Extraction:
-    """Extract the claims of a handoff and keep them in its findings, with a note of `layer` where some are left out."""
+    """Extract the claims of a handoff and keep them in its findings, with a note of `layer` if some are left out."""
     record = subject.record
     found = extract(
         record.data,
@@ -138,13 +144,13 @@ def claims_of(subject: Subject, layer: str = name) -> Extraction:
 
 
 def _unread(found: Extraction) -> str:
-    """Name the claim fields that were not read: `layers.*.text and 3 other claim fields were`."""
+    """Return the names of the claim fields that were not read: `layers.*.text and 3 other claim fields were`."""
     first, others = clean(found.unread[0], _LONGEST_PATH), len(found.unread) - 1
     return f"{first} and {pluralize(others, 'other claim field')} were" if others else f"{first} was"
 
 
 def stating_place(record: Record) -> Location:
-    """Where in the data its statements stand when no claim fields are set: of `universal` that is `working`."""
+    """Return where the statements in the data are if no claim fields are set: in `working` for `universal`."""
     return ("working",) if record.format == "universal" else ()
 
 
@@ -154,7 +160,7 @@ def citable(record: Record) -> dict[str, None]:
 
 
 def source_names(record: Record) -> dict[str, int]:
-    """The sources of the evidence, each with the position of its first item."""
+    """Return the sources of the evidence, each with the position of its first item."""
     names: dict[str, int] = {}
     for index, item in enumerate(record.evidence):
         source = item.get("source") if isinstance(item, dict) else None
@@ -165,7 +171,8 @@ def source_names(record: Record) -> dict[str, int]:
 
 def _uncited(found: Extraction, citing: _Citing) -> Iterator[Issue]:
     uncited = [claim for claim in found.claims if claim.claim_type is ClaimKind.UNCITED]
-    if len(uncited) > MAX_ISSUES:  # not all are told: the same ones, whatever the order of the data's keys
+    # Only some claims are reported, so their choice must not depend on the key order of the data.
+    if len(uncited) > MAX_ISSUES:
         uncited.sort(key=lambda claim: dotted_path(claim.location))
     for claim in uncited[: MAX_ISSUES + 1]:
         path = citing.path(claim)
@@ -215,7 +222,7 @@ def _threshold(found: Extraction, limit: float, citing: _Citing) -> Iterator[Iss
 
 
 def _unchecked(found: Extraction, limit: float) -> Issue:
-    """Return the finding about claim fields that were not read: what was not read counts as uncited."""
+    """Return the finding about claim fields that were not read; claims that were not read count as uncited."""
     return make(
         "evidence.uncited_threshold_exceeded",
         message=f"{_unread(found)} not read, because there is too much data at the claim fields of the type. "

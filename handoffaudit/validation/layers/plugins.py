@@ -1,4 +1,4 @@
-"""Layers of users: validators that are wrapped, and those that installed packages offer as entry points."""
+"""Layers of users: wrapped validators, and the validators that installed packages offer as entry points."""
 
 import copy
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ __all__ = ["GROUP", "IValidator", "PluginError", "installed_layers", "wrap"]
 
 GROUP = "handoffaudit.layers"
 _HINT = "Ask whoever added the layer."
-# layers of the engine, and those that only the library's pipeline or a model makes
+# The names of the engine's layers, and of the layers that only the library's pipeline or an LLM produces.
 _RESERVED = frozenset(layer.name for layer in LAYERS) | {"schema", "business_rule", "semantic", "critique"}
 _LONGEST_NAME = 40
 _LONGEST_CODE = 120
@@ -30,8 +30,11 @@ _LONGEST_TEXT = 600
 
 @runtime_checkable
 class IValidator(Protocol):
-    """A layer of your own. `validate` is given the data handed over, the envelope with its context and evidence, and
-    the model's result; it returns one `ValidationIssue` for each finding."""
+    """A validation layer of your own.
+
+    `validate` receives the data handed over, the envelope with its context and evidence, and the result of the LLM.
+    `validate` returns one `ValidationIssue` for each finding.
+    """
 
     @property
     def layer_name(self) -> str: ...
@@ -40,12 +43,12 @@ class IValidator(Protocol):
 
 
 class PluginError(HandoffAuditError):
-    """A validator that cannot be a layer."""
+    """An error about a validator that cannot be a layer."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsersLayer:
-    """A validator of a user as a layer. Whatever it raises ends as the layer's status `error`."""
+    """A user's validator as a layer; any exception of the validator becomes the layer status `error`."""
 
     validator: IValidator
     name: str = field(init=False)
@@ -58,7 +61,7 @@ class UsersLayer:
 
     def check(self, subject: Subject) -> Iterable[Issue]:
         try:
-            # a copy: what a validator changes must not reach the layers after it
+            # The validator gets a copy, because its changes must not reach the layers after it.
             data = copy.deepcopy(subject.record.data)
             envelope, result = _envelope(subject, data)
             found = list(self.validator.validate(data, envelope, result) or ())
@@ -69,7 +72,10 @@ class UsersLayer:
 
 
 def wrap(validator: object) -> Layer:
-    """A validator as a layer. Raises PluginError where it is none, or takes the name of a shipped layer."""
+    """Return a validator as a layer.
+
+    Raises PluginError if the object is no validator, or if its name is the name of a shipped layer.
+    """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
         message = f"{type(validator).__name__} has not both layer_name and validate(parsed_output, envelope, result)."
         raise PluginError(message)
@@ -83,12 +89,15 @@ def wrap(validator: object) -> Layer:
 
 @cache
 def installed_layers() -> tuple[Layer, ...]:
-    """The layers of installed packages, in the order of their names; looked up once."""
+    """Return the layers of the installed packages, ordered by entry point name; they are looked up only once."""
     return layers_of(entry_points(group=GROUP))
 
 
 def layers_of(points: Iterable[EntryPoint]) -> tuple[Layer, ...]:
-    """Each entry point names a validator, or what makes one when called without arguments."""
+    """Return the layers that the entry points offer, ordered by entry point name.
+
+    Each entry point names a validator, or a callable without arguments that returns a validator.
+    """
     layers: dict[str, Layer] = {}
     for point in sorted(points, key=lambda one: (one.name, one.value)):
         layer = wrap(_made(point))
@@ -108,7 +117,7 @@ def _made(point: EntryPoint) -> object:
 
 
 def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
-    # pydantic models, which the layers themselves do without
+    # These pydantic models are imported here, because the layers themselves do without them.
     from handoffaudit.validation.library.models import EvidenceItem, LLMEnvelope, LLMResult  # noqa: PLC0415
 
     record = subject.record
@@ -129,7 +138,10 @@ def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _issue(layer: str, found: Any, subject: Subject) -> Issue:
-    """A user's issue as the engine's. Raises where it is none, which ends as the layer's error."""
+    """Return the issue of a user's validator as an issue of the engine.
+
+    An object that is no issue raises an error, which becomes the layer status `error`.
+    """
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
         raise TypeError(f"validate returned {show(type(found).__name__)}, which is no ValidationIssue")
     code = clean(str(found.code), _LONGEST_CODE)
@@ -155,7 +167,7 @@ def _json(value: Any) -> Any:
 
 
 def _location(path: str, subject: Subject) -> Location:
-    """A path into the data as a place in the document; what is no path stands as it is."""
+    """Return the location in the document of a path into the data; keep a text that is no path unchanged."""
     if not path:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""Do the files that the document refers to exist, and will they last?"""
+"""The references layer: the files that the document refers to, whether they exist, and whether they will last."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -41,7 +41,7 @@ def skip(subject: Subject) -> str | None:
 
 
 def check(subject: Subject) -> Iterable[Issue]:
-    """Judge the paths themselves, and look for the files where the sender's files can be seen."""
+    """Yield the findings about the paths, and about missing files if the sender's files can be seen."""
     named = list(BY_NAME[subject.record.format].references(subject.record.document))
     yield from limit_issues(chain.from_iterable(_ephemeral(reference) for reference in named))
     if subject.files is None:
@@ -67,7 +67,7 @@ def _ephemeral(reference: Reference) -> Iterable[Issue]:
 
 def _exists(reference: Reference, files: FileView) -> bool | None:
     try:
-        # No file system has a NUL in a name, and looking for one raises.
+        # No file system allows NUL in a name, and looking up such a name raises an error.
         return "\0" not in reference.path and files.exists(reference.path)
     except OSError as error:
         said = error.strerror or "input/output error"
@@ -75,7 +75,7 @@ def _exists(reference: Reference, files: FileView) -> bool | None:
 
 
 def _missing(named: Iterable[Reference], files: FileView, outside: list[Reference]) -> Iterable[Issue]:
-    """Yield a finding for each file that does not exist; append to `outside` those that may not be looked at."""
+    """Yield a finding for each file that does not exist; append the files that may not be looked at to `outside`."""
     for reference in named:
         exists = _exists(reference, files)
         if exists is None:
@@ -90,7 +90,10 @@ def _missing(named: Iterable[Reference], files: FileView, outside: list[Referenc
 
 
 def _left_out(outside: int, over: int) -> str:
-    """Return which files were not looked for: a layer that passed must not look as if it had seen them."""
+    """Return a note about the files that were not looked for.
+
+    Without this note, a layer that passed would look as if it had seen all files.
+    """
     left_out = []
     if outside:
         left_out.append(f"{pluralize(outside, 'file')} outside the folders that may be looked at")

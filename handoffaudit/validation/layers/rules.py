@@ -1,5 +1,8 @@
-"""Do the business rules for the type hold? What judges them is loaded where there are some: their pydantic models take
-longer to load than all other layers."""
+"""The rules layer: the business rules for the type of a handoff.
+
+The evaluation of the rules is imported only if there are rules, because its pydantic models take longer to load than
+all other layers.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -44,7 +47,7 @@ def _rules(subject: Subject) -> list[tuple[str, "BusinessRule"]]:
 
 
 def rule_issue(broken: "Broken", place: Location) -> Issue:
-    """The issue of a broken rule, at `place` in the document."""
+    """Return the issue of a broken rule, located at `place` in the document."""
     rule = broken.rule
     return make(
         f"business_rule.{rule.rule_type.value}.{clean(rule.rule_id, _LONGEST_ID)}",

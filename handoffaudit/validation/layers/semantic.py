@@ -1,4 +1,4 @@
-"""What a language model says of the data: whether it is supported, or whether a deliverable meets its objective."""
+"""The semantic layer: an LLM judges whether the data is supported, or whether a deliverable meets its objective."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -75,7 +75,7 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _left_out(question: Question) -> Iterator[str]:
-    """What the model was not shown: a verdict must not look better than what was checked."""
+    """Yield a note about each part that the LLM was not shown, as a verdict must not look better than the check."""
     if is_cut(question.content):
         yield _CUT
     if MASKED in question.content:
@@ -88,7 +88,7 @@ def _noted(question: Question, asked: list[Question]) -> Question:
 
 
 def question_of(subject: Subject) -> Question:
-    """What the model is asked about this handoff."""
+    """Return the question to the LLM about this handoff."""
     record, prompts = subject.record, subject.demands.prompts
     if record.format == delegation.NAME:
         found = delegation.delegation(record.document)
@@ -102,7 +102,7 @@ def question_of(subject: Subject) -> Question:
 
 
 def _role(characters: int, careful_above: int) -> Role:
-    """Return which model judges an objective and its deliverable, by their length together."""
+    """Return which LLM judges an objective and its deliverable, by their total length."""
     return Role.CAREFUL if careful_above and characters > careful_above else Role.FAST
 
 
@@ -124,7 +124,10 @@ def _unavailable(error: Unavailable, fail_mode: FailMode) -> Iterator[Issue]:
 
 
 def _grounding(subject: Subject, answer: Answer) -> Iterator[Issue]:
-    """An answer that says valid is taken at its word: what it doubts all the same is a warning."""
+    """Yield a finding for each doubt of the LLM.
+
+    If the LLM calls the data valid, the data counts as valid, and each doubt is only a warning.
+    """
     found: grounding.Grounding = answer.value
     to_document = placer(subject.record)
     severity = Severity.WARNING if found.valid else None

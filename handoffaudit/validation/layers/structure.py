@@ -1,4 +1,4 @@
-"""Does the document keep to its format, and its data to the JSON Schemas that it is held against?"""
+"""The structure layer: the document checked against its format, and its data against JSON Schemas."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -25,8 +25,10 @@ def check(subject: Subject) -> Iterable[Issue]:
 
 
 def _held_against_schemas(subject: Subject) -> Iterator[Issue]:
-    """What the schema registered for the type finds in the data, and what the sender's own finds beside that. Data
-    that is no object is told of once, by its format."""
+    """Yield the issues of the registered schema, then the additional issues of the sender's own schema.
+
+    Data that is not an object is left out, because the format already reports it.
+    """
     record, registered = subject.record, subject.demands.schema
     if (registered is None and record.expected_schema is None) or not hands_over(record):
         return

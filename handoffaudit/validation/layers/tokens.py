@@ -1,4 +1,4 @@
-"""Is the document within its token budget, and is its declared count right?"""
+"""The tokens layer: the token budget of the document, and its declared token count."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -52,7 +52,11 @@ def _text(value: object) -> str:
 
 
 def _section_counts(sections: Mapping[str, Section], total: int, counter: TokenCounter) -> tuple[SectionCount, ...]:
-    """The longest section gets what the others leave, so that the counts add up and its text is not read twice."""
+    """Return the token count of each section.
+
+    The longest section gets the tokens that the other sections leave, so that the counts add up and its text is not
+    counted twice.
+    """
     texts = {title: _text(section.value) for title, section in sections.items()}
     longest = max(texts, key=lambda title: len(texts[title]), default=None)
     counted = {title: counter.count(text) for title, text in texts.items() if title != longest}
@@ -85,8 +89,10 @@ def _described(section: SectionCount) -> str:
 
 
 def _drift(declared: int, estimated: float, sent: bytes | None, location: tuple[str | int, ...]) -> Iterable[Issue]:
-    """Compare the declared count with the estimate of the compact document and, since a sender may count its file with
-    the indentation, with that of the document as sent."""
+    """Yield a finding if the declared count is far from the estimate of the compact document.
+
+    A sender may count its file with the indentation, so a count near the estimate of the document as sent passes, too.
+    """
     drift = abs(declared - estimated) / estimated
     if drift <= MAX_DRIFT or (sent and _is_near(declared, estimate(sent.decode("utf-8", "replace")))):
         return

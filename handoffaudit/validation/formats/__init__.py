@@ -1,4 +1,4 @@
-"""The formats a handoff arrives in. One table; a new format is one module and one line here."""
+"""The formats of a handoff in one table; a new format is one module and one entry of the table."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -15,22 +15,23 @@ from handoffaudit.validation.text import clean_or_empty, closest, show
 
 __all__ = ["BY_NAME", "FORMATS", "SCHEMA_NAMES", "Format", "read", "schema"]
 
-# asked in this order when a submission does not name its format
+# The formats are tried in this order if a submission does not name its format.
 FORMATS: tuple[Format, ...] = (universal, output, payload, claude_code, delegation, handoff_file)
 
 BY_NAME: Mapping[str, Format] = MappingProxyType({form.NAME: form for form in FORMATS})
 
 
 def read(document: object, declared_format: str | None, envelope: Envelope) -> Reading:
-    """The record of a parsed document, or the issues that say why there is none.
+    """Return the record of a parsed document, or the issues that say why there is none.
 
-    A declared format is taken at its word: what its shape lacks is found by the structure layer.
+    A declared format is not questioned: the structure layer reports what the document lacks.
     """
     if declared_format is not None and declared_format not in BY_NAME:
         return Reading(None, (_unknown_format(declared_format),))
     if not isinstance(document, dict):
         return Reading(None, (not_an_object(document),), declared_format or "")
-    if deeper_than(document, MAX_DEPTH):  # parsed elsewhere: our own reader refuses it
+    # Only a document that was parsed elsewhere can be too deep, because our own reader refuses such a document.
+    if deeper_than(document, MAX_DEPTH):
         return Reading(None, (too_deep(),), declared_format or "")
     form = BY_NAME[declared_format] if declared_format is not None else _recognised(document)
     if form is None:
@@ -75,10 +76,10 @@ def _tried() -> str:
 
 
 def workflow_of(record: Record) -> str:
-    """Its id as senders write it, empty where none is named.
+    """Return the id of the workflow as senders write it, empty if no workflow is named.
 
-    `universal` has it in the handoff's source, `delegation` beside the tool call; in any format the context may name
-    it. A trace or a session is one run and no workflow.
+    `universal` has the id in the source of the handoff, `delegation` beside the tool call. In any format, the context
+    may name the id. A trace or a session is one run, not a workflow.
     """
     found = (_of_document(record), record.context.get("workflow_id"))
     return next((text for text in map(clean_or_empty, found) if text), "")

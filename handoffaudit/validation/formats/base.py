@@ -1,4 +1,4 @@
-"""What a format is: a module of this package that satisfies `Format`."""
+"""The interface of a format: a module of this package that satisfies `Format`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a format keeps what the layers speak of; None where it has no such field."""
+    """The locations of the fields that the layers read; None if a format has no such field."""
 
     target: Location
     chain: Location | None = None
@@ -28,7 +28,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document whose tokens are counted apart. `target` in tokens, None where there is none."""
+    """A part of a document whose tokens are counted separately; `target` is in tokens, None if there is none."""
 
     value: Any
     target: int | None = None
@@ -36,7 +36,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A file that the document refers to, and where it does."""
+    """A file that the document refers to, and the location of the reference."""
 
     location: Location
     path: str
@@ -44,7 +44,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A part of the document with the hash and the size that the sender computed of it."""
+    """A part of the document, with the hash and the size that the sender computed for it."""
 
     value: Any
     declared_hash: str | None
@@ -54,7 +54,11 @@ class Seal:
 
 
 class Format(Protocol):
-    """`demands_z`: times must be written with `Z`. `source_leads_chain`: the source is the chain's first entry."""
+    """A format of handoffs.
+
+    `DEMANDS_Z` is True if times must be written with `Z`. `SOURCE_LEADS_CHAIN` is True if the source is the first entry
+    of the chain.
+    """
 
     @property
     def NAME(self) -> str: ...  # noqa: N802  (a constant of the module)
@@ -66,38 +70,38 @@ class Format(Protocol):
     def SOURCE_LEADS_CHAIN(self) -> bool: ...  # noqa: N802
 
     def recognise(self, document: Document) -> bool:
-        """Whether the document has this shape, right or wrong in its details."""
+        """Return whether the document has this shape, even if details are wrong."""
         ...
 
     def read(self, document: Document, envelope: Envelope) -> Record:
-        """The record, with defaults for what is absent or unusable. Never raises for any JSON object."""
+        """Return the record, with defaults for absent or unusable fields; never raise for any JSON object."""
         ...
 
     def check(self, record: Record) -> Iterable[Issue]:
-        """The structure issues of the record's document."""
+        """Return the structure issues of the record's document."""
         ...
 
     def sections(self, document: Document) -> Mapping[str, Section]:
-        """The parts whose tokens are counted apart."""
+        """Return the parts whose tokens are counted separately."""
         ...
 
     def references(self, document: Document) -> Iterable[Reference]:
-        """The files that the document refers to."""
+        """Return the files that the document refers to."""
         ...
 
     def seal(self, document: Document) -> Seal | None:
-        """What the sender hashed, where the format has it."""
+        """Return the part of the document that the sender hashed or measured, or None if there is none."""
         ...
 
 
 def declared_token_count(form: Format, document: Document) -> int | None:
-    """The count that the sender gives, where the format has one."""
+    """Return the token count that the sender declares, or None if there is none."""
     place = form.PLACES.token_count
     return integer(at(document, place)) if place else None
 
 
 def integer(value: object) -> int | None:
-    """JSON Schema's integer: 3 and 3.0, but not true."""
+    """Return an integer in the sense of JSON Schema (3 and 3.0, but not true), or None."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -114,7 +118,7 @@ def entries(value: object) -> list[Any]:
 
 
 def names(value: object) -> tuple[str, ...]:
-    """The texts in a list of them; what is no text is left out."""
+    """Return the strings of a list, without items of any other type."""
     return tuple([clean(item) for item in entries(value) if isinstance(item, str)])
 
 
@@ -122,7 +126,7 @@ CONFIDENCE: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 
 
 def confidence(value: object) -> float | None:
-    """A number from 0 to 1, or a word for one; None for anything else."""
+    """Return a confidence, given as a number from 0 to 1 or as a word; None for anything else."""
     if isinstance(value, str):
         return CONFIDENCE.get(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -131,7 +135,7 @@ def confidence(value: object) -> float | None:
 
 
 def envelope_fields(envelope: Envelope) -> dict[str, Any]:
-    """The record's fields that only the envelope has."""
+    """Return the fields of the record that only the envelope has."""
     return {
         "parent_handoff_id": clean_or_empty(envelope.parent_handoff_id),
         "retry_of": clean_or_empty(envelope.retry_of),
@@ -141,7 +145,10 @@ def envelope_fields(envelope: Envelope) -> dict[str, Any]:
 
 
 def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]:
-    """Names and ids that are too long to be kept, or hold characters that cannot be. A list stands for its items."""
+    """Yield an issue for each name or id that is too long, or holds characters that cannot be stored.
+
+    If a location holds a list, each item of the list is checked.
+    """
     for place in places:
         value = at(document, place)
         if isinstance(value, list):
@@ -153,7 +160,7 @@ def id_issues(document: Document, places: Iterable[Location]) -> Iterable[Issue]
 
 
 def blank_issues(document: Document, place: Location) -> Iterable[Issue]:
-    """A name that is nothing but blanks. The schema says of one without any character that it is empty."""
+    """Yield an issue if a name has nothing but blanks; the schema already reports a name without any character."""
     value = at(document, place)
     if isinstance(value, str) and value and not value.strip():
         yield make(

@@ -1,4 +1,4 @@
-"""The text block in which an agent says at the end of its response what its handoff file would say."""
+"""The text block at the end of a response, in which an agent states the content of its handoff file."""
 
 import re
 from typing import Any, Final
@@ -17,7 +17,7 @@ _NEEDED = ("status", "artifacts", "next", "summary")
 
 
 def read_block(text: str) -> dict[str, Any] | None:
-    """The last block of `text` as the object of a handoff file, or None where there is none or a field is missing.
+    """Return the last block of `text` as the object of a handoff file, or None if a block or a field is missing.
 
     >>> read_block("Done.\\n---HANDOFF---\\nSTATUS: complete\\nARTIFACTS: a.md, b.md\\nNEXT: none\\nSUMMARY: one line")
     {'status': 'complete', 'artifacts': ['a.md', 'b.md'], 'next': None, 'summary': 'one line'}
@@ -35,7 +35,7 @@ def read_block(text: str) -> dict[str, Any] | None:
 
 
 def last_block(text: str) -> str:
-    """What follows the last mark in `text`, as far as it is read; empty where there is none.
+    """Return the first 20,000 characters after the last mark in `text`, empty if there is no mark.
 
     >>> last_block("---HANDOFF---\\nSTATUS: x")
     '\\nSTATUS: x'
@@ -45,7 +45,7 @@ def last_block(text: str) -> str:
 
 
 def why_no_block(text: str) -> str:
-    """What `read_block` misses in `text`, in one sentence; empty where it misses nothing.
+    """Return in one sentence what `read_block` misses in `text`, empty if nothing is missing.
 
     >>> why_no_block("---HANDOFF---\\nSTATUS: complete\\nNEXT: none")
     'The last ---HANDOFF--- block has no ARTIFACTS and no SUMMARY.'
@@ -58,13 +58,16 @@ def why_no_block(text: str) -> str:
 
 
 def _lacking(lines: dict[str, list[str]]) -> list[str]:
-    """Artifacts and a summary may be empty."""
+    """Return the names of the missing fields; artifacts and a summary may be empty."""
     full = ("status", "next")
     return [name for name in _NEEDED if name not in lines or (name in full and not _joined(lines[name]))]
 
 
 def _fields(block: str) -> dict[str, list[str]]:
-    """Each key's lines, with those below it that begin no other key; a line of dashes or backticks ends the block."""
+    """Return the lines of each key, including the lines below the key that begin no other key.
+
+    A line of dashes or backticks ends the block.
+    """
     found: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in block.splitlines():
@@ -84,7 +87,7 @@ def _joined(lines: list[str]) -> str:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    """Separated by commas, in brackets, or one a line."""
+    """Return the entries of a list that is written with commas, in brackets, or with one entry per line."""
     text = ",".join(_BULLET.sub("", line, count=1) for line in lines if line).strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

@@ -1,6 +1,8 @@
-"""`claude-code`: hook events of Claude Code that are no result of a tool call: a task handed out (`PreToolUse`, or
-`PostToolUse` of a call that only launched an agent), a subagent that starts, and one that stops. The result of the call
-is a `delegation`."""
+"""The `claude-code` format: hook events of Claude Code that are not the result of a tool call.
+
+The events are a task handed out (`PreToolUse`, or `PostToolUse` of a call that only launched an agent), a subagent that
+starts, and a subagent that stops. The result of a call is a `delegation`.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -28,7 +30,7 @@ DEMANDS_Z: Final = False
 SOURCE_LEADS_CHAIN: Final = False
 TYPE: Final = "delegation"
 MAIN: Final = "main"
-"""The main thread of a session, which has no name of its own."""
+"""The name of the main thread of a session, which has no name of its own."""
 
 HANDING_OUT: Final = "PreToolUse"
 HANDED_BACK: Final = "PostToolUse"
@@ -52,7 +54,7 @@ _TOOL = Shape("claude-code", _TOOL_BASICS)
 _SUBAGENT = Shape("claude-code-subagent", _SUBAGENT_BASICS)
 _TOOL_IDS = (("tool_name",), ("tool_use_id",), ("tool_input", "subagent_type"))
 _IDS = (("session_id",), ("workflow_id",), ("agent_id",), ("agent_type",))
-# What stands in a section of its own.
+# This field has a section of its own.
 _TEXT: Final = "last_assistant_message"
 
 
@@ -62,7 +64,7 @@ def recognise(document: Document) -> bool:
 
 
 def _launched(document: Document) -> bool:
-    """Whether the result of the call says no more than that an agent works in the background."""
+    """Return whether the result of the call only says that an agent works in the background."""
     return obj(document.get("tool_response")).get("status") == LAUNCHED
 
 
@@ -86,7 +88,10 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _agents(document: Document) -> tuple[str, str]:
-    """Who hands over to whom. Inside a subagent an event names it; the main thread has no name."""
+    """Return the source and the target agent.
+
+    An event inside a subagent names the subagent; the main thread has no name.
+    """
     agent = clean_or_empty(document.get("agent_type"))
     if document.get("hook_event_name") == STOPPED:
         return agent, MAIN
@@ -98,7 +103,7 @@ def _agents(document: Document) -> tuple[str, str]:
 
 
 def _data(document: Document) -> dict[str, Any]:
-    """What is handed over: the task, or what the agent said last."""
+    """Return the data handed over: the task, or the last message of the agent."""
     if document.get("hook_event_name") in (HANDING_OUT, HANDED_BACK):
         given = obj(document.get("tool_input"))
         return {name: given[name] for name in ("prompt", "description") if name in given}
@@ -113,7 +118,7 @@ def check(record: Record) -> Iterable[Issue]:
 
 
 def sections(document: Document) -> Mapping[str, Section]:
-    """`rest` is the document without its task and without what the agent said."""
+    """Return the task, the last message of the agent, and the rest of the document as sections."""
     given = document.get("tool_input")
     task = given.get("prompt") if isinstance(given, dict) else None
     found = {"task": task, "deliverable": document.get(_TEXT)}

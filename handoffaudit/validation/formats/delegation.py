@@ -1,4 +1,4 @@
-"""`delegation`: a tool call that delegated a task to another agent, spelled as a tool call or as a hook event."""
+"""The `delegation` format: a task delegated to another agent, written as a tool call or as a hook event."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ from handoffaudit.validation.record import Envelope, Record
 from handoffaudit.validation.text import clean_or_empty
 
 NAME: Final = "delegation"
-PLACES: Final = Places(target=())  # the target is always the orchestrator, which no field names
+# The target is always the orchestrator, which no field names.
+PLACES: Final = Places(target=())
 DEMANDS_Z: Final = False
 SOURCE_LEADS_CHAIN: Final = False
 TARGET: Final = "orchestrator"
@@ -46,7 +47,7 @@ _HOOK_IDS = (("tool_name",), ("tool_input", "subagent_type"), ("session_id",), (
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """Either spelling, read the same way. `prompt` and `result` are None where there are none."""
+    """A delegation, read the same way from either spelling; `prompt` and `result` are None if there is none."""
 
     tool: str
     parameters: dict[str, Any]
@@ -56,25 +57,25 @@ class Delegation:
 
     @property
     def applicable(self) -> bool:
-        """Whether there is an objective to hold a deliverable against: a delegation tool, a prompt and a result."""
+        """Return whether a deliverable can be judged: there are a delegation tool, a prompt and a finished result."""
         given = self.deliverable not in (None, "", [], {}) and not self.launched
         return self.tool in DELEGATION_TOOLS and bool(self.prompt) and given
 
     @property
     def launched(self) -> bool:
-        """Whether the result says no more than that the agent has begun, in the background."""
+        """Return whether the result only says that the agent has started in the background."""
         return obj(self.result).get("status") == LAUNCHED
 
     @property
     def deliverable(self) -> Any:
-        """The text that the agent wrote where the result is that of Claude Code, else the result."""
+        """The text that the agent wrote if the result is a result of Claude Code, or else the result itself."""
         content = entries(obj(self.result).get("content"))
         texts = [part["text"] for part in map(obj, content) if isinstance(part.get("text"), str)]
         return "\n\n".join(texts) if texts else self.result
 
     @property
     def deliverable_characters(self) -> int:
-        """The length of the deliverable as text; of another value than text, that of its JSON."""
+        """The length of the deliverable as text, or of its JSON if the deliverable is no text."""
         found = self.deliverable
         if found is None:
             return 0
@@ -82,7 +83,7 @@ class Delegation:
 
 
 def delegation(document: Document) -> Delegation:
-    """The tool call that the document tells of, for any JSON object."""
+    """Return the tool call that the document describes; accept any JSON object."""
     if is_hook(document):
         tool, parameters = document.get("tool_name"), obj(document.get("tool_input"))
         result = document.get("tool_response")
@@ -134,7 +135,7 @@ def check(record: Record) -> Iterable[Issue]:
 
 
 def sections(document: Document) -> Mapping[str, Section]:
-    """`rest` is the document without its prompt and its result."""
+    """Return the objective, the deliverable, and the rest of the document as sections."""
     holder = ("tool_input", "tool_response") if is_hook(document) else ("parameters", "result")
     call = document if is_hook(document) else obj(document.get("tool"))
     parameters, result = obj(call.get(holder[0])), call.get(holder[1])

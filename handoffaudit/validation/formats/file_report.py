@@ -1,4 +1,4 @@
-"""Reports of what was found where an agent's handoff file was expected: the file, or why it can't be used."""
+"""Reports of what was found where a handoff file was expected: the file, or why the file cannot be used."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _COMPARED = 300
 
 
 class Reason(StrEnum):
-    """Why a handoff file can't be used."""
+    """A reason why a handoff file cannot be used."""
 
     FILE_MISSING = "file_missing"
     JSON_PARSE_ERROR = "json_parse_error"
@@ -34,14 +34,14 @@ class Reason(StrEnum):
 
 
 class Source(StrEnum):
-    """What a handoff was read from."""
+    """The text that a handoff was read from."""
 
     HANDOFF_JSON = "handoff_json"
     TEXT_FALLBACK = "text_fallback"
 
 
 class Fallback(StrEnum):
-    """How reading the response's text went, where it was tried."""
+    """The result of reading the text of the response instead of the file."""
 
     OK = "text_fallback_ok"
     FAILED = "text_fallback_fail"
@@ -49,10 +49,13 @@ class Fallback(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """What a report amounts to. `content` is the handoff's object, empty where there is none; `issues` say why the file
-    can't be used, and then `source` is never the file. `reason` and `fallback` are None where the file is good;
-    `fallback`, too, where there is no text; `no_block` says what the text lacks. `wrong_path`: the nearest of the files
-    of that name found elsewhere."""
+    """The judgement of a report.
+
+    `content` is the object of the handoff, empty if there is none. `issues` say why the file cannot be used; in this
+    case, `source` is never the file. `reason` and `fallback` are None if the file is good, and `fallback` is also None
+    if there is no text. `no_block` says what the text lacks. `wrong_path` is the nearest file with the expected name
+    that was found elsewhere.
+    """
 
     content: dict[str, Any]
     source: Source
@@ -67,17 +70,17 @@ class FileFinding:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the file can't be used and how the fallback went: none, one or both."""
+        """The reason why the file cannot be used and the result of the fallback: none, one or both."""
         return tuple(str(one) for one in (self.reason, self.fallback) if one is not None)
 
     @property
     def blocks(self) -> bool:
-        """Whether the phase should block: nothing tells how it ended."""
+        """Return whether the phase should block because nothing tells how the phase ended."""
         return self.reason is not None and self.fallback is not Fallback.OK
 
 
 def judge_report(report: Mapping[str, Any]) -> FileFinding:
-    """For any JSON object: what is no report is a missing file."""
+    """Return the judgement of a report; any JSON object that is no report counts as a missing file."""
     file = report.get("file")
     found = _file(file if isinstance(file, dict) else {}, report)
     text = report.get("response_text")
@@ -90,7 +93,7 @@ def judge_report(report: Mapping[str, Any]) -> FileFinding:
 
 
 def fallback_issue(finding: FileFinding, expected_path: str) -> Issue:
-    """The warning of a handoff that was read from the response's text."""
+    """Return the warning about a handoff that was read from the text of the response."""
     first = finding.issues[0].message if finding.issues else ""
     return make(
         "files.text_fallback",
@@ -134,7 +137,7 @@ def _unusable(reason: Reason, content: dict[str, Any], *issues: Issue) -> FileFi
 
 
 def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
-    """The same issue, placed in the report."""
+    """Return the issue with its location in the report, the reason, and the given hint if there is one."""
     return replace(
         issue,
         hint=hint or issue.hint,
@@ -144,7 +147,7 @@ def _within(issue: Issue, reason: Reason, hint: str | None = None) -> Issue:
 
 
 def _said(file: Mapping[str, Any]) -> str:
-    """What the sender says of a file that it could not read."""
+    """Return what the sender says about a file that the sender could not read."""
     return clean_or_empty(file.get("error")).strip().rstrip(".")
 
 
@@ -180,14 +183,17 @@ def _missing(report: Mapping[str, Any], said: str) -> Issue:
 
 
 def _nearness(path: str, wanted: str) -> tuple[float, float]:
-    """First by the folders that both have, then by how both are spelt."""
+    """Return the similarity of two paths: of their folders first, then of their spelling."""
     path, wanted = path[-_COMPARED:], wanted[-_COMPARED:]
     return _likeness(_folders(path), _folders(wanted)), _likeness(path, wanted)
 
 
 def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
-    """Which part of both is in both in the same order, 0 to 1. By the longest common subsequence, a row of the table in
-    one integer: hostile paths took `difflib` half a second each."""
+    """Return which share of two sequences is in both in the same order, from 0 to 1.
+
+    The longest common subsequence is computed with each row of its table in one integer, because `difflib` took half a
+    second for each hostile path.
+    """
     places: dict[str, int] = {}
     for at, item in enumerate(one):
         places[item] = places.get(item, 0) | 1 << at
@@ -203,7 +209,10 @@ def _folders(path: str) -> list[str]:
 
 
 def _parsed(text: str) -> tuple[object, Issue | None]:
-    """A byte-order mark, which our own reader skips, is a fault in a handoff file."""
+    """Return the parsed content of a handoff file, or the issue that says why the content cannot be parsed.
+
+    A byte-order mark, which our own reader skips, is a fault in a handoff file.
+    """
     value, issues = parse_json(text.encode("utf-8", "surrogatepass"))
     if not issues and not text.startswith(_BOM):
         return value, None
@@ -214,7 +223,7 @@ def _parsed(text: str) -> tuple[object, Issue | None]:
 
 
 def _mend(text: str) -> str | None:
-    """What has to go for the file to be JSON, where that is enough."""
+    """Return what must be removed to make the file valid JSON, or None if removing is not enough."""
     removed = []
     if text.startswith(_BOM):
         text, removed = text.removeprefix(_BOM), ["the byte-order mark"]

@@ -1,4 +1,4 @@
-"""`handoff-file`: the small routing file that an agent writes, sent as it is or within a report of what was found."""
+"""The `handoff-file` format: the small routing file of an agent, sent alone or in a report of what was found."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -55,7 +55,11 @@ def is_report(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """The record of a report is that of the file's object: it is what is judged, and the report is what arrived."""
+    """Return the record of a handoff file or of a report.
+
+    The record of a report holds the object of the file as the document to judge, and the report as the original
+    document.
+    """
     report = is_report(document)
     content = judge_report(document).content if report else document
     return Record(
@@ -76,7 +80,7 @@ def read(document: Document, envelope: Envelope) -> Record:
 
 
 def _target(content: Mapping[str, Any]) -> str:
-    """Whatever `next` is, as a name: most write one, some an object."""
+    """Return the target as a name; `next` is a string in most files and an object in some."""
     following = content.get("next")
     if following is None:
         return END
@@ -91,12 +95,16 @@ def check(record: Record) -> Iterable[Issue]:
 
 
 def report_flaws(report: Document) -> Iterable[Issue]:
-    """What is wrong with a report itself, whatever it says of the file."""
+    """Return the issues of a report itself, whatever the report says about the file."""
     return chain(_REPORT.check(report), id_issues(report, _REPORT_IDS))
 
 
 def _report_issues(report: Document) -> Iterable[Issue]:
-    """A handoff read from the response's text passes with a warning; without one, the file's faults are errors."""
+    """Return the issues of the file that a report describes.
+
+    A handoff read from the text of the response passes with a warning. If there is no such handoff, the faults of the
+    file are errors.
+    """
     finding = judge_report(report)
     if finding.fallback is Fallback.OK:
         return (fallback_issue(finding, clean_or_empty(report.get("expected_path"))),)
@@ -104,7 +112,7 @@ def _report_issues(report: Document) -> Iterable[Issue]:
 
 
 def strict_issues(report: Document) -> Iterable[Issue]:
-    """Yield the finding of a report whose file was not used, where only the file counts."""
+    """Yield a finding if the policy lets only the file count and the file of the report was not used."""
     finding = judge_report(report)
     if finding.source is Source.HANDOFF_JSON or any(True for _ in report_flaws(report)):
         return
@@ -128,7 +136,7 @@ def sections(document: Document) -> Mapping[str, Section]:
 
 
 def references(document: Document) -> Iterable[Reference]:
-    """Artifacts are paths, or objects with one; what is a URL is no file."""
+    """Yield the artifacts, which are paths or objects with a path; a URL is no file."""
     for index, entry in enumerate(entries(document.get("artifacts"))):
         path, place = (entry.get("path"), ("path",)) if isinstance(entry, dict) else (entry, ())
         if isinstance(path, str) and "://" not in path[:20]:

@@ -1,4 +1,4 @@
-"""Sentences for the errors of a format's JSON Schema."""
+"""The messages and hints for errors of a format's JSON Schema."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -41,14 +41,14 @@ _FORMS = {
 
 
 def issues_of(error: ValidationError, schema: Rule, document: dict[str, Any]) -> Iterator[Issue]:
-    """The issues that one error amounts to: one, or one per unknown field."""
+    """Yield the issues of one schema error: one issue, or one per unknown field."""
     word = _BY_KEYWORD[error.kind.name]
     place: Location = tuple(error.instance_path)
     yield from word(place, rule_at(schema, place), at(document, place), error.kind)
 
 
 def rule_at(schema: Rule, place: Location) -> Rule:
-    """The part of the schema that rules `place` (empty where none does)."""
+    """Return the part of the schema that applies to `place`, empty if there is none."""
     rule = schema
     for part in place:
         if isinstance(part, int):
@@ -97,7 +97,7 @@ def _choices(rule: Rule) -> str:
 def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[Issue]:
     form = _form_of(place, rule)
     if form:
-        # a number made a text would be of the right type, and not of the right form
+        # A number converted to text would have the right type, but not the right form.
         at_once = as_utc(value) if form == _A_TIME else None
         hint = f"Write it as {form}: {show(at_once)}." if at_once else f"Give {form}{_such_as(rule)}."
         yield _not_of_type(place, kind.types, value, hint)
@@ -106,7 +106,7 @@ def _wrong_type(place: Location, rule: Rule, value: Any, kind: Any) -> Iterator[
 
 
 def _form_of(place: Location, rule: Rule) -> str:
-    """The form that a text must have here, in words; empty where any text will do."""
+    """Return in words the form that a text must have here, empty if any text will do."""
     if "format" not in rule and "pattern" not in rule:
         return ""
     return _FORMS.get(rule.get("format", place[-1] if place else "")) or "a SHA-256 checksum"
@@ -115,8 +115,11 @@ def _form_of(place: Location, rule: Rule) -> str:
 def type_issue(
     place: Location, types: list[str], value: Any, such_as: str, *, is_convertible: bool = True, **metadata: Any
 ) -> Issue:
-    """That a value is of none of the JSON types asked for; `such_as` is an example, with what leads to it.
-    `is_convertible`: the value made into one of them would say what was meant."""
+    """Return the issue that a value has none of the expected JSON types.
+
+    `such_as` is an example with the words that introduce it. `is_convertible` is False if a converted value would not
+    say what the sender meant.
+    """
     wanted = either(_TYPE_NAMES[name] for name in types)
     written = _converted(value, types) if is_convertible else None
     hint = f"Convert it to {wanted}: {written}." if written else f"Give {wanted}{such_as}."
@@ -138,7 +141,7 @@ def _not_of_type(place: Location, types: list[str], value: Any, hint: str, **met
 
 
 def _converted(value: Any, types: list[str]) -> str | None:
-    """`value` as one of `types`, as it would be written."""
+    """Return `value` converted to one of `types`, as it would be written, or None if it cannot be converted."""
     found = convert(value, types)
     if isinstance(found, list):
         return f"[{show(value)}]"

@@ -1,4 +1,4 @@
-"""`output`: a model's parsed output, with the envelope of the call that it answers."""
+"""The `output` format: the parsed output of an LLM, with the envelope of the call that the output answers."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -51,7 +51,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """What the document gives as context and evidence counts before what the submission gives."""
+    """Return the record; context and evidence of the document take precedence over those of the submission."""
     output, own = obj(document.get("parsed_output")), obj(document.get("envelope"))
     expected = own.get("expected_output_schema")
     beside = envelope_fields(envelope)

@@ -1,4 +1,4 @@
-"""`payload`: a flat object that one agent sends to the next."""
+"""The `payload` format: a flat object that one agent sends to the next."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -31,7 +31,7 @@ PLACES: Final = Places(
     confidence=("confidence",),
     timestamp=("timestamp",),
 )
-# Python's isoformat() writes +00:00, and payloads are mostly written by it
+# Most payloads are written with isoformat() of Python, which writes +00:00.
 DEMANDS_Z: Final = False
 SOURCE_LEADS_CHAIN: Final = False
 

@@ -1,4 +1,4 @@
-"""A document against its format's JSON Schema, or against basic rules where the schema's file is missing."""
+"""The check of a document against the JSON Schema of its format, or against basic rules if the schema is missing."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from handoffaudit.validation.times import is_date_time, is_date_time_or_local
 
 SCHEMA_MISSING_TEXT = "Schema not found. Basic validation only."
 
-# required fields with their JSON types; the outer ones first
+# Maps each required field to its JSON type; outer fields come first.
 Basics = Mapping[Location, str]
 
 _ABSENT = object()
@@ -39,7 +39,7 @@ _NAMES = {"string": "a string", "object": "an object", "array": "a list", "numbe
 
 
 def basic_issues(name: str, document: dict[str, Any], basics: Basics) -> list[Issue]:
-    """The warning that the schema is missing, and what can be said without it."""
+    """Return the warning that the schema is missing, and the issues that can be found without the schema."""
     return [
         make("structure.schema_missing", message=SCHEMA_MISSING_TEXT, schema=name),
         *(issue for place, wanted in basics.items() for issue in _field(document, place, wanted)),
@@ -48,7 +48,8 @@ def basic_issues(name: str, document: dict[str, Any], basics: Basics) -> list[Is
 
 def _field(document: dict[str, Any], place: Location, wanted: str) -> Iterable[Issue]:
     if not isinstance(at(document, place[:-1]), dict):
-        return  # said of the object itself
+        # The issue of the enclosing object covers this field.
+        return
     value = at(document, place, _ABSENT)
     if value is _ABSENT:
         yield make(
@@ -75,9 +76,9 @@ _FORMATS = {"date-time": is_date_time, "date-time-or-local": is_date_time_or_loc
 
 
 class Shape:
-    """One schema, compiled once. Valid documents cost microseconds.
+    """A JSON Schema, compiled once, so that checking a valid document takes microseconds.
 
-    Where the schema's file is missing or no JSON, only `basics` are checked, and a warning says so.
+    If the schema file is missing or is no JSON, only `basics` are checked, and a warning says so.
     """
 
     def __init__(self, name: str, basics: Basics, folder: Path = FOLDER) -> None:
@@ -96,14 +97,18 @@ class Shape:
         )
 
     def check(self, document: dict[str, Any]) -> list[Issue]:
-        """All issues, in the order of their places; of a great many only the first, one more than are listed."""
+        """Return all issues in the order of their locations.
+
+        If there are very many issues, only the first are returned, one more than the number that is listed.
+        """
         if self._validator is None:
             return basic_issues(self._name, document, self._basics)
         try:
             if self._validator.is_valid(document):
                 return []
             errors = self._errors(document, self._validator)
-        except UnicodeEncodeError:  # a lone surrogate, which our own reader lets nobody send
+        # The document holds a lone surrogate, which our own reader does not accept.
+        except UnicodeEncodeError:
             return self.check(_without_surrogates(document))
         found: dict[tuple[Location, str], Issue] = {}
         for broken in errors:
@@ -116,7 +121,7 @@ class Shape:
     def _errors(
         self, document: dict[str, Any], validator: jsonschema_rs.Draft202012Validator
     ) -> Iterable[jsonschema_rs.ValidationError]:
-        # jsonschema-rs collects all errors before it gives the first: half a million would take seconds
+        # jsonschema-rs collects all errors before it returns the first: half a million errors would take seconds.
         errors = list(validator.iter_errors(_cut(document, self._schema)))
         if errors:
             return sorted(errors, key=_by_path)
@@ -128,7 +133,7 @@ class Shape:
 
 
 def _cut(value: Any, rule: dict[str, Any]) -> Any:
-    """`value` with only the first entries of each list and open object whose entries the schema checks."""
+    """Return `value` with only the first entries of each list and open object whose entries the schema checks."""
     if isinstance(value, list):
         item_rule = rule.get("items")
         return [_cut(item, item_rule) for item in value[:_MOST_ENTRIES]] if item_rule else value
@@ -141,13 +146,14 @@ def _cut(value: Any, rule: dict[str, Any]) -> Any:
 
 
 def _without_surrogates(document: dict[str, Any]) -> dict[str, Any]:
-    # Not orjson: what holds a surrogate was read by another parser, and may hold integers beyond any float, too.
+    # orjson is not used, because a document with a surrogate was read by another parser, and may therefore hold
+    # integers beyond any float.
     cleaned: dict[str, Any] = json.loads(compact(document).decode("utf-8", "replace"))
     return cleaned
 
 
 def _by_path(error: jsonschema_rs.ValidationError) -> list[tuple[bool, int, str]]:
-    """Errors in an order that does not depend on that of the document's keys."""
+    """Return a sort key for errors that does not depend on the key order of the document."""
     return [_part(part) for part in (*error.instance_path, *error.schema_path)]
 
 

@@ -1,4 +1,4 @@
-"""`universal`: the Universal Handoff Schema, version 3.0, and 2.0 lifted to it."""
+"""The `universal` format: the Universal Handoff Schema, version 3.0, and version 2.0 lifted to 3.0."""
 
 from collections.abc import Iterable, Mapping
 from itertools import chain
@@ -46,15 +46,16 @@ _AS_THEY_ARE = ("timestamp", "expires_at", "tracing")
 
 _KNOWN = frozenset((*_CARRIED, *_AS_THEY_ARE, "version", "schema_type", "trace_id"))
 
-# what the sender computed of the document as it was
+# Values that the sender computed from the document before the lift.
 _OF_THE_OLD = ("token_count", "payload_hash", "payload_size_bytes")
 
 
 def lift(document: Document, trace_id: str) -> Document:
-    """The document in version 3.0, for any JSON object. `trace_id` is what it gets where it has none.
+    """Return the document lifted to version 3.0; accept any JSON object.
 
-    What 3.0 asks for and 2.0 does not have is filled in: the summary from the prompt, the phase `unknown`, the
-    confidence `medium`, the token count from the characters. Fields that 3.0 does not know go to `payload.working`.
+    `trace_id` is used if the document has none. Fields that 3.0 requires and 2.0 does not have are filled in: the
+    summary from the prompt, the phase `unknown`, the confidence `medium`, and the token count from the number of
+    characters. Fields that 3.0 does not know go to `payload.working`.
     """
     handoff = obj(document.get("handoff"))
     strangers = {
@@ -79,7 +80,7 @@ def lift(document: Document, trace_id: str) -> Document:
 
 
 def usable_trace_id(given: str | None) -> str | None:
-    """A trace id from beside the document, where version 3.0 would take it."""
+    """Return the trace id of the submission if version 3.0 accepts it, or None."""
     return given if given and is_uuid(given) else None
 
 
@@ -93,7 +94,7 @@ def _context(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _payload(handoff: Document, strangers: dict[str, Any]) -> Any:
-    """The payload itself where it fits as it is."""
+    """Return the payload in version 3.0; a payload that fits is returned unchanged."""
     given = handoff.get("payload")
     if isinstance(given, dict) and isinstance(given.get("working"), dict):
         return {**given, "working": _joined(given["working"], strangers)} if strangers else given
@@ -103,12 +104,12 @@ def _payload(handoff: Document, strangers: dict[str, Any]) -> Any:
 
 
 def _joined(working: dict[str, Any], strangers: dict[str, Any]) -> dict[str, Any]:
-    """Both; a name that stands in both is told apart by its old place."""
+    """Return both objects merged; if both have a name, the stranger gets the prefix `handoff.`."""
     return {**working, **{name if name not in working else f"handoff.{name}": item for name, item in strangers.items()}}
 
 
 def _meta(meta: Mapping[str, Any], *, kept: bool) -> dict[str, Any]:
-    """A hash and a size hold on only for a payload that is the same."""
+    """Return the metadata in version 3.0; keep the hash and the size only if the payload is unchanged."""
     dropped = ("token_count",) if kept else _OF_THE_OLD
     return {"confidence": _CONFIDENCE, **{name: value for name, value in meta.items() if name not in dropped}}
 
@@ -181,7 +182,7 @@ def recognise(document: Document) -> bool:
 
 
 def read(document: Document, envelope: Envelope) -> Record:
-    """With `envelope.adapt`, a document of version 2.0 is lifted, and its record is that of what came of it."""
+    """Return the record of the document; with `envelope.adapt`, lift a document of version 2.0 first."""
     if envelope.adapt and obj(document.get("handoff")).get("version") == FROM:
         trace_id = usable_trace_id(envelope.trace_id) or derive_trace_id(document)
         lifted = lift(document, trace_id)
@@ -207,7 +208,7 @@ def _record(document: Document, envelope: Envelope, arrived: Document | None = N
         call_chain=names(meta["handoff_chain"]) if "handoff_chain" in meta else (skill,) if skill else (),
         trace_id=_trace_id(document if arrived is None else arrived, envelope),
         data=obj(handoff.get("payload")),
-        # what the document says of itself counts where both say something
+        # A field of the document takes precedence over the same field of the envelope.
         context={**(envelope.context or {}), **context},
         confidence=confidence(word) if isinstance(word, str) else None,
         timestamp=timestamp.at if timestamp else None,
@@ -224,13 +225,16 @@ def _trace_id(arrived: Document, envelope: Envelope) -> str:
 
 
 def derive_trace_id(document: Document) -> str:
-    """A trace id for a document without one: the same document, the same id."""
+    """Return a trace id for a document without one; the same document always gets the same id."""
     return str(UUID(hex=sha256_hex(canonical(document))[:32], version=4))
 
 
 def check(record: Record) -> Iterable[Issue]:
-    """Of a document of another version only that is said: the rules of this one do not hold for it. One that was lifted
-    has kept to its own version's schema first."""
+    """Return the issues of the document.
+
+    For a document of another version, only the version mismatch is returned, because the rules of this version do not
+    apply. A lifted document must satisfy the schema of its own version first.
+    """
     arrived = record.arrived.get("handoff")
     old: list[Issue] = []
     if record.original_document is not None:
@@ -247,7 +251,10 @@ def check(record: Record) -> Iterable[Issue]:
 
 
 def _lacks_trace_id(handoff: Document, *, lifted: bool) -> bool:
-    """Legacy: the sender knows of no trace ids. One of version 3.0 that gives null or "" does know of them."""
+    """Return whether the handoff is a legacy handoff, whose sender does not know trace ids.
+
+    A sender of version 3.0 that gives null or "" does know trace ids.
+    """
     return not handoff.get("trace_id") if lifted else "trace_id" not in handoff
 
 

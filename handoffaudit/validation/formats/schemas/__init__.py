@@ -1,4 +1,4 @@
-"""The JSON Schemas (draft 2020-12) of the formats, as files beside this one."""
+"""The JSON Schemas (draft 2020-12) of the formats, stored as files next to this module."""
 
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,9 @@ FOLDER: Final = Path(__file__).parent
 
 
 def schema(name: str, folder: Path = FOLDER) -> dict[str, Any]:
-    """The JSON Schema of that name, a copy of its own for each caller.
+    """Return the JSON Schema of that name, as a separate copy for each caller.
 
-    Raises KeyError where there is none of that name, OSError where its file is missing.
+    Raises KeyError if there is no schema of that name, OSError if its file is missing.
     """
     if name not in SCHEMA_NAMES:
         raise KeyError(name)

@@ -124,7 +124,7 @@ def describe(alert: Alert) -> AlertText:
 
 
 def _of_queue(alert: Alert, found: AlertText) -> AlertText:
-    """Return the text for what the oldest handoff waits for now: the LLM or a worker."""
+    """Return the text that says whether the oldest handoff waits for the LLM or for a worker."""
     oldest = stats.find_oldest_unjudged(alert.tenant_id)
     if oldest is None:
         return found

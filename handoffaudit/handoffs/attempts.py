@@ -38,7 +38,7 @@ def take_turns(arrivals: list[PreparedHandoff]) -> None:
 
 
 def lock(handoffs: Iterable[Handoff]) -> dict[UUID, UUID | None]:
-    """Lock these handoffs and every attempt of their lineages that may still change; return the lease of each.
+    """Lock these handoffs and every attempt of their lineages that may still change; return the lease token of each.
 
     All rows are locked at once and in one order: otherwise two workers with attempts of one lineage could deadlock.
     """

@@ -97,7 +97,7 @@ def _copy_type(field: Any) -> str:
 
 
 def insert_rows(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
-    """Insert all rows. Raises `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if one exists."""
+    """Insert all rows. Raises `IntegrityError` (SQLite) or `UniqueViolation` (PostgreSQL) if a row exists already."""
     if not rows:
         return
     if is_postgresql():

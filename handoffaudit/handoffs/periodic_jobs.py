@@ -64,7 +64,7 @@ def _end_checks() -> None:
 
 
 def sweep_checks() -> None:
-    """Maintain the queue of LLM checks: park exhausted checks, watch for outages, enqueue and clean up."""
+    """Park exhausted LLM checks, watch for outages, queue unverified handoffs and delete old answers."""
     _park_checks()
     alerts.watch_outages()
     run.enqueue_unverified()

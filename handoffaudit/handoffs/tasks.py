@@ -54,7 +54,7 @@ def try_prompts() -> None:
 
 @shared_task(name="handoffaudit.handoffs.tasks.check_waiting", ignore_result=True)  # type: ignore[untyped-decorator]
 def check_waiting() -> None:
-    """Run the waiting LLM checks one handoff after another, in at most `MODEL_CONCURRENCY` such tasks at once."""
+    """Run the waiting LLM checks one handoff after another, in at most `MODEL_CONCURRENCY` threads of this process."""
     if checkers.acquire():
         try:
             run.drain()

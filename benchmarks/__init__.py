@@ -1,1 +1,1 @@
-"""Measures the product against the floor of the same machine, in the same run."""
+"""Benchmarks that compare the product with the floor on the same machine, in the same run."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME…] [--quick] [--write]`."""
+"""Command that runs the benchmarks: `python -m benchmarks [NAME…] [--quick] [--write]`."""
 
 import argparse
 import signal

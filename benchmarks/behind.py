@@ -1,4 +1,7 @@
-"""What the pass behind judging keeps of filled handoffs: traces gone over, who is behind each finding, and groups."""
+"""Rows that the background pass after judging would store for filled handoffs.
+
+The rows are the traced handoffs, the attribution of each finding to an agent, and the finding groups.
+"""
 
 import uuid
 from collections import Counter
@@ -37,7 +40,7 @@ _DAY = db.Columns.of(FindingGroupDay, "group", "day", "number")
 
 
 class Behind:
-    """Takes handoffs in the order of their receipt."""
+    """Writer of the rows; the handoffs must be added in the order of their receipt."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._tenant = tenant
@@ -48,7 +51,7 @@ class Behind:
         self._members: list[tuple[GroupKey, uuid.UUID, bool]] = []
 
     def add(self, pk: uuid.UUID, at: datetime, values: dict[str, Any], findings: Iterable[tuple[str, str]]) -> None:
-        """`findings`: codes with their severities."""
+        """Add a handoff; `findings` are pairs of rule code and severity."""
         found = list(findings)
         source, target, trace = (values[name] for name in ("source_agent_id", "target_agent_id", "trace_id"))
         tenant = self._tenant.pk
@@ -71,7 +74,7 @@ class Behind:
         group.last_seen = at
 
     def write(self) -> None:
-        """What was added since the last time, but for the groups."""
+        """Write the rows that were added since the last write, except the finding groups."""
         with transaction.atomic():
             db.insert_rows(_TRACED, self._traced)
             db.insert_rows(_ATTRIBUTION, self._attributions)

@@ -1,4 +1,4 @@
-"""Pages as a browser gets them: bytes, requests and the depth of their chain, first byte, and what moved."""
+"""Measurement of pages in a browser: bytes, requests, depth of the request chain, first byte, layout shift."""
 
 import os
 import shutil
@@ -43,9 +43,13 @@ FIRST_BYTE = """() => {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A page's first visit, with an empty cache: `kilobytes` over the wire without fonts, `depth` of the chain of
-    requests (2: the page, and what it names), without what is fetched ahead. `again_kilobytes` and `first_byte`
-    (milliseconds) are of later visits."""
+    """The measurements of a page.
+
+    `kilobytes`, `requests` and `depth` belong to the first visit with an empty cache; `kilobytes` are over the wire,
+    without fonts. `depth` is the length of the request chain (2: the page, and the files that the page names), without
+    requests made ahead. `again_kilobytes` and `first_byte` (milliseconds) belong to later visits. `shift` is the
+    largest layout shift of all visits.
+    """
 
     kilobytes: float
     again_kilobytes: float
@@ -58,7 +62,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a tab asked by itself: the bytes of each request with its answer, headers included."""
+    """The requests that an idle tab makes: their number, and the mean bytes out and back, including headers."""
 
     requests: int
     sent: float
@@ -82,7 +86,7 @@ def chromium() -> Iterator["Browser"]:
 
 
 def visit(browser: "Browser", address: str, cookie: str, times: int) -> Seen:
-    """Once with an empty cache, then again so many times, as somebody who works with it."""
+    """Visit a page once with an empty cache, then `times` times with the filled cache."""
     with _context(browser, address, cookie) as context:
         first = _Load(context, address)
         later = [_Load(context, address) for _ in range(times)]
@@ -99,7 +103,7 @@ def visit(browser: "Browser", address: str, cookie: str, times: int) -> Seen:
 
 
 def watch(browser: "Browser", address: str, cookie: str, seconds: int) -> Watched:
-    """A tab that nobody touches. Its clock is run forward; what it asks is really asked."""
+    """Watch an idle tab; its clock runs fast, and its requests are real."""
     sizes: list[dict[str, int]] = []
     with _context(browser, address, cookie) as context:
         page = context.new_page()
@@ -132,7 +136,7 @@ def _context(browser: "Browser", address: str, cookie: str) -> Iterator["Browser
 
 
 class _Load:
-    """One visit in a tab of its own, with the cache of its context."""
+    """A visit in a new tab, which uses the cache of its context."""
 
     def __init__(self, context: "BrowserContext", address: str) -> None:
         self.starters: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What the load is made of: the bundled samples, each time with ids of its own."""
+"""Documents for the load: the bundled samples, with new ids for each use."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ def fresh() -> bytes:
 
 @cache
 def submissions() -> list[bytes]:
-    """The lines of the samples that are payloads with their envelope."""
+    """Return the sample lines that are payloads with an envelope."""
     texts = [gzip.decompress(path.read_bytes()) for path in sorted(SAMPLES.glob("*.jsonl.gz"))]
     lines = [line for text in texts for line in text.splitlines()]
     return [line for line in lines if b'"trace_id"' in line and json.loads(line).get("format") == "payload"]
@@ -30,7 +30,7 @@ def submissions() -> list[bytes]:
 
 @cache
 def _halves() -> list[tuple[bytes, bytes]]:
-    """Documents of about 3 KB, cut where their id stands."""
+    """Return the documents of about 3 KB, split at their id."""
     found = []
     for line in submissions():
         document = json.loads(line)["document"]
@@ -43,14 +43,14 @@ def _halves() -> list[tuple[bytes, bytes]]:
 
 
 def bare() -> Iterator[bytes]:
-    """Payload documents, one after the other, without end."""
+    """Yield payload documents without end."""
     for before, after in cycle(_halves()):
         yield before + fresh() + after
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The submissions of one piece of work, cut at every id; an odd part is the number of an id."""
+    """The submissions of a trace, split at each id; an integer part is the index of an id."""
 
     lines: list[list[bytes | int]]
     ids: int
@@ -78,6 +78,6 @@ def _cut(trace_id: str, lines: list[bytes]) -> Trace:
 
 
 def replayed() -> Iterator[bytes]:
-    """Submissions with their traces, parents, steps and context, without end."""
+    """Yield submissions with their traces, parents, steps and context, without end."""
     for trace in cycle(_traces()):
         yield from trace.replay()

@@ -1,7 +1,8 @@
-"""Rows in bulk, spread as a busy month leaves them: 30 days, 40 agents, 8 types, all states, common and rare codes.
+"""Bulk rows like those of a busy month: 30 days, 40 agents, 8 types, all states, common and rare rule codes.
 
-Every handoff has its rows of findings, events and counts. Documents and verdicts, which lists never read, are kept for
-every twentieth, and for those that a reviewer meets first; they are the bundled samples, really judged.
+Every handoff has its findings, events and counts. Lists never read documents and verdicts, so these are stored only for
+every twentieth handoff and for the handoffs that a reviewer sees first. They are the bundled samples with their real
+verdicts.
 """
 
 import random
@@ -223,8 +224,10 @@ def _samples(tenant: Tenant) -> Iterator[_Sample]:
 
 
 def fill(tenant: Tenant, rows: int) -> dict[str, Any]:
-    """Fills an empty tenant; one that is filled stays as it is. `shown`: ids and states of some of the newest
-    handoffs that have a document, `trace`: the id of a trace."""
+    """Fill an empty tenant; a filled tenant does not change.
+
+    Return `shown`, ids and states of some of the newest handoffs that have a document, and `trace`, the id of a trace.
+    """
     handoffs = Handoff.objects.filter(tenant=tenant).order_by("-id")
     if not handoffs.exists():
         _Filler(tenant, rows).fill()

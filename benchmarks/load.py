@@ -1,6 +1,7 @@
-"""The load generator: one thread over keep-alive sockets, in a process of its own, as cheap as it gets.
+"""The load generator: one thread with keep-alive sockets, in a separate process, with little overhead.
 
-It shares the machine with what it measures, so it parses no more of an answer than its status and its end.
+The generator shares the machine with the server that it measures, so it parses only the status and the end of an
+answer.
 """
 
 import select
@@ -24,8 +25,11 @@ RECEIVED = 262_144
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What to send. `batch`: documents in a request (0: one, bare); `rate`: requests a second, each timed from when it
-    was due; without it the next goes out when an answer is in."""
+    """The requests to send.
+
+    `batch` is the number of documents in a request (0: one bare document). `rate` is requests per second, each timed
+    from the moment at which it was due; without a rate, a connection sends its next request after an answer.
+    """
 
     port: int
     path: str = "/"
@@ -43,7 +47,10 @@ class Load:
 
 @dataclass(slots=True)
 class Outcome:
-    """`latencies` in milliseconds, in the order of the answers; `cpu`: seconds that the generator itself took."""
+    """The result of a load.
+
+    `latencies` are milliseconds in the order of the answers; `cpu` is the processor time of the generator in seconds.
+    """
 
     seconds: float = 0.0
     handoffs: int = 0
@@ -60,7 +67,10 @@ class Outcome:
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else float("nan")
 
     def only(self, *statuses: int) -> "Outcome":
-        """Itself, if nothing else was answered: a fast refusal is no result."""
+        """Return the outcome if all answers have one of these statuses, because a fast refusal is no result.
+
+        Raises `RuntimeError` for any other status.
+        """
         other = {status: number for status, number in self.statuses.items() if status not in statuses}
         if other or not self.statuses:
             raise RuntimeError(f"the load was answered with {dict(self.statuses)}, expected only {statuses}")
@@ -85,7 +95,7 @@ class _Connection:
             return
 
     def take(self) -> int:
-        """The status of the answer when it is in, else 0."""
+        """Return the status of the answer if the answer is complete, else 0."""
         part = self.sock.recv(RECEIVED)
         if not part:
             raise ConnectionError("the server closed the connection")
@@ -108,7 +118,7 @@ class _Connection:
 
 
 def _requests(load: Load) -> Iterator[tuple[bytes, int]]:
-    """Whole requests, and how many handoffs each carries."""
+    """Yield complete requests, each with the number of handoffs that it carries."""
     named = "".join(f"{name}: {value}\r\n" for name, value in load.headers)
     if not load.sends:
         for path in cycle(load.paths or (load.path,)):
@@ -202,7 +212,7 @@ class _Runner:
 
 
 class Running:
-    """A load under way in its process. While `gate` is 0 nothing is sent."""
+    """A load that runs in its own process; nothing is sent while `gate` is 0."""
 
     def __init__(self, load: Load) -> None:
         context = get_context("spawn")
@@ -236,5 +246,5 @@ def _work(load: Load, gate: "Synchronized[int]", sender: Any) -> None:
 
 
 def send(load: Load) -> Outcome:
-    """Runs a load to its end."""
+    """Run a load to its end."""
     return Running(load).result()

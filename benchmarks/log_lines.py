@@ -1,4 +1,4 @@
-"""A log of any size in all forms of lines, the same for the same seed."""
+"""Generator of a log of any size with all forms of lines, reproducible by its seed."""
 
 import json
 import random
@@ -24,7 +24,7 @@ _PART_LINES = 20_000
 
 
 def write(path: Path, size: int, seed: int = 20260215) -> int:
-    """Writes at least `size` bytes of lines and returns how many lines they are; 1 in 500 is in no form."""
+    """Write at least `size` bytes of lines, and return the number of lines; 1 line in 500 has no known form."""
     number = written = 0
     with path.open("wb") as file:
         for part in _parts(random.Random(seed)):  # noqa: S311 -- no secret hangs on it

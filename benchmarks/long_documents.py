@@ -1,4 +1,4 @@
-"""Submissions of any length, made of the bundled samples' texts: no two sentences of a document are the same."""
+"""Submissions of any length from the texts of the bundled samples; no two sentences of a document are equal."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ def _sentences() -> list[str]:
 
 
 def _prose(first: int) -> Iterator[str]:
-    """Sentences from the given one on; after the last one they begin again, numbered."""
+    """Yield sentences from index `first` on; after the last sentence they start again, with other numbers."""
     known = _sentences()
     for number in count(first):
         again, place = divmod(number, len(known))
@@ -47,7 +47,7 @@ def _submission(data: dict[str, object], context: dict[str, object]) -> bytes:
 
 
 def grounded(*, text_size: int, context_size: int, number: int = 0) -> bytes:
-    """A text that restates half of its context, and says other things beside."""
+    """Return a submission whose text half repeats its context, and half says other things."""
     context = text_of(context_size, number * 50)
     half = context[: text_size // 2]
     return _submission({"text": half + text_of(text_size - len(half), number * 50 + 500)}, {"page": context})

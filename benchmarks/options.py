@@ -1,12 +1,16 @@
-"""How long and how large a run is."""
+"""Options that set the length and size of a run."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`rounds` alternate with the floor's, `seconds` each; `long_seconds` for what must be sustained. `filled`: the
-    PostgreSQL database that `browser` fills once, keeps and uses again; empty: one of its own, removed after."""
+    """Options of a run.
+
+    `rounds` of `seconds` each alternate with the floor's rounds; `long_seconds` is for loads that must be sustained.
+    `filled` is the PostgreSQL database that `browser` fills once and uses again; if it is empty, a new database is
+    created and removed.
+    """
 
     seconds: float = 5.0
     rounds: int = 3

@@ -1,4 +1,4 @@
-"""Databases and folders of a run, made and removed by it."""
+"""Databases and folders of a run, which the run creates and removes."""
 
 import os
 import secrets
@@ -20,7 +20,7 @@ REDIS = os.environ.get("BENCH_REDIS", "redis://127.0.0.1:6379/11")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A product of its own: its folder, its database and the environment that its processes start with."""
+    """A separate installation of the product: its folder, its database and the environment of its processes."""
 
     name: str
     folder: Path
@@ -34,7 +34,7 @@ class Place:
 
 @contextmanager
 def postgresql(name: str, kept: str = "") -> Iterator[Place]:
-    """A new PostgreSQL database, or the one that is kept; and the Redis database of the benchmarks, emptied."""
+    """Create a PostgreSQL database, or use the database `kept`, and empty the Redis database of the benchmarks."""
     database = kept or f"bench_{name}_{secrets.token_hex(3)}"
     with psycopg.connect(f"{POSTGRESQL}/postgres", autocommit=True) as connection:
         if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [database]).fetchone():
@@ -54,7 +54,7 @@ def postgresql(name: str, kept: str = "") -> Iterator[Place]:
 
 @contextmanager
 def sqlite(synchronous: str = "NORMAL") -> Iterator[Place]:
-    """A new data folder with its SQLite file."""
+    """Create a data folder for an SQLite file."""
     with _folder() as folder:
         name = "SQLite" if synchronous == "NORMAL" else f"SQLite, {synchronous}"
         database = f"sqlite:///{folder / 'handoffaudit.sqlite3'}"
@@ -71,7 +71,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _environment(folder: Path, **more: str) -> dict[str, str]:
-    """As an operator would start it: nothing of the caller's own settings, all limits as shipped."""
+    """Return the environment of an operator: shipped limits, and none of the caller's own settings."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     return kept | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), *(part for part in sys.path if part.endswith("site-packages"))]),

@@ -15,7 +15,7 @@ from benchmarks.places import POSTGRESQL
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line. `floor` and `ratio` are empty where there is none; `met` is None where there is no goal."""
+    """A line of the table; `floor` and `ratio` may be empty, and `met` is None without a goal."""
 
     what: str
     figure: str
@@ -38,7 +38,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def machine() -> str:
-    """What the figures were measured on."""
+    """Describe the machine and the versions that were measured."""
     with psycopg.connect(f"{POSTGRESQL}/postgres") as connection:
         server = connection.info.server_version // 10_000
     versions = (

@@ -1,4 +1,4 @@
-"""What has to be done inside the product's Django, in a process of its own: `python -m benchmarks.rig COMMAND JSON`."""
+"""Commands inside the product's Django, in a separate process: `python -m benchmarks.rig COMMAND JSON`."""
 
 import json
 import os
@@ -12,7 +12,7 @@ PERSON = "bench"
 
 
 def ask(place: Place, command: str, **arguments: Any) -> Any:
-    """Runs one command against a place and gives its answer."""
+    """Run a command against a place, and return its answer."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.rig", command, json.dumps(arguments)],
         env=place.environment,
@@ -34,14 +34,14 @@ def migrate(place: Place) -> None:
 
 
 def key() -> str:
-    """A key that may submit and read."""
+    """Create an API key that may submit and read, and return its secret."""
     from handoffaudit.accounts import keys
 
     return keys.create(tenant=_tenant(), name="bench", scopes=["ingest", "read"], expires_at=None, actor="bench")[1]
 
 
 def lenient_but(handoff_type: str) -> None:
-    """One type strict, and all others lenient."""
+    """Make one handoff type strict, and all other types lenient."""
     from handoffaudit.policy import kinds
     from handoffaudit.validation.config import ANY_OTHER_TYPE, Strictness, TypePolicy
 
@@ -50,7 +50,7 @@ def lenient_but(handoff_type: str) -> None:
 
 
 def session() -> str:
-    """The cookie of a signed-in administrator, who may be there from an earlier run."""
+    """Return the cookie of a signed-in administrator; the person may exist from an earlier run."""
     from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
     from django.contrib.sessions.backends.db import SessionStore
 
@@ -83,14 +83,14 @@ def floor_table() -> None:
 
 
 def fill(rows: int) -> dict[str, Any]:
-    """Does nothing in a database that is filled already."""
+    """Fill the tenant with rows; a filled tenant does not change."""
     from benchmarks.filling import fill as filled
 
     return filled(_tenant(), rows)
 
 
 def recount() -> dict[str, int]:
-    """Whether the filled counts are the true ones."""
+    """Return how many of the filled counts differ from the true counts."""
     from handoffaudit.handoffs import counts
 
     difference = counts.recount(repair=False)
@@ -98,7 +98,10 @@ def recount() -> dict[str, int]:
 
 
 def import_log(path: str) -> dict[str, Any]:
-    """As `handoffaudit import-log` does it: seconds, lines that were counted, and the peak of memory in megabytes."""
+    """Import a log as `handoffaudit import-log` does.
+
+    Return the seconds, the number of counted lines, and the peak of memory in megabytes.
+    """
     import resource
     import time
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""The processes of a run, started and ended by it."""
+"""The processes of a run, which the run starts and ends."""
 
 import contextlib
 import http.client
@@ -38,14 +38,14 @@ def product(place: Place, *, workers: int = 0, threads: int = 0) -> Iterator[Ser
 
 @contextmanager
 def floor(place: Place) -> Iterator[Server]:
-    """The bare views, under the same server with the same settings."""
+    """Run the bare views, with the product's server and settings."""
     with _granian(place, "benchmarks.floor.wsgi:application", "/empty", 0, 0) as server:
         yield server
 
 
 @contextmanager
 def judges(place: Place, number: int = JUDGES) -> Iterator[None]:
-    """Celery workers as the full way starts them."""
+    """Run Celery workers, as a full installation starts them."""
     command = [
         *(sys.executable, "-m", "celery", "--app", "handoffaudit.celery", "--quiet", "worker", "--pool", "threads"),
         *("--concurrency", str(JUDGE_THREADS), "--queues", "structural", "--loglevel", "ERROR"),
@@ -59,7 +59,7 @@ def judges(place: Place, number: int = JUDGES) -> Iterator[None]:
 
 @contextmanager
 def up(place: Place) -> Iterator[Server]:
-    """Everything by `handoffaudit up`."""
+    """Run everything with `handoffaudit up`."""
     port = free_port()
     command = [sys.executable, "-m", "handoffaudit", "up", "--port", str(port), "--data", str(place.folder)]
     with started(command, place) as process:

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.validation`: what the deterministic layers cost for one handoff, on one core.
+"""`python -m benchmarks.validation`: the cost of the deterministic layers for one handoff, on one core.
 
-The floor does what no validator can do without, with the quickest means there are: it parses the submission (orjson),
-holds it against a pydantic model and a JSON Schema (jsonschema-rs), hashes it (SHA-256) and goes over its text with one
-regular expression. Both see the same submissions, their rounds take turns, and the figure is the median round, in time
-of the processor. Needs nothing but the package itself and `jsonschema`.
+The floor does only the work that no validator can avoid, with the fastest tools: it parses the submission (orjson),
+checks it against a pydantic model and a JSON Schema (jsonschema-rs), hashes it (SHA-256), and searches its text with
+one regular expression. The product and the floor judge the same submissions in alternating rounds; the figure is the
+processor time of the median round. The benchmark needs only the package itself and `jsonschema`.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def floor(sent: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """Seconds of the processor for one handoff: the median round of each contender."""
+    """Processor seconds for one handoff, by contender: the median of the contender's rounds."""
 
     seconds: dict[str, float]
 
@@ -96,7 +96,7 @@ class Timed:
 
 
 def timed(contenders: dict[str, Callable[[], int]], options: Options) -> Timed:
-    """Each contender says how many handoffs one call of it is. Their rounds take turns."""
+    """Time the contenders in alternating rounds; each call returns how many handoffs it handled."""
     rounds: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(max(3, options.rounds * 3)):
         for name, run in contenders.items():
@@ -169,7 +169,7 @@ def validation(options: Options, data: Path | None = None) -> Iterator[Row]:
 
 
 def _typical(data: Path | None) -> list[bytes]:
-    """The submissions around the median length, of those that the floor's model is for."""
+    """Return the submissions around the median length, among the payloads that the floor's model covers."""
     if data is None:
         found = documents.submissions()
     else:
@@ -182,7 +182,7 @@ def _typical(data: Path | None) -> list[bytes]:
 
 
 def _start(document: Any) -> Iterator[Row]:
-    """From the command to its end, with all that is loaded on the way."""
+    """Measure a command from its start to its end, with all imports."""
     with tempfile.NamedTemporaryFile(suffix=".json") as file:
         file.write(orjson.dumps(document))
         file.flush()
@@ -210,7 +210,7 @@ def _command(*arguments: str) -> float:
 
 
 def _parts(typical: list[bytes], parsed: list[Any], options: Options) -> Iterator[Row]:
-    """What the floor is made of."""
+    """Measure each part of the floor."""
 
     pairs = list(zip(typical, parsed, strict=True))
 
@@ -222,7 +222,7 @@ def _parts(typical: list[bytes], parsed: list[Any], options: Options) -> Iterato
 
 
 def _layers(typical: list[bytes], judge: Judge) -> Iterator[Row]:
-    """The median of each layer's own figure in the verdicts, and what is outside of the layers."""
+    """Report the median time of each layer from the verdicts, and of the work outside the layers."""
     spent: dict[str, list[float]] = {}
     for sent in typical * 5:
         began = time.perf_counter()
@@ -235,7 +235,7 @@ def _layers(typical: list[bytes], judge: Judge) -> Iterator[Row]:
 
 
 def _grounding(options: Options) -> Iterator[Row]:
-    """Only the layer: reading the sources, looking up the claims."""
+    """Measure only the grounding layer: reading the sources, and looking up the claims."""
     judge = judge_without()
     layer = tuple(one for one in LAYERS if one.name == "grounding")
     sent = [long_documents.grounded(text_size=4096, context_size=8192, number=place) for place in range(20)]

@@ -1,4 +1,4 @@
-"""What a product's database says while a load runs."""
+"""Queries on a product's database while a load runs."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class Asked(Protocol):
 
 @contextmanager
 def database(place: Place) -> Iterator[Asked]:
-    """A connection for numbers, without Django."""
+    """Yield a function that runs a query for one number, without Django."""
     connection: Any
     if place.on_postgresql:
         connection = psycopg.connect(place.database, autocommit=True)

@@ -1,1 +1,1 @@
-"""The floor: views that do nothing but the one thing, under the same server and database settings as the product."""
+"""The floor: bare views that do only the measured work, with the product's server and database settings."""

@@ -1,6 +1,7 @@
-"""A log read with plain regular expressions: `python -m benchmarks.floor.log_patterns FILE` prints the seconds.
+"""Reader of a log with plain regular expressions: `python -m benchmarks.floor.log_patterns FILE`.
 
-Four patterns are tried on each line, in the order in which most lines are met; what is counted is the reason or event.
+The command prints the seconds. Four patterns are tried on each line, those of the most common lines first. The reasons
+and events of the lines are counted.
 """
 
 import re

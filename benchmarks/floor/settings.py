@@ -1,4 +1,4 @@
-"""Django without anything: no apps, no middleware; the database as the product has it."""
+"""Settings of a bare Django without apps and middleware; the database has the product's settings."""
 
 from handoffaudit.env import data_folder, database
 

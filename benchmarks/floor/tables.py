@@ -1,4 +1,4 @@
-"""The floor's table: the handoff's row with all its indexes, and the document in the same row."""
+"""The floor's table: the columns and indexes of the handoff table, with the document in the same row."""
 
 import re
 
@@ -17,7 +17,10 @@ TYPES = (
 
 
 def statements(vendor: str, sqlite_schema: list[tuple[str, str]]) -> list[str]:
-    """What makes the table beside the product's own. `sqlite_schema`: kind and SQL of the product's table there."""
+    """Return the statements that create the floor's table in the product's database.
+
+    `sqlite_schema` has the kind and the SQL of each part of the product's table on SQLite.
+    """
     if vendor == "postgresql":
         return [
             f"CREATE TABLE {TABLE} (LIKE handoffs_handoff INCLUDING ALL)",

@@ -1,4 +1,4 @@
-"""Bare django-ninja views: empty, one INSERT, one COPY (SQLite: one `executemany`)."""
+"""Bare django-ninja views: an empty answer, one INSERT, and one COPY (SQLite: one `executemany`)."""
 
 import secrets
 import uuid

@@ -1,4 +1,4 @@
-"""The benchmarks, by name. Each takes the options of the run and yields rows of the table."""
+"""The benchmarks by name; each benchmark takes the options of the run and yields rows of the table."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,7 @@
-"""Pages in Chromium, with as many handoffs as the run has, beside a static page of the same server."""
+"""Benchmark of pages in Chromium, with the larger number of handoffs, against a static page.
+
+The static page comes from the same server software as the product's pages.
+"""
 
 import http.client
 import time
@@ -93,7 +96,7 @@ def _row(what: str, seen: Seen, floor: Seen) -> Row:
 def _asked(
     product: int, bare: int, cookie: str, filled: dict[str, list[tuple[str, str]]], options: Options, about: str
 ) -> Row:
-    """How long the server works for one of those questions, on one connection."""
+    """Measure how long the server takes for a list's question about new rows, on one connection."""
     rows = "~".join(f"{pk.replace('-', '')}.2" for pk, _ in filled["shown"][:20])
     nothing_newer = f"/t/default/handoffs/new/?after=ffffffff-0000-7000-8000-000000000000&rows={rows}"
     most = max(30, options.requests)
@@ -109,7 +112,10 @@ def _asked(
 
 
 def _times(port: int, path: str, cookie: str, number_of: int) -> list[float]:
-    """Milliseconds, in order, without the first one. The load generator knows no answer without a body."""
+    """Return the sorted times of the requests in milliseconds, without the first request.
+
+    The load generator can't measure these requests, because it does not understand an answer without a body.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     found = []
     try:

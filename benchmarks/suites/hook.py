@@ -1,4 +1,4 @@
-"""How long `handoffaudit hook` keeps an agent: it runs on every tool call."""
+"""Benchmark of `handoffaudit hook`, which delays an agent on every tool call."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ ANSWER = json.dumps({"status": "PASSED", "blocked": False, "exit_code": 0, "reas
 
 
 def hook(_: Options) -> Iterator[Row]:
-    """The console script against Python alone, their runs taking turns; the gate answers at once."""
+    """Time the console script and Python alone in turn; the gate answers immediately."""
     with tempfile.TemporaryDirectory() as folder, _gate() as url:
         environment = {"HANDOFFAUDIT_URL": url, "HANDOFFAUDIT_KEY": "ha_benchmark", "HANDOFFAUDIT_HOOK_SPOOL": folder}
         for what, tool, more in (

@@ -1,4 +1,7 @@
-"""Submissions a second, each answered after its commit, against a view that only inserts (COPYs) the same rows."""
+"""Benchmark of ingest: submissions per second, against a view that only inserts (COPYs) the same rows.
+
+Each submission is answered after its commit.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -75,7 +78,10 @@ def _batch(place: Place, options: Options, on_postgresql: float) -> Iterator[Row
 def _alternating(
     place: Place, options: Options, ours: Load, floor: Load, expected: int
 ) -> tuple[list[float], list[float]]:
-    """Handoffs a second of each round, ours and the floor's in turn. No worker runs: this is ingest alone."""
+    """Return handoffs per second for each round, measured in turn for the product and the floor.
+
+    No worker runs, so the rounds measure only ingest.
+    """
     if not (place.folder / "made").exists():
         rig.migrate(place)
         rig.ask(place, "floor_table")

@@ -1,4 +1,7 @@
-"""Handoffs a second that are stored *and* judged, web and workers sharing the machine; the queue must not grow."""
+"""Benchmark of judging: handoffs per second that are stored and judged, while the queue must not grow.
+
+The web server and the workers share the machine.
+"""
 
 import time
 from collections.abc import Iterator
@@ -38,7 +41,7 @@ class Seen:
 
 
 def judged(options: Options) -> Iterator[Row]:
-    """First the capacity, by a load that pauses where the queue is long; then a steady rate that must be held."""
+    """Measure the capacity with a load that pauses while the queue is long, then check a steady rate."""
     if "postgresql" not in options.databases:
         return
     with places.postgresql("judged") as place:

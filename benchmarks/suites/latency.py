@@ -1,4 +1,7 @@
-"""From POST to verdict: `Prefer: wait` at 50 requests a second, each timed from when it was due."""
+"""Benchmark of the time from POST to verdict, with `Prefer: wait` at 50 requests per second.
+
+Each request is timed from the moment at which it was due.
+"""
 
 from collections.abc import Iterator
 
@@ -45,7 +48,7 @@ def _judged(options: Options, place: Place, web: Server) -> Outcome:
 
 
 def _sent(options: Options, server: Server, path: str, headers: tuple[tuple[str, str], ...], status: int) -> Outcome:
-    """Only 200 says that the verdict came; 202 would be an answer without it."""
+    """Send the load, and accept only `status`: 200 means that the verdict came, 202 that it did not."""
     common = {"port": server.port, "path": path, "headers": headers, "connections": CONNECTIONS, "rate": RATE}
     load.send(Load(seconds=2.0, **common))  # type: ignore[arg-type]
     return load.send(Load(seconds=options.long_seconds, **common)).only(status)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Importing a log against reading the same file with plain regular expressions, and its memory as the log grows."""
+"""Benchmark of log imports: speed against plain regular expressions, and memory as the log grows."""
 
 import subprocess
 import sys

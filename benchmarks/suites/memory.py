@@ -1,4 +1,4 @@
-"""Memory of the embedded way, when it is fresh and after many handoffs have gone through it."""
+"""Benchmark of the embedded server's memory: after its start, and after many handoffs."""
 
 import time
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def memory(options: Options) -> Iterator[Row]:
 
 
 def proportional(pid: int) -> float:
-    """Megabytes of a process and all below it, shared pages counted once."""
+    """Return the memory of a process and its descendants in megabytes; shared pages count once."""
     return sum(_field(Path(f"/proc/{one}/smaps_rollup"), "Pss:") for one in _family(pid)) / 1024
 
 

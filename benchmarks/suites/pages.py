@@ -1,4 +1,4 @@
-"""Pages as a signed-in person gets them, with few handoffs and with many, and an empty view of the same server."""
+"""Benchmark of pages for a signed-in person: with few and many handoffs, against an empty view of the server."""
 
 import random
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ SPARSE = {
 
 @dataclass(slots=True)
 class Filled:
-    """A product full of rows, and its pages. `times`: milliseconds by page."""
+    """A product filled with rows, and its pages; `times` are milliseconds by page."""
 
     pages: dict[str, tuple[str, ...]]
     cookie: str

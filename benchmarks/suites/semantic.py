@@ -1,4 +1,4 @@
-"""Lenient handoffs while the model takes ten seconds and a hundred strict ones wait for it."""
+"""Benchmark of lenient handoffs, while an LLM takes ten seconds and a hundred strict handoffs wait for it."""
 
 import http.client
 import json
@@ -77,7 +77,7 @@ def _asker(place: Place) -> Iterator[None]:
 
 
 def _warm(model: MessagesServer, web: Server, key: str) -> None:
-    """One handoff the whole way, so that the SDK is loaded before anything is measured."""
+    """Send one handoff to the LLM and wait for the answer, so that the SDK is loaded before the measurement."""
     _post(web, key, [_document()])
     _wait_for(lambda: len(model.requests) >= 1 and not model.in_flight)
     model.reset()
@@ -90,7 +90,7 @@ def _lenient(web: Server, key: str) -> Outcome:
 
 
 def _strict(model: MessagesServer, web: Server, key: str) -> Iterator[float]:
-    """First how many calls are out at a time, then after how many seconds the last was answered."""
+    """Yield the largest number of calls in flight, then the seconds until the last call was answered."""
     model.respond = lambda _: says(VALID, delay=MODEL_SECONDS)
     began = time.monotonic()
     _post(web, key, [_document() for _ in range(STRICT)])

@@ -1,4 +1,4 @@
-"""How long it takes from a command to what it is for."""
+"""Benchmark of the start: from a command to a ready server, or to the end of a short command."""
 
 import subprocess
 import sys

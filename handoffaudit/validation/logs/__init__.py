@@ -1,1 +1,1 @@
-"""Lines of logs, read and written: health lines in two forms, gate lines and trace lines (`docs/logs.md`)."""
+"""Parsing and writing of log lines: health lines in two forms, gate lines and trace lines (`docs/logs.md`)."""

@@ -1,4 +1,4 @@
-"""What a line of a log says: its agents, phase, events, level and trace."""
+"""The types of log lines, and the agents, phase, events, level and trace that a line names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,10 @@ TRACE_EVENTS: Final = (
 
 
 class Kind(StrEnum):
-    """The forms of lines. `OLDER`: a health line in its older form."""
+    """The forms of log lines.
+
+    `OLDER` is a health line in its older form, `BAD` a line in no known form.
+    """
 
     HEALTH = "health"
     OLDER = "older"
@@ -36,8 +39,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HealthLine:
-    """What became of one handoff file. `reason` is None where the file was used, `fallback` where the response's text
-    was not tried, or nobody says. What is empty is not known."""
+    """The result of one handoff file.
+
+    `reason` is None where the file was used. `fallback` is None where the response's text was not tried, or the line
+    does not say. An empty text is an unknown value.
+    """
 
     at: datetime
     agent: str
@@ -57,7 +63,10 @@ class HealthLine:
 
 @dataclass(frozen=True, slots=True)
 class GateLine:
-    """What a gate did. `event_type` is one of `GATE_EVENTS`."""
+    """The action of a gate.
+
+    `event_type` is one of `GATE_EVENTS`.
+    """
 
     kind: ClassVar[Kind] = Kind.GATE
     at: datetime
@@ -68,8 +77,11 @@ class GateLine:
 
 @dataclass(frozen=True, slots=True)
 class TraceLine:
-    """A step of a workflow. `event_type` is one of `TRACE_EVENTS`; `details` any JSON value; `extra` has the fields
-    that no format names."""
+    """A step of a workflow.
+
+    `event_type` is one of `TRACE_EVENTS`; `details` is any JSON value; `duration_ms` is in milliseconds, 0 or more.
+    `extra` has the fields that the format does not name.
+    """
 
     kind: ClassVar[Kind] = Kind.TRACE
     at: datetime
@@ -87,7 +99,10 @@ class TraceLine:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line in no known form. `why`: what was expected and what was found, in one sentence."""
+    """A line in no known form.
+
+    `why` says in one sentence what was expected and what was found.
+    """
 
     kind: ClassVar[Kind] = Kind.BAD
     why: str
@@ -95,7 +110,7 @@ class BadLine:
 
 Line = HealthLine | GateLine | TraceLine | BadLine
 
-# Fields in which a trace line, or its details, names an agent.
+# The fields in which a trace line, or its details, names an agent.
 AGENT_FIELDS: Final = frozenset(
     f"{name}{end}" for name in ("agent", "source_agent", "target_agent", "source", "target") for end in ("", "_id")
 )
@@ -106,7 +121,7 @@ _SAME_LEVEL: Final = {"warn": "warning", "err": "error"}
 
 
 def agents_of(line: Line) -> tuple[str, ...]:
-    """The agents that a line names; a gate line's component is one."""
+    """Return the agents that a line names; the component of a gate line counts as an agent."""
     match line:
         case HealthLine():
             return (line.agent,) if line.agent else ()
@@ -120,7 +135,7 @@ def agents_of(line: Line) -> tuple[str, ...]:
 
 
 def agents_named(fields: Mapping[str, Any]) -> list[str]:
-    """The agents that a trace line's fields or its details name."""
+    """Return the agents that the fields of a trace line, or of its details, name."""
     return [
         fields[name] for name in sorted(AGENT_FIELDS & fields.keys()) if isinstance(fields[name], str) and fields[name]
     ]
@@ -131,7 +146,7 @@ def phase_of(line: Line) -> str:
 
 
 def events_of(line: Line) -> tuple[str, ...]:
-    """The event type of gate and trace lines; the reason of health lines, and how the fallback went."""
+    """Return the event type of a gate or trace line, or the reason and the fallback of a health line."""
     match line:
         case HealthLine():
             return tuple(str(one) for one in (line.reason, line.fallback) if one)
@@ -142,7 +157,10 @@ def events_of(line: Line) -> tuple[str, ...]:
 
 
 def level_of(line: Line) -> str:
-    """In lower case: the level of a trace line, and of a gate line whose event type is one."""
+    """Return the level in lower case; empty where the line has none.
+
+    A trace line has a level of its own; a gate line has one where its event type is a level.
+    """
     match line:
         case TraceLine():
             return parse_level(line.level)
@@ -158,7 +176,7 @@ def parse_level(level: str) -> str:
 
 
 def trace_of(line: Line) -> str:
-    """The trace of a trace line, the run of a health line."""
+    """Return the trace of a trace line, or the run of a health line."""
     match line:
         case TraceLine():
             return line.trace_id

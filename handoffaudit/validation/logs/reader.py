@@ -1,4 +1,4 @@
-"""One log line read: what it begins with tells its form, so that a bad line can say what is wrong."""
+"""The parser of one log line; the first characters decide the form, so that a bad line can say what is wrong."""
 
 import math
 import re
@@ -15,11 +15,11 @@ from handoffaudit.validation.text import closest, either, show, type_name
 
 
 class Fault(Exception):
-    """Why a line can't be read: what was expected, and what was found."""
+    """Raised where a line cannot be read; the message says what was expected and what was found."""
 
 
 def unknown(what: str, found: object, choices: Iterable[str]) -> Fault:
-    """One of a few words is expected. Names the nearest, or all where none is near."""
+    """Return the error for a word that is not among `choices`, with the nearest choice or all of them."""
     known = tuple(choices)
     near = closest(found, known)
     hint = f"did you mean {near}?" if near else f"it is one of {either(known)}"
@@ -30,14 +30,17 @@ _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))? ?(Z|z|UTC|[+-]\d\d(?::?\d\d)?)?", re.ASCII
 )
 
-# As in filters. Beyond them, half an hour more or less may be no time at all.
+# The same years as in filters. Beyond them, a shift by half an hour may leave no valid time.
 FIRST_YEAR: Final = 1970
 
 LAST_YEAR: Final = 9000
 
 
 def read_time(text: str) -> datetime:
-    """The time in UTC, in years that a search can name; one without a zone is UTC. Raises `Fault`."""
+    """Return the time in UTC; a time without a zone is taken as UTC.
+
+    Raises `Fault` for a text that is no time, and for a year outside 1970 to 9000, which a search cannot name.
+    """
     match = _TIME.fullmatch(text)
     if match is None:
         raise Fault(f"a time like 2026-02-15T00:15:00Z is expected, and there is {show(text)}")
@@ -67,7 +70,10 @@ _SHORT = {char: "\\" + letter for letter, char in _ESCAPED.items()}
 
 
 def read_pairs(text: str) -> dict[str, str]:
-    """Raises `Fault` for what is no pair, and for a key that is there twice."""
+    """Return the key=value pairs of a text.
+
+    Raises `Fault` for a part that is no pair, and for a key that occurs twice.
+    """
     found: dict[str, str] = {}
     at = 0
     while at < len(text):
@@ -83,11 +89,11 @@ def read_pairs(text: str) -> dict[str, str]:
 
 
 def unquote(text: str) -> str:
-    """What stands between quotation marks, without its escapes."""
+    """Return the text between quotation marks with its escapes resolved."""
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(_unescaped, text)
-    # two halves of a surrogate pair are one character; half a pair is none
+    # Two halves of a surrogate pair are one character; half a pair becomes a replacement character.
     return plain if plain.isascii() else plain.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -96,7 +102,10 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def write_value(value: str) -> str:
-    """Half a surrogate pair, which no text file can hold, becomes a question mark."""
+    """Return the value as a health line writes it, quoted where needed.
+
+    Half a surrogate pair, which no text file can hold, becomes a question mark.
+    """
     value = value.encode("utf-8", "replace").decode()
     if value and value.isprintable() and not any(char in value for char in ' "\\') and not _has_space(value):
         return value
@@ -120,7 +129,7 @@ def _pairs_of(char: str) -> list[bytes]:
     return [encoded[at : at + 2] for at in range(0, len(encoded), 2)]
 
 
-# In bytes; a longer line is kept cut at this length.
+# In bytes; a longer line is stored cut at this length.
 LONGEST_LINE: Final = 64 * 1024
 
 _FORMS = (
@@ -149,7 +158,7 @@ _TEXTS = ("workflow", "phase", "level", "span_id", "parent_span_id")
 
 
 def read_bytes(line: bytes) -> Line:
-    """A line as it stands in a file, without its line end."""
+    """Return the line that the bytes hold; the bytes come from a file, without the line end."""
     if len(line) >= LONGEST_LINE:
         return BadLine(f"A line of less than {LONGEST_LINE:,} bytes is expected, and this one is longer: it is cut.")
     try:
@@ -160,7 +169,7 @@ def read_bytes(line: bytes) -> Line:
 
 
 def read_line(text: str) -> Line:
-    """What a line says, in whichever of the forms; never raises."""
+    """Return the parsed line, in whichever form; a line in no known form is a `BadLine` and raises nothing."""
     line = text.strip(" \t\r\n\ufeff")
     reader = _reader_of(line)
     try:
@@ -276,7 +285,7 @@ def _gate(line: str) -> GateLine:
 
 def _trace(line: str) -> TraceLine:
     try:
-        # bounded by the length of the line; orjson takes no NaN and no lone surrogate
+        # The length of the line bounds the cost; orjson refuses NaN and lone surrogates.
         fields = orjson.loads(line)
     except (orjson.JSONDecodeError, RecursionError) as error:
         raise Fault(f"a JSON object is expected, and the line is no valid JSON ({error})") from None
@@ -284,7 +293,7 @@ def _trace(line: str) -> TraceLine:
 
 
 def trace_of(given: dict[str, Any]) -> TraceLine:
-    """The trace line that a JSON object is. Raises `Fault`."""
+    """Return the trace line in a JSON object; raises `Fault` where a field is missing or of a wrong type."""
     fields = dict(given)
     event = fields.pop("event_type", None)
     if event is None:

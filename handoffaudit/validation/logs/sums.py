@@ -1,4 +1,4 @@
-"""The sum of many lines: how often each key came, and what the lines name."""
+"""Sums over many log lines: the count of each key, and the names that occur in the lines."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ HEALTH_KIND, OLDER_KIND, GATE_KIND, TRACE_KIND = (
 
 OLDER_REASONS: Final = {found: str(reason or "") for found, reason in OLDER_FOUND.items()}
 
-# Hour in UTC, agent, phase, runtime, source, reason, fallback; what is not known is empty.
+# Hour in UTC, agent, phase, runtime, source, reason, fallback; an unknown value is empty.
 HealthKey = tuple[datetime, str, str, str, str, str, str]
 
 # Hour in UTC, kind, event (a health line's reason), level, component (its agent; a trace line's phase).
@@ -38,13 +38,15 @@ LineKey = tuple[datetime, str, str, str, str]
 
 
 class Counts:
-    """How often each key came, of one text or of several. Lines in their usual spelling are counted as they are, and
-    their keys are made once at the end."""
+    """The count of each key in one or several texts.
+
+    Lines in their usual spelling are counted as the patterns found them; their keys are made once, at the end.
+    """
 
     def __init__(self) -> None:
         self._health: Counter[HealthKey] = Counter()
         self._lines: Counter[LineKey] = Counter()
-        # As the patterns find them: hour and zone first.
+        # Keys in the form that the patterns find: hour and zone first.
         self.healths: Counter[tuple[str, ...]] = Counter()
         self.olders: Counter[tuple[str, ...]] = Counter()
         self.gates: Counter[tuple[str, ...]] = Counter()
@@ -88,9 +90,12 @@ class Counts:
 
 @dataclass(slots=True)
 class Tally:
-    """The sum of some lines. Blank ones are not counted; `bad` ones have no key. `first_at` and `last_at` bound the
-    times, to the minute; the sets hold what any line names, and `runs` the runs of health lines. `counts` may be those
-    of several texts together."""
+    """The sum of some lines.
+
+    Blank lines are not counted; bad lines have no key. `first_at` and `last_at` bound the times, to the minute. The
+    sets hold the names that occur in any line, and `runs` the runs of health lines. `counts` may be shared by several
+    texts.
+    """
 
     counts: Counts = field(default_factory=Counts, compare=False)
     kinds: Counter[str] = field(default_factory=Counter)
@@ -134,7 +139,7 @@ class Tally:
         self.traces.add(trace_of(line))
 
     def span(self, minute: datetime) -> None:
-        """Takes a minute into the bounds."""
+        """Extend the bounds of the times to include a minute."""
         if self.first_at is None or minute < self.first_at:
             self.first_at = minute
         last = minute + _ALMOST_A_MINUTE
@@ -143,14 +148,17 @@ class Tally:
 
 
 def key_of(line: HealthLine) -> HealthKey:
-    """What a health line is summed under."""
+    """Return the key that a health line is counted under."""
     why = (str(line.reason or ""), str(line.fallback or ""))
     return (_floor(line.at), line.agent, line.phase, line.runtime, str(line.source), *why)
 
 
 @lru_cache(maxsize=4096)
 def _hour(hour: str, zone: str) -> datetime:
-    """In UTC. Zones are whole hours here."""
+    """Return the hour in UTC.
+
+    The zones here are whole hours. Raises ValueError where the hour is no time.
+    """
     at = minute_of(hour, "00", zone)
     if at is None:
         raise ValueError(hour)
@@ -159,7 +167,7 @@ def _hour(hour: str, zone: str) -> datetime:
 
 @lru_cache(maxsize=4096)
 def minute_of(hour: str, minute: str, zone: str) -> datetime | None:
-    """None of no time."""
+    """Return the minute in UTC, or None where the values are no time."""
     try:
         return read_time(f"{hour}:{minute}:00{zone}")
     except Fault:

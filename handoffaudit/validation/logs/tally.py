@@ -1,7 +1,7 @@
-"""Many lines summed up at once: a gigabyte has millions, and to make a value of each would take minutes.
+"""Bulk counting of log lines: a gigabyte has millions of lines, and one object per line would take minutes.
 
-Lines of each form go through one search in their usual spelling; the few that it does not find are read one by one by
-`reading`, which alone says what a line means and what is wrong with it.
+Lines of each form in their usual spelling go through one search. `reader` parses the few other lines one by one; that
+module alone defines the meaning of a line and its errors.
 """
 
 import math
@@ -28,7 +28,7 @@ from handoffaudit.validation.logs.sums import (
 
 
 def tally(text: bytes, counts: Counts | None = None) -> Tally:
-    """The sum of the lines of a text; added to those counts, where some are given."""
+    """Return the sum of the lines of a text; add to `counts` where they are given."""
     made = Tally(counts or Counts())
     plain = text.replace(b"\r\n", b"\n") if b"\r" in text else text
     lines = _decoded(plain, made)
@@ -71,7 +71,7 @@ _STAMP = re.compile(rf"^{_TIME}$", re.MULTILINE | re.ASCII)
 
 
 def _decoded(plain: bytes, made: Tally) -> list[str]:
-    """The lines as text; those that are none are counted as bad at once."""
+    """Return the lines as text; count lines that are not UTF-8, or too long, as bad."""
     try:
         lines = plain.decode().split("\n")
     except UnicodeDecodeError:
@@ -106,7 +106,10 @@ _Found = list[tuple[str, ...]]
 
 
 def _found(pattern: re.Pattern[str], lines: list[str], made: Tally, stamp: Callable[[Any], Any]) -> _Found:
-    """The groups of all lines that the pattern fits, and whose `stamp` is a time; the others are read one by one."""
+    """Return the groups of all lines that match the pattern and whose `stamp` is a valid time.
+
+    The other lines are parsed one by one.
+    """
     found: _Found = pattern.findall("\n".join(lines))
     if len(found) != len(lines) or not all(minute_of(*one) for one in set(map(stamp, found))):
         fitting: list[str] = []
@@ -163,7 +166,7 @@ _AGENTS: Final = tuple(sorted(AGENT_FIELDS))
 
 _NAME = str | int | float | bool | None
 
-# Frozen, so that the few that differ can be told from the many.
+# Frozen structs are hashable, so that the few distinct values can be told from the many.
 _Named = msgspec.defstruct("_Named", [(name, _NAME, None) for name in _AGENTS], frozen=True, gc=False)
 
 _Fields = msgspec.defstruct(
@@ -229,7 +232,7 @@ def _all_sound(rows: list[Any], found: _Found) -> bool:
 
 
 def _is_sound(row: Any) -> bool:
-    """Whether what the fields say is a trace line, and in the usual spelling."""
+    """Return whether the fields make a trace line in the usual spelling."""
     took = row.duration_ms
     stamp = _STAMP.fullmatch(row.timestamp)
     return bool(
@@ -242,9 +245,9 @@ def _is_sound(row: Any) -> bool:
 
 
 def _trace_rows(lines: list[str], made: Tally) -> tuple[list[Any], list[str]]:
-    """The lines that are JSON objects with the fields of a trace line, both read and as they came."""
+    """Return the lines that are JSON objects with the fields of a trace line, both parsed and as text."""
     text = "\n".join(lines)
-    # One broken line would have all of them read alone; most of these break off.
+    # A single broken line would send all lines to the slow path; most broken lines are cut off.
     if text.count("}\n") + text.endswith("}") < len(lines):
         _each((line for line in lines if not line.endswith("}")), made)
         lines = [line for line in lines if line.endswith("}")]
@@ -267,7 +270,7 @@ def _trace_rows(lines: list[str], made: Tally) -> tuple[list[Any], list[str]]:
 
 
 def _span(stamps: Iterable[tuple[str, ...]], made: Tally) -> None:
-    """Takes times (hour, minute, zone) into the bounds."""
+    """Extend the bounds of the times to include these times (hour, minute, zone)."""
     for stamp in set(stamps):
         at = minute_of(*stamp)
         if at is not None:

@@ -1,4 +1,4 @@
-"""Log lines written so that each can be read back, and the report of a handoff file as its health line."""
+"""Writing of log lines that can be read back, and the health line of a report on a handoff file."""
 
 import json
 import re
@@ -19,8 +19,9 @@ _BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def write_health(line: HealthLine) -> str:
-    """In the present form, without a line end. A line without a reason has no `reason=`, so that who looks for that
-    finds the files that were not used.
+    """Return the health line in the current form, without a line end.
+
+    A line without a reason has no `reason=`, so that a search for `reason=` finds the files that were not used.
 
     >>> from datetime import UTC, datetime
     >>> from handoffaudit.validation.formats.file_report import Reason, Source
@@ -37,14 +38,16 @@ def write_health(line: HealthLine) -> str:
 
 
 def write_gate(line: GateLine) -> str:
-    """`[TIMESTAMP] [EVENT_TYPE] [COMPONENT] DETAILS`, without a line end. This form knows no escapes: what would break
-    the line becomes a space, and `]` in a component a `)`."""
+    """Return `[TIMESTAMP] [EVENT_TYPE] [COMPONENT] DETAILS`, without a line end.
+
+    This form has no escapes: characters that would break the line become a space, and `]` in a component becomes `)`.
+    """
     component = _one_line(line.component).replace("]", ")")
     return f"[{utc_text(line.at)}] [{line.event_type}] [{component}] {_one_line(line.details)}".rstrip()
 
 
 def write_trace(line: TraceLine) -> str:
-    """A JSON object, without a line end; fields that are not known are left out."""
+    """Return a JSON object, without a line end; empty fields are left out."""
     fields: dict[str, Any] = {
         "trace_id": line.trace_id,
         "span_id": line.span_id,
@@ -70,7 +73,7 @@ _LONGEST_ITERATION: Final = 40
 
 
 def health_line(report: Mapping[str, Any], finding: FileFinding, at: datetime) -> HealthLine:
-    """The line on a report without flaws, to the second."""
+    """Return the health line of a report without flaws, with the time cut to the second."""
     return HealthLine(
         at=at.replace(microsecond=0),
         agent=clean_or_empty(report.get("agent")),
@@ -90,12 +93,15 @@ def _iteration(value: object) -> str:
 
 
 def has_phase_failed(finding: FileFinding, *, strict: bool) -> bool:
-    """Whether the phase failed. `strict`: only the file counts."""
+    """Return whether the phase failed.
+
+    With `strict`, only the handoff file counts, not the text of the response.
+    """
     return finding.blocks or (strict and finding.source is not Source.HANDOFF_JSON)
 
 
 def why(finding: FileFinding, *, strict: bool) -> str:
-    """How it ended, in a sentence or two."""
+    """Return the result of the file in a sentence or two."""
     if finding.reason is None:
         return "The handoff file was used."
     unusable = f"The handoff file can't be used ({finding.reason})"
@@ -109,7 +115,7 @@ def why(finding: FileFinding, *, strict: bool) -> str:
 
 
 def describe_report(finding: FileFinding, *, strict: bool) -> dict[str, Any]:
-    """What a report amounts to, as JSON values."""
+    """Return the result of a report as JSON values."""
     return {
         "source": str(finding.source),
         "reason": finding.reason and str(finding.reason),

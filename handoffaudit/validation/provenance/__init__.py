@@ -1,4 +1,4 @@
-"""Where what is wrong along a trace first came up, and who carried it on."""
+"""Provenance of the findings along a trace: the step that introduced each value, and the steps that carried it on."""
 
 from handoffaudit.validation.provenance.attribution import Attributed, Flaw, Step, attribute, flaws_of, step_of, tainted
 from handoffaudit.validation.provenance.origins import Origin, Share, first_wrong, origins, shares

@@ -1,4 +1,4 @@
-"""The handoffs of a trace as steps, and who is behind each finding: its source, or an earlier agent."""
+"""The handoffs of a trace as steps, and the agent that introduced each finding."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,18 +17,21 @@ LONGEST_CONTEXT: Final = 300_000
 
 _TOLD: Final = frozenset({"warning", "error", "critical"})
 
-# what the layers call the value that a finding is about
+# The metadata fields in which layers store the value of a finding.
 _VALUES: Final = ("text", "quote")
 
 _CUT: Final = "…"
 
-# nobody is behind it that a model was not there to be asked
+# No agent causes an LLM to be unavailable.
 _NOT_ASKED: Final = "semantic.unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A finding. `value` is what is wrong, as it is written there; empty where the finding is about no value."""
+    """A finding of one step.
+
+    `value` is the wrong value as the document writes it; empty where the finding is about no value.
+    """
 
     code: str
     path: str
@@ -38,9 +41,12 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One handoff of a trace. `data` and `context` are all texts and numbers of its data, and of its context and
-    evidence, one a line. `brings_facts`: its source is a person or a tool, or all it says is a program's output; its
-    values come from outside then."""
+    """One handoff of a trace.
+
+    `data` and `context` hold all texts and numbers of its data, and of its context and evidence, one per line.
+    `brings_facts`: its source is a person or a tool, or its whole text is the output of a program; its values then come
+    from outside.
+    """
 
     key: str
     source: str
@@ -52,7 +58,10 @@ class Step:
 
 
 def step_of(key: str, record: Record, flaws: Sequence[Flaw] = ()) -> Step:
-    """Of a long handoff the first 100,000 characters of its data and 300,000 of its context count."""
+    """Return the record as a step.
+
+    Of a long handoff, the first 100,000 characters of the data and 300,000 of the context count.
+    """
     return Step(
         key=key,
         source=record.source_agent_id,
@@ -75,7 +84,10 @@ def _joined(texts: Iterable[str], most: int) -> str:
 
 
 def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
-    """The warnings and worse of a verdict's issues, as the API shows them, but for those that say nothing of it."""
+    """Return the findings of severity warning and above from a verdict's issues, as the API shows them.
+
+    Findings that say nothing about the handoff, such as an unavailable LLM, are left out.
+    """
     return tuple(
         Flaw(str(issue["code"]), str(issue.get("field_path") or ""), _value(issue), str(issue["severity"]))
         for issue in issues
@@ -86,7 +98,7 @@ def flaws_of(issues: Iterable[Mapping[str, Any]]) -> tuple[Flaw, ...]:
 def _value(issue: Mapping[str, Any]) -> str:
     metadata = issue.get("metadata") or {}
     found = next((metadata[name] for name in _VALUES if isinstance(metadata.get(name), str)), "")
-    # of a value that was cut, the last word may not be whole
+    # The last word of a value that was cut may not be whole.
     return found[:-1].rpartition(" ")[0] or found[:-1] if found.endswith(_CUT) else found
 
 
@@ -99,13 +111,13 @@ _INDEX = re.compile(r"\[\d+\]")
 
 @dataclass(frozen=True, slots=True)
 class Attributed:
-    """One finding of the step at `step`, and where it came from. All steps are indexes into the trace.
+    """One finding of the step at `step`, with its origin; all steps are indexes into the trace.
 
-    `origin` is the earliest step that holds the value; of a finding without a value, the earliest with the same code at
-    the same kind of place. `caused`: the source of this step is behind it, because that is this step or an earlier one
-    of the same source that nobody had told it. `from_outside`: the value is nobody's invention, since a person or a
-    tool brought it at `origin`, or it stands in what that step was given. `carriers` are the steps after the origin
-    that hold the value, or have the same finding.
+    `origin` is the earliest step that contains the value; for a finding without a value, the earliest step with the
+    same code at the same kind of place. `caused`: the source of this step introduced the finding, in this step or in an
+    earlier step of the same source that did not receive the value. `from_outside`: a person or a tool brought the value
+    at `origin`, or the context of that step contains it. `carriers` are the steps after the origin that contain the
+    value, or have the same finding.
     """
 
     step: int
@@ -117,8 +129,11 @@ class Attributed:
 
 
 def attribute(steps: Sequence[Step]) -> list[Attributed]:
-    """Every finding of the first thousand steps, in their order. Values are compared by what they say: `1,200` is 1200,
-    and 12 is not in 120. Past 20,000 different values the rest count as findings without one."""
+    """Return every finding of the first 1,000 steps with its origin, in order.
+
+    Values are compared by meaning: `1,200` is 1200, and 12 is not in 120. After 20,000 different values, the remaining
+    findings are treated as findings without a value.
+    """
     steps = steps[:MOST_STEPS]
     values = _Values(steps)
     alike: dict[tuple[str, str], list[int]] = {}
@@ -135,8 +150,10 @@ def attribute(steps: Sequence[Step]) -> list[Attributed]:
 
 
 def tainted(steps: Sequence[Step], attributed: Iterable[Attributed]) -> dict[int, tuple[str, ...]]:
-    """The steps that carry a wrong value of an earlier one, each with these values as they were first found, in the
-    order of the findings. What came from outside taints nothing."""
+    """Return the steps that carry a wrong value of an earlier step, each with the values.
+
+    The values are spelled as they were first found, in the order of the findings. A value from outside taints nothing.
+    """
     found: dict[int, dict[str, None]] = {}
     for one in attributed:
         if one.flaw.value and not one.from_outside:
@@ -155,13 +172,16 @@ def _by_likeness(steps: Sequence[Step], at: int, flaw: Flaw, places: Sequence[in
 
 
 def _causes(steps: Sequence[Step], at: int, origin: int, *, from_outside: bool) -> bool:
-    """What a source said before, and nobody had told it, is its own when it says it again."""
+    """Return whether the source of a step introduced the finding.
+
+    A source that repeats its own earlier value, which it did not receive from outside, introduced the value.
+    """
     source = steps[at].source
     return origin == at or (bool(source) and steps[origin].source == source and not from_outside)
 
 
 class _Values:
-    """In which steps each value stands that a finding is about."""
+    """An index of the steps that contain each value of a finding."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -175,7 +195,8 @@ class _Values:
                 self._places.setdefault(form, []).append(at)
             for forms in {self._forms.get(flaw.value, frozenset()) for flaw in step.flaws}:
                 self._flagged.add((at, forms))
-                # a layer saw it there, also where it is read otherwise here; a date with its year is no date without
+                # A layer saw the value in this step, also where it is read otherwise here; a date with its year does
+                # not match a date without one.
                 for form in forms:
                     if form[0] != YEARLESS:
                         self._places.setdefault(form, []).append(at)
@@ -204,7 +225,10 @@ class _Values:
         return self._of_forms[forms]
 
     def _is_given(self, at: int, forms: frozenset[Form]) -> bool:
-        """Whether the value was no invention of this step. What a layer flagged there was not in its context."""
+        """Return whether the step received the value instead of introducing it.
+
+        A value that a layer flagged in the step was not in its context.
+        """
         if (at, forms) in self._flagged:
             return False
         if self._steps[at].brings_facts:

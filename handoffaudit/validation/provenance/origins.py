@@ -1,4 +1,4 @@
-"""The wrong values of a trace, each once, and how many findings each agent caused."""
+"""The wrong values of a trace, each once, and the number of findings that each agent introduced."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,17 @@ from handoffaudit.validation.provenance.attribution import Attributed, Step
 from handoffaudit.validation.provenance.value_forms import Form, forms_of
 
 _IN_TURN: Final = {"grounding.number": 0, "grounding.date": 1, "grounding.identifier": 2, "grounding.name": 3}
-# A word that a source does not say is more often another way to put it than wrong.
+# Wording that no source has is more often a paraphrase than wrong.
 _WEAKEST: Final = "grounding.wording"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One wrong value: `step` is where it stands first, `flagged` where something was found of it, `carriers` where
-    else it stands after `step`. All are indexes into the trace."""
+    """One wrong value; all steps are indexes into the trace.
+
+    `step` is the first step that contains the value, `flagged` are the steps with a finding about the value, and
+    `carriers` the steps after `step` that contain it.
+    """
 
     value: str
     codes: tuple[str, ...]
@@ -27,7 +30,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many findings of an agent's handoffs it caused, and how many it passed on."""
+    """The number of findings in an agent's handoffs that the agent introduced, and the number that it inherited."""
 
     agent: str
     caused: int
@@ -39,7 +42,7 @@ class Share:
 
 
 def origins(attributed: Iterable[Attributed]) -> list[Origin]:
-    """In the order in which they came up; of one step, as they were found."""
+    """Return the wrong values in the order of their first steps; within one step, in the order of the findings."""
     alike: dict[tuple[int, frozenset[Form]], list[Attributed]] = {}
     for one in attributed:
         if one.flaw.value:
@@ -59,7 +62,7 @@ def origins(attributed: Iterable[Attributed]) -> list[Origin]:
 
 
 def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Share]:
-    """Of every source of the trace, in the order of their first handoffs."""
+    """Return the share of every source in the trace, in the order of their first handoffs."""
     counts = {step.source: [0, 0] for step in steps}
     for one in attributed:
         counts[steps[one.step].source][0 if one.caused else 1] += 1
@@ -67,9 +70,12 @@ def shares(steps: Sequence[Step], attributed: Iterable[Attributed]) -> list[Shar
 
 
 def first_wrong(attributed: Sequence[Attributed]) -> Attributed | None:
-    """The finding that the others may follow from: of the earliest origin, a value that nobody outside brought before
-    anything else, and of several first a number, then what is carried furthest; mere words come after all other values.
-    None where nothing was found."""
+    """Return the finding that the others may follow from, or None without any finding.
+
+    Values that did not come from outside take precedence over all other findings. Among them, the earliest origin wins;
+    within one origin, numbers come first, then values with the most carriers. Mere wording ranks after all other
+    values.
+    """
     own = [one for one in attributed if one.flaw.value and not one.from_outside]
     return min(own or attributed, key=_weight, default=None)
 

@@ -1,6 +1,6 @@
-"""In which order to look at the handoffs of a trace that went wrong: those first that most speaks against.
+"""A ranking of the handoffs of a trace that went wrong, with the strongest suspects first.
 
-A ranking and no verdict: nothing is held or rejected for it. Where people or tools speak, nothing is suspected.
+The ranking is no verdict: nothing is held or rejected for it. Handoffs of people or tools are never suspects.
 """
 
 import re
@@ -16,7 +16,7 @@ from handoffaudit.validation.provenance.value_forms import forms_of
 _SPREAD_VALUES: Final = 3
 _SPREAD_CARRIERS: Final = 2
 _MEASURED: Final = frozenset({"number", "date", "day", "month", "time"})
-# a whole sentence in quotation marks is rather a way of speaking than a value
+# A whole sentence in quotation marks is a manner of speaking more often than a value.
 _SOFT: Final = frozenset({"grounding.quote", "grounding.wording"})
 _LONGEST: Final = 50_000
 _ASSUMES = re.compile(
@@ -27,7 +27,7 @@ _ASSUMES = re.compile(
 
 
 class Sign(StrEnum):
-    """What speaks against a handoff."""
+    """The signs that speak against a handoff."""
 
     VALUE = "value"
     NUMBER = "number"
@@ -38,7 +38,10 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """`step` is an index into the trace. `values` are the wrong values that came in with it, as they were found."""
+    """One suspect handoff.
+
+    `step` is an index into the trace. `values` are the wrong values that the step introduced, as they were found.
+    """
 
     step: int
     signs: tuple[Sign, ...]
@@ -48,7 +51,7 @@ class Suspect:
 def suspects(
     steps: Sequence[Step], attributed: Sequence[Attributed], signs: Iterable[Sign] = tuple(Sign)
 ) -> list[Suspect]:
-    """The handoffs that have any of `signs`, those with the most first; of as many, the earlier one."""
+    """Return the handoffs that have any of `signs`, the ones with the most signs first, then the earlier ones."""
     counted = frozenset(signs)
     by_step: dict[int, list[Origin]] = {}
     for one in origins(attributed):

@@ -1,4 +1,4 @@
-"""What a text holds of the values that are looked for: numbers by value, dates by day, all else word by word."""
+"""Search for values in a text: numbers by value, dates by day, everything else word by word."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,12 +18,12 @@ from handoffaudit.validation.layers.grounding.values import (
 )
 from handoffaudit.validation.layers.grounding.vocabulary import MULTIPLIERS, WORDS_OF_NUMBERS
 
-# One normal form of a value: what kind of reading it is, and what was read.
+# One normal form of a value: the kind of reading, and its content.
 Form: TypeAlias = tuple[str, object]
 
 LONGEST_PHRASE: Final = 16
 
-# A date as it is looked for where no year is written.
+# The form of a date that is searched for where no year is written.
 YEARLESS: Final = "yearless"
 
 _LONGEST_VALUE: Final = 500
@@ -34,14 +34,17 @@ _LONGEST_FIGURE: Final = 60
 
 _FIGURES = re.compile(r"(?<![^\W_])(\d+(?:[.,]\d+)*)(?:[ ]?(thousand|million|billion|trillion|bn|[kKmMB])(?![^\W_]))?")
 
-# Their figures are parts of something else; a year is named by itself often enough.
+# The figures of dates and versions belong to something else; only the year of a date is kept as a figure.
 _DATES_AND_VERSIONS = re.compile(r"(?<!\d)(\d{4})-\d\d-\d\d(?!\d)|(?<![^\W_])()[vV]\d+(?:\.\d+)*")
 
 _END: Final = ""
 
 
 def forms_of(value: str) -> frozenset[Form]:
-    """The forms by which a value is recognised: any one of them is enough. Empty where nothing can be looked for."""
+    """Return the forms of a value; a text contains the value if it contains any of the forms.
+
+    The result is empty where the value has nothing to search for.
+    """
     text = value[:_LONGEST_VALUE].strip()
     found = values_in(text, quotes=False, most=1)
     if found and found[0].end - found[0].start == len(text):
@@ -73,14 +76,14 @@ def _forms_of_value(value: TextValue) -> Iterator[Form]:
 
 
 class Wanted:
-    """Values that are looked for, all at once: a text is read one time, however many they are."""
+    """A set of values that are searched for together: a text is read once, however many values there are."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._forms = frozenset(forms)
         kinds = {kind for kind, _ in self._forms}
         self._has_numbers = "number" in kinds
         self._has_moments = bool(kinds - {"number", "words"})
-        # by its first word, a tree of the words that follow; a phrase ends where `_END` holds its form
+        # A tree of the words of each phrase, by first word; a phrase ends where `_END` holds its form.
         self._tree: dict[str, dict[str, object]] = {}
         for form in self._forms:
             if form[0] == "words" and isinstance(form[1], tuple):
@@ -93,7 +96,7 @@ class Wanted:
         node[_END] = form
 
     def found_in(self, text: str) -> frozenset[Form]:
-        """Those that the text holds as whole numbers, dates or words."""
+        """Return the forms that the text contains as whole numbers, dates or words."""
         found: set[Form] = set()
         if self._tree:
             found |= self._phrases(plain_words(text))
@@ -122,7 +125,7 @@ class Wanted:
 
 
 def _numbers(text: str) -> Iterator[Form]:
-    # most figures stand there several times
+    # Most figures occur several times.
     for figure, unit in set(_FIGURES.findall(_DATES_AND_VERSIONS.sub(r"\1\2 ", text))):
         if len(figure) > _LONGEST_FIGURE:
             continue

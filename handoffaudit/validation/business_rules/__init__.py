@@ -1,4 +1,4 @@
-"""Business rules: what must hold of the data of a type.
+"""Business rules: requirements on the data of a handoff type.
 
-`rules` says what a rule is and has examples, `parser` reads sets of them, `evaluate` holds data against them.
+`rules` defines a rule and ships examples, `parser` reads sets of rules, and `evaluate` checks data against them.
 """

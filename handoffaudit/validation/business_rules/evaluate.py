@@ -1,4 +1,4 @@
-"""Business rules held against data: which are broken, where, and how to fix it."""
+"""The evaluation of business rules against data: which rules are broken, where, and how to fix the data."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -50,11 +50,14 @@ RELATIONS: Final[dict[Operator, str]] = {
 
 
 class CannotCompareError(Exception):
-    """The types do not allow the comparison; the text of the error ends a sentence."""
+    """An error for types that do not allow a comparison; the text of the error ends a sentence."""
 
 
 def holds(operator: Operator | None, value: Any, against: Any, effort: StepBudget) -> bool:
-    """Return whether `value` stands in this relation to `against`. Raises CannotCompareError."""
+    """Return whether `value` is in this relation to `against`.
+
+    Raises CannotCompareError if the types do not allow the comparison.
+    """
     match operator:
         case None:
             raise CannotCompareError("cannot be judged, since the rule names no operator")
@@ -85,7 +88,7 @@ def _is_number(value: object) -> bool:
 
 
 def _equal(left: Any, right: Any, effort: StepBudget) -> bool:
-    """Return whether two JSON values are equal: 1 is 1.0 and is not true."""
+    """Return whether two JSON values are equal: 1 equals 1.0, but not true."""
     effort.spend()
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -99,7 +102,7 @@ def _equal(left: Any, right: Any, effort: StepBudget) -> bool:
 
 
 def requirement(operator: Operator | None, against: Any, name: str = "") -> str:
-    """Return the words after "must be" ("less than limit, 100"), empty where no value could meet the comparison.
+    """Return the words after "must be" ("less than limit, 100"), empty if no value could meet the comparison.
 
     `name` is the dotted path of the field that `against` comes from, empty for a threshold.
     """
@@ -119,7 +122,7 @@ def requirement(operator: Operator | None, against: Any, name: str = "") -> str:
 
 
 def threshold_text(operator: Operator, value: Any) -> str:
-    """Return the threshold of a rule or condition as a person writes it: text without quotation marks."""
+    """Return the threshold of a rule or condition as a person writes it: text has no quotation marks."""
     if operator is Operator.BETWEEN and isinstance(value, list | tuple) and len(value) == 2:
         return f"{_plain(value[0])} and {_plain(value[1])}"
     if operator in (Operator.IN, Operator.NOT_IN) and isinstance(value, list | tuple):
@@ -151,7 +154,7 @@ _RELATIONS: Final = RELATIONS | {
 
 
 def conditions_of(when: When | None) -> list[Condition]:
-    """Return the conditions of a rule, none where it always applies."""
+    """Return the conditions of a rule, an empty list if the rule always applies."""
     match when:
         case None:
             return []
@@ -166,9 +169,9 @@ def conditions_of(when: When | None) -> list[Condition]:
 def is_met(when: When | None, data: dict[str, Any], path: Path, place: Location, effort: StepBudget) -> bool:
     """Return whether a rule for `path` applies to the value at `place`.
 
-    A condition whose field is missing, or whose comparison the types do not allow, is not met. Of a condition with a
-    `*`, one value that meets it is enough; as far as its path is that of the rule, it is about the same item. Raises
-    PathError for a path that cannot be read.
+    A condition is not met if its field is missing, or if the types do not allow its comparison. A condition with a `*`
+    is met if one value meets the condition. As far as the path of the condition is the path of the rule, the condition
+    is about the same item. Raises PathError for a path that cannot be read.
     """
     met = partial(_is_met, data=data, path=path, place=place, effort=effort)
     return (any if isinstance(when, AnyCondition) else all)(met(one) for one in conditions_of(when))
@@ -197,8 +200,10 @@ def _compares(
 def compared_values(
     one: BusinessRule | Condition, data: dict[str, Any], path: Path, place: Location, effort: StepBudget
 ) -> Iterator[tuple[str, Any]]:
-    """Yield what the value at `place` is compared with, by the rule or condition `one`: its path, empty for the
-    threshold, and the value. A missing field yields nothing. Raises PathError."""
+    """Yield each value that the value at `place` is compared with, and its path, for a rule or condition.
+
+    The path of a threshold is empty. A missing field yields nothing. Raises PathError for a path that cannot be read.
+    """
     if one.compare_field is None:
         yield "", one.threshold
         return
@@ -208,8 +213,10 @@ def compared_values(
 
 
 def bound(other: Path, path: Path, place: Location) -> Path:
-    """Return `other` with the `*` that it shares with `path` replaced by the items of `place`: `layers.*.low` beside
-    `layers.*.high` means the low of the same layer."""
+    """Return `other` with each `*` that it shares with `path` replaced by the item of `place`.
+
+    Beside `layers.*.high`, `layers.*.low` therefore means the low of the same layer.
+    """
     parts = list(other)
     for index, (mine, theirs) in enumerate(zip(path, other, strict=False)):
         if mine != theirs:
@@ -220,7 +227,7 @@ def bound(other: Path, path: Path, place: Location) -> Path:
 
 
 def when_text(when: When | None) -> str:
-    """Return the condition as the end of a sentence, "when direction is LONG"; empty where the rule always applies."""
+    """Return the condition as the end of a sentence, "when direction is LONG"; empty if the rule always applies."""
     joint = " or " if isinstance(when, AnyCondition) else " and "
     told = joint.join(_text(one) for one in conditions_of(when))
     return f"when {told}" if told else ""
@@ -238,7 +245,7 @@ _MOST_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A rule that does not hold. `places` are all that break it, `location` the first of them."""
+    """A rule that does not hold; `places` are the first places that break the rule, `location` is the first of them."""
 
     rule: BusinessRule
     set_id: str
@@ -252,7 +259,10 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """`why` the value could not be compared, as what follows its name; empty where it only broke the rule."""
+    """A value that breaks a rule.
+
+    `why` says why the value could not be compared, to follow the name of the value; empty if the value was compared.
+    """
 
     place: Location
     value: Any
@@ -262,14 +272,17 @@ class _Failure:
 
 
 def rules_for(sets: Iterable[BusinessRuleSet], types: Iterable[str]) -> list[tuple[str, BusinessRule]]:
-    """The active rules for data of any of these types, each with the id of its set."""
+    """Return the active rules for data of any of these types, each with the id of its set."""
     names = list(types)
     return [(one.set_id, rule) for one in sets for rule in one.active_rules if any(rule.is_for(name) for name in names)]
 
 
 def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]) -> Iterator[Broken]:
-    """Each rule that does not hold, once. All rules together may take so many steps; one that cannot be judged for that
-    fails, and says so."""
+    """Yield each rule that does not hold, once.
+
+    All rules together share a budget of steps. A rule that cannot be judged within the budget fails, and its message
+    says so.
+    """
     effort = StepBudget(MOST_STEPS)
     for set_id, rule in rules:
         try:
@@ -281,7 +294,7 @@ def broken_rules(rules: Iterable[tuple[str, BusinessRule]], data: dict[str, Any]
 
 
 def _first_of(failures: Iterable[_Failure]) -> tuple[list[_Failure], int]:
-    """The first by their places, and how many there are."""
+    """Return the first failures in the order of their places, and the number of all failures."""
     kept: list[_Failure] = []
     total = 0
     for one in failures:
@@ -297,7 +310,7 @@ def _by_place(failures: list[_Failure]) -> list[_Failure]:
 
 
 def _not_judged(rule: BusinessRule) -> _Failure:
-    """Located at what all places of the rule are in."""
+    """Return the failure of a rule that was not judged, located at the part of the data that holds all its places."""
     place = takewhile(lambda part: part is not ANY, parse_path(rule.field))
     within = tuple(part for part in place if isinstance(part, str | int))
     return _Failure(within, None, why="could not be judged: there is too much to compare")
@@ -334,7 +347,10 @@ def _hint(rule: BusinessRule, where: str, wanted: str) -> str:
 
 
 def _failures(rule: BusinessRule, data: dict[str, Any], effort: StepBudget) -> Iterator[_Failure]:
-    """Yield every place that breaks the rule. `when` is asked only about those, since most handoffs break nothing."""
+    """Yield every place that breaks the rule.
+
+    `when` is evaluated only for these places, since most handoffs break nothing.
+    """
     try:
         path = parse_path(rule.field)
         for place, value in select(data, path, effort=effort):
@@ -375,7 +391,7 @@ def _compared(
 
 
 def _wanted(rule: BusinessRule, failure: _Failure) -> str:
-    """Return what would make the rule hold, after "it must be"; empty where nothing in the data can."""
+    """Return the requirement of the rule, to follow "it must be"; empty if no change of the data could meet it."""
     if rule.rule_type is BusinessRuleType.REQUIRED:
         return "there and not empty"
     return requirement(rule.operator, failure.expected, failure.name)

@@ -1,4 +1,4 @@
-"""Rule sets from plain JSON, with every flaw that keeps them from being set."""
+"""The parser for rule sets in plain JSON, which reports every flaw that makes a set unusable."""
 
 import re
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ _WHEN = (
     ' under "all" or "any".'
 )
 
-# What each family of pydantic's errors asks for, and the remedy.
+# What each family of pydantic's errors expects, and the remedy.
 _WANTED = {
     "model_": ("an object", "Give an object with its fields."),
     "dict_": ("an object", "Give an object."),
@@ -62,7 +62,10 @@ _CHOICES: dict[str, type[BusinessRuleType | Operator | Severity]] = {
 
 
 def parse_sets(plain: object) -> tuple[BusinessRuleSet, ...]:
-    """The rule sets of a list of them. Raises InvalidDemand with all flaws and their places (`[0].rules[2].field`)."""
+    """Return the rule sets of a list in plain JSON.
+
+    Raises InvalidConfigError with all flaws and their places (`[0].rules[2].field`).
+    """
     if not isinstance(plain, list):
         raise InvalidConfigError(
             [config_error("", plain, f"This is {type_name(plain)}, not a list of rule sets.", "Give a list.")]
@@ -104,7 +107,7 @@ def _set_flaws(place: tuple[str | int, ...], plain: object) -> Iterator[ConfigEr
 def _shape_flaws(
     place: tuple[str | int, ...], plain: object, model: type[BusinessRuleSet | BusinessRule]
 ) -> Iterator[ConfigError]:
-    """Missing, unknown and wrongly typed fields, of a set with all its rules."""
+    """Yield missing, unknown and wrongly typed fields of a set with all its rules, or of a rule."""
     if isinstance(plain, dict):
         yield from _unknown(place, plain, model)
         rules = plain.get("rules") if model is BusinessRuleSet else None
@@ -117,19 +120,23 @@ def _shape_flaws(
     except ValidationError as error:
         for one in error.errors(include_url=False, include_context=False):
             where = (*place, *_without_tag(one["loc"]))
-            if one["type"] == "extra_forbidden":  # told with the closest known name by _unknown
+            # `_unknown` reports this flaw, together with the closest known name.
+            if one["type"] == "extra_forbidden":
                 continue
             yield config_error(dotted_path(where), one["input"], *_said(where, one["type"], one["msg"], one["input"]))
 
 
 def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
-    """Return the place in the JSON of an error's place, where pydantic names the kind of `when` after its field."""
+    """Return the location in the JSON for the location of a pydantic error.
+
+    Pydantic inserts the kind of `when` after this field.
+    """
     at = location.index("when") + 1 if "when" in location else len(location)
     return (*location[:at], *location[at + 1 :])
 
 
 def _when_unknown(place: tuple[str | int, ...], when: object) -> Iterator[ConfigError]:
-    """Yield unknown fields of a condition, or of the conditions of a list."""
+    """Yield the unknown fields of a condition, or of the conditions of a list."""
     if not isinstance(when, dict):
         return
     kind = next((name for name in ("all", "any") if name in when), None)
@@ -173,7 +180,7 @@ def _said(where: tuple[str | int, ...], kind: str, message: str, value: object) 
 
 
 def _name(where: tuple[str | int, ...]) -> str:
-    """Return the name of a field, or what an entry of a list is."""
+    """Return the name of a field, or the kind of a list entry."""
     if isinstance(where[-1], str):
         return where[-1]
     return "The rule set" if len(where) == 1 else _ENTRIES.get(str(where[-2]), "The entry")
@@ -223,7 +230,7 @@ def _rule_flaws(place: tuple[str | int, ...], plain: dict[str, Any]) -> Iterator
 
 
 def _placed_conditions(when: When | None) -> Iterator[tuple[tuple[str | int, ...], Condition]]:
-    """Yield the conditions of a rule, each with its place in the rule."""
+    """Yield the conditions of a rule, each with its location in the rule."""
     kind = "all" if isinstance(when, AllConditions) else "any" if isinstance(when, AnyCondition) else None
     for index, one in enumerate(conditions_of(when)):
         yield ("when", kind, index) if kind else ("when",), one

@@ -1,4 +1,4 @@
-"""What a business rule is, a set of them, and the sets that are shipped as examples."""
+"""The models of a business rule and of a set of rules, and the sets that are shipped as examples."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -31,7 +31,7 @@ MOST_CONDITIONS = 10
 
 
 class Condition(BaseModel):
-    """Compare a field of the data with `threshold`, or with the value at `compare_field` where that is named."""
+    """A comparison of a field of the data with `threshold`, or with the value at `compare_field` if it is set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -42,7 +42,7 @@ class Condition(BaseModel):
 
 
 class AllConditions(BaseModel):
-    """Require every condition of the list."""
+    """A list of conditions that must all be met."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,7 +50,7 @@ class AllConditions(BaseModel):
 
 
 class AnyCondition(BaseModel):
-    """Require at least one condition of the list."""
+    """A list of conditions of which at least one must be met."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -69,15 +69,16 @@ When = Annotated[
     Discriminator(_kind),
 ]
 
-"""When a rule applies. Lists hold plain conditions, so that the form of the page can show every `when`."""
+"""The condition of a rule. Lists hold plain conditions, so that the form of the page can show every `when`."""
 
 
 class BusinessRule(BaseModel):
-    """One rule. `field` and `compare_field` are dotted paths into the data; `output_types` None: for all types.
+    """A rule for the data of a handoff type.
 
-    Every value that `field` points at must hold; it is compared with the value at `compare_field` where one is named,
-    else with `threshold`. `operator` is not looked at where the rule's type is `required`. The rule applies only where
-    `when` is met; None: always.
+    `field` and `compare_field` are dotted paths into the data. Every value at `field` must satisfy the rule: the value
+    is compared with the value at `compare_field` if it is set, or else with `threshold`. `operator` is ignored if the
+    type of the rule is `required`. The rule applies to the types in `output_types`, or to all types if `output_types`
+    is None, and only if `when` is met or None.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -116,7 +117,7 @@ class BusinessRuleSet(BaseModel):
 
 
 def build_signal_rules() -> BusinessRuleSet:
-    """What must hold of a trading signal."""
+    """Return the rules for a trading signal."""
     of_type = ["Signal"]
     return BusinessRuleSet(
         set_id="signal_validation_v1",
@@ -146,7 +147,7 @@ def build_signal_rules() -> BusinessRuleSet:
 
 
 def build_cmt_rules() -> BusinessRuleSet:
-    """What must hold of a market assessment."""
+    """Return the rules for a market assessment."""
     of_type = ["CMTAssessmentResponse"]
     return BusinessRuleSet(
         set_id="cmt_validation_v1",

@@ -1,8 +1,9 @@
-"""What a JSON Schema may cost at most, known before any data is held against it.
+"""The upper bound on the cost of checking data against a JSON Schema, known before any check.
 
 The validator cannot be interrupted, and a schema of a few lines can keep it busy for years: references that branch at
-every step, alternatives that recurse, nested `unevaluatedProperties`. So the steps are bounded beforehand: `profile`
-gives for each depth of the data how many steps one value there costs at most, `steps` what a whole document does.
+every step, alternatives that recurse, nested `unevaluatedProperties`. The steps are therefore bounded in advance:
+`profile` returns, for each depth of the data, the most steps that one value can cost there, and `steps` returns the
+most steps for a whole document.
 """
 
 from collections import Counter
@@ -31,7 +32,7 @@ _UNEVALUATED_STEPS = 20
 
 _UNEVALUATED_FACTOR = 3
 
-# measured for 1e300 against 1e-300, which is exact arithmetic on long numbers; of whole numbers next to nothing
+# Measured for 1e300 against 1e-300, which needs exact arithmetic on long numbers. Whole numbers cost next to nothing.
 _MULTIPLE_STEPS = 4_000
 
 _WHOLE_MULTIPLE_STEPS = 600
@@ -57,7 +58,7 @@ _SIZED = ("required", "dependentRequired")
 
 
 class TooCostly(ValueError):
-    """The schema cannot be bounded; its own text says why, its `remedy` what to do."""
+    """An error for a schema whose cost cannot be bounded, with the reason as its text and a `remedy`."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -66,7 +67,7 @@ class TooCostly(ValueError):
 
 @dataclass(slots=True)
 class _Node:
-    """One schema: its own steps, what is held against the same value, and what against the values inside it."""
+    """One schema: its own steps, the schemas for the same value, and the schemas for the values inside it."""
 
     steps: int
     factor: int = 1
@@ -78,7 +79,10 @@ class _Node:
 
 @dataclass(slots=True)
 class _Reach:
-    """A node with all that is held against the same value, each schema of the values inside it with how often."""
+    """A node with all the schemas for the same value.
+
+    Each schema for the values inside is counted as often as it is applied.
+    """
 
     steps: int
     deep: int
@@ -87,8 +91,11 @@ class _Reach:
 
 
 def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
-    """The steps that one value costs at most, by its depth in the data. `pattern_steps`: what a pattern costs for each
-    16 characters. Raises TooCostly, also where a single value at the top could cost more than `most`."""
+    """Return the most steps that one value costs, by its depth in the data.
+
+    `pattern_steps` returns the cost of a pattern for each 16 characters. Raises TooCostly if the cost cannot be
+    bounded, or if a single value at the top could cost more than `most`.
+    """
     graph = _Graph(schema, pattern_steps, format_steps)
     reaches = _reaches(graph.nodes)
     if sum(len(reach.others) + sum(map(len, reach.named.values())) for reach in reaches) > MOST_LINKS:
@@ -111,12 +118,12 @@ def _below(reach: _Reach, costs: list[int]) -> int:
 
 
 def steps(of_levels: Iterable[int], cost: Profile) -> int:
-    """What a document with so much on each level costs at most."""
+    """Return the most steps that a document costs, given the amount of data on each level."""
     return sum(much * each for much, each in zip(of_levels, cost, strict=False))
 
 
 def levels(data: Any) -> list[int]:
-    """How much there is on each level of the data: values, and their text in pieces of 16 characters."""
+    """Return the amount of data on each level: the number of values, plus their text in pieces of 16 characters."""
     found: list[int] = []
     level = [data]
     while level and len(found) <= MAX_DEPTH:
@@ -136,7 +143,7 @@ def levels(data: Any) -> list[int]:
 
 
 class _Graph:
-    """The schemas that can be reached from the root, with their links. The first node is the root."""
+    """The graph of the schemas that can be reached from the root; the first node is the root."""
 
     def __init__(self, schema: Schema, pattern_steps: Callable[[str], int], format_steps: int) -> None:
         self.nodes: list[_Node] = []
@@ -146,12 +153,13 @@ class _Graph:
         self._names = _Names(schema)
         waiting: list[Any] = [schema]
         self._number(schema, waiting)
-        for value in waiting:  # grows while it is read
+        # Linking a schema may append further schemas to the list.
+        for value in waiting:
             if isinstance(value, dict):
                 self._link(self.nodes[self._numbers[id(value)]], value, waiting)
 
     def _number(self, value: Any, waiting: list[Any]) -> int:
-        """The number of a schema's node, which is made on its first being named."""
+        """Return the number of the node for a schema; make the node when the schema is first named."""
         if not isinstance(value, dict):
             value = _ANYTHING
         if id(value) not in self._numbers:
@@ -212,14 +220,17 @@ def _multiple_steps(of: Any) -> int:
 
 
 def _comparison(allowed: Any) -> int:
-    """Texts are looked up; whatever else is allowed is compared one after the other, slowly."""
+    """Return the steps for comparing a value with the allowed values.
+
+    Texts are looked up in a table. Other values are compared one after the other, which is slow.
+    """
     if isinstance(allowed, str) or (isinstance(allowed, list) and all(isinstance(one, str) for one in allowed)):
         return 2
     return _COMPARED_STEPS * _size(allowed)
 
 
 def _size(value: Any) -> int:
-    """How many values there are in a JSON value."""
+    """Return the number of values in a JSON value, including the value itself."""
     total, waiting = 0, [value]
     while waiting:
         one = waiting.pop()
@@ -241,7 +252,7 @@ def _listed(schema: Mapping[str, Any], keys: Iterable[str]) -> list[Any]:
 
 
 def _reaches(nodes: list[_Node]) -> list[_Reach]:
-    """Each node with what its references and alternatives hold against the same value."""
+    """Return each node together with the nodes that its references and alternatives apply to the same value."""
     done: list[_Reach | None] = [None] * len(nodes)
     open_ones: set[int] = set()
     waiting = list(range(len(nodes)))
@@ -289,7 +300,7 @@ def _joined(node: _Node, parts: list[_Reach]) -> _Reach:
 
 
 class _Names:
-    """What references may point at. Where a name stands more than once, all of its places count."""
+    """The targets of references; if a name occurs more than once, all its places count."""
 
     def __init__(self, root: Schema) -> None:
         self.bases: dict[int, str] = {}
@@ -319,7 +330,7 @@ class _Names:
         return base
 
     def targets(self, ref: str, base: str, *, dynamic: bool) -> list[Any]:
-        """The schemas that a reference may mean. Raises TooCostly where none is inside the document."""
+        """Return the schemas that a reference may mean; raise TooCostly if none is inside the document."""
         url, fragment = urldefrag(_join(base, ref))
         fragment = unquote(fragment)
         found: list[Any]

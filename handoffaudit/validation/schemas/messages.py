@@ -1,4 +1,4 @@
-"""Sentences for the errors of a user's JSON Schema."""
+"""The messages and hints for errors of a user's JSON Schema."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -74,7 +74,7 @@ Explained = tuple[str, str, Any]
 
 
 def explain_error(error: ValidationError, schema: Any, data: Any) -> Iterator[Issue]:
-    """The issues that one error amounts to: one, or one for each field that is not allowed."""
+    """Yield the issues of one error: one issue, or one for each field that is not allowed."""
     place: Location = tuple(error.instance_path)
     path: Location = tuple(error.schema_path)
     rule = at(schema, path[:-1], {})
@@ -104,7 +104,7 @@ def explain_error(error: ValidationError, schema: Any, data: Any) -> Iterator[Is
 
 
 def _keyword(error: ValidationError, path: Location) -> str:
-    """The schema keyword that failed; of a schema that is `false` the keyword that it stands under."""
+    """Return the schema keyword that failed; for a schema that is `false`, return the keyword that holds the schema."""
     if error.kind.name == "propertyNames":
         return "propertyNames"
     if error.kind.name == "falseSchema" and len(path) > 1 and path[-2] in _NAMED_PARTS:
@@ -113,7 +113,7 @@ def _keyword(error: ValidationError, path: Location) -> str:
 
 
 def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], value: Any) -> list[str] | None:
-    """The names that may not be there, where that is what is wrong."""
+    """Return the names of the fields that are not allowed, or None if the error is about something else."""
     if not isinstance(value, dict):
         return None
     if keyword == "unevaluatedProperties" and hasattr(error.kind, "unexpected"):
@@ -123,7 +123,7 @@ def _unexpected(error: ValidationError, keyword: str, rule: dict[str, Any], valu
     known = rule.get("properties", {})
     named = getattr(error.kind, "unexpected", None)
     strangers = sorted(named if named is not None else (name for name in value if name not in known))
-    # which of these a pattern allows only the validator can tell
+    # Only the validator knows which of these fields match a pattern.
     return None if named is None and "patternProperties" in rule else strangers[:_MOST_NAMES] or None
 
 
@@ -206,7 +206,7 @@ def _number(limit: Any) -> int | float:
 
 
 def _form(rule: dict[str, Any]) -> str:
-    """What the schema's author says of the form; a regular expression tells a person little."""
+    """Return a hint with an example or the description of the schema, as a regular expression tells a person little."""
     examples, described = rule.get("examples"), rule.get("description") or rule.get("title")
     if isinstance(examples, list) and examples:
         return f"Write it as in {show(examples[0])}."
@@ -218,7 +218,7 @@ def _form(rule: dict[str, Any]) -> str:
 
 
 def _nearest(kind: Any) -> str:
-    """What the form that is nearest to fitting lacks."""
+    """Return a hint about what the value lacks to fit the nearest form."""
     branches = [branch for branch in kind.context if branch]
     if not branches:
         return "Give it one of the forms that the schema allows."

@@ -1,4 +1,4 @@
-"""A JSON Schema of a user: compiled, and bounded in what it may cost (`docs/decisions/0015-schemas-of-users.md`)."""
+"""A JSON Schema of a user, compiled and bounded in its cost (`docs/decisions/0015-schemas-of-users.md`)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -29,17 +29,17 @@ LARGEST = 256 * 1024
 
 MOST_STEPS = 100_000_000
 
-"""Some 10 ns each: a second at most."""
+"""A step takes some 10 ns, so a check takes a second at most."""
 
 MOST_STEPS_OF_A_VALUE = 1_000_000
 
 LARGEST_PATTERN = 256 * 1024
 
-# What a pattern of this compiled size was measured to cost at most for 16 characters, in steps.
 _FORMAT_STEPS = 600
 
-"""The slowest formats, `idn-hostname` and `regex`, were measured at 6 microseconds for 16 characters."""
+"""The slowest formats, `idn-hostname` and `regex`, took 6 microseconds for 16 characters in a measurement."""
 
+# Maps the compiled size of a pattern to the most steps that the pattern was measured to cost for 16 characters.
 _PATTERN_STEPS = ((4 * 1024, 300), (16 * 1024, 3_200), (LARGEST_PATTERN, 16_000))
 
 # Each error holds a copy of the value that it is about.
@@ -47,7 +47,7 @@ _MOST_COPIED = 10_000_000
 
 _MOST_ERRORS = 100_000
 
-# And one of all values that were allowed, as Python objects ten times as large as their text.
+# Each error also holds all allowed values, as Python objects ten times as large as their text.
 _MOST_CARRIED = 5_000_000
 
 _MOST_ENTRIES = 100
@@ -59,10 +59,10 @@ _BRANCHING = (b'"anyOf"', b'"oneOf"', b'"if"', b'"not"', b'"dependentSchemas"')
 
 @dataclass(frozen=True, slots=True)
 class DataSchema:
-    """A JSON Schema (draft 2020-12) that the data of a type must keep to. `DataSchema.of` refuses one that is none.
+    """A JSON Schema (draft 2020-12) for the data of a type; `DataSchema.of` refuses an invalid schema.
 
-    `assert_formats`: `format` is checked. It is a note otherwise, unless the schema asks for it by itself with
-    `FORMAT_ASSERTION` in its `$vocabulary`.
+    With `assert_formats`, `format` is checked. Otherwise `format` is only an annotation, unless the schema itself
+    demands the check with `FORMAT_ASSERTION` in its `$vocabulary`.
     """
 
     source: Schema
@@ -70,15 +70,20 @@ class DataSchema:
 
     @classmethod
     def of(cls, source: object, *, assert_formats: bool = False) -> "DataSchema":
-        """The schema, compiled. Raises InvalidDemand where it is not valid, refers outside, or could cost too much."""
+        """Return the compiled schema.
+
+        Raises InvalidConfigError if the schema is not valid, refers to another document, or could cost too much.
+        """
         found = _of(source, assert_formats=assert_formats)
         if not isinstance(found, _Compiled):
             raise InvalidConfigError(list(found))
         return cls(found.source, assert_formats)
 
     def check(self, data: Any) -> list[Issue]:
-        """Every error of the data, located in it, in the order of places; of a great many the first. What is wrong with
-        the schema itself is one `schema.invalid_schema` (a warning); nothing is raised."""
+        """Return every error of the data in the order of places; if there are very many errors, return the first.
+
+        A flaw of the schema itself is returned as one `schema.invalid_schema` warning. Nothing is raised.
+        """
         found = _of(self.source, assert_formats=self.assert_formats)
         if not isinstance(found, _Compiled):
             return [_invalid(found[0])]
@@ -96,7 +101,7 @@ class _Compiled:
 
 
 def _of(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
-    """The compiled schema or its flaws, from memory where the same was asked for before."""
+    """Return the compiled schema or its flaws, from the cache if the same schema was compiled before."""
     if not isinstance(source, dict | bool):
         message = f"The schema is {type_name(source)}, not an object, true or false."
         return (config_error("", source, message, 'Write a JSON Schema, such as {"type": "object"}.'),)
@@ -117,7 +122,8 @@ def _of(source: object, *, assert_formats: bool) -> "_Compiled | tuple[ConfigErr
 def _compiled(text: bytes, *, assert_formats: bool) -> "_Compiled | tuple[ConfigError, ...]":
     try:
         source = orjson.loads(text)
-    except orjson.JSONDecodeError:  # a lone surrogate
+    # The schema holds a lone surrogate.
+    except orjson.JSONDecodeError:
         return (config_error("", None, "The schema holds characters that are no text.", "Write it in UTF-8."),)
     try:
         _for_this_draft(source)
@@ -143,7 +149,7 @@ def _asks_for_formats(source: Schema) -> bool:
 
 
 def _largest_choice(source: Schema) -> int:
-    """The size of the largest list of allowed values."""
+    """Return the size in bytes of the largest list of allowed values."""
     largest, waiting = 0, [source]
     while waiting:
         one = waiting.pop()
@@ -165,7 +171,7 @@ def _for_this_draft(source: Schema) -> None:
 def _validator(
     source: Schema, pattern_size: int, *, checks_formats: bool = False
 ) -> jsonschema_rs.Draft202012Validator:
-    # the linear regular expressions, so that no pattern runs for ever; nothing is fetched
+    # The linear regular expression engine is used, so that no pattern runs forever, and nothing is fetched.
     options = jsonschema_rs.RegexOptions(size_limit=pattern_size)
     return jsonschema_rs.Draft202012Validator(
         source, pattern_options=options, validate_formats=checks_formats, offline=True
@@ -227,7 +233,8 @@ def _checked(schema: _Compiled, data: Any) -> list[Issue]:
         UnicodeEncodeError,
         ValueError,
         OverflowError,
-    ):  # lone surrogates, numbers without end: none of our reader's
+    ):
+        # Lone surrogates and numbers without end come from other parsers; our own reader refuses them.
         return _checked(schema, _readable(text))
     return _ordered(issues, whole=whole)
 
@@ -235,8 +242,12 @@ def _checked(schema: _Compiled, data: Any) -> list[Issue]:
 def _errors(
     schema: _Compiled, data: Any, size: int, much: list[int] | None
 ) -> tuple[list[jsonschema_rs.ValidationError], bool]:
-    """All errors, and whether they are. Where all could fill the memory: those in the first entries of each list, else
-    the first; none where even that tells of every form that was tried."""
+    """Return the errors of the data, and whether these are all errors.
+
+    If the list of all errors could fill the memory, return the errors in the first entries of each list and object, or
+    else only the first error. Return no errors if the schema has alternatives, because even one error would describe
+    every form that was tried.
+    """
     much = much or levels(data)
     if _can_be_listed(schema, size, much):
         return list(schema.validator.iter_errors(data)), True
@@ -245,7 +256,7 @@ def _errors(
     part = _cut(data)
     if _can_be_listed(schema, len(compact(part)), levels(part)):
         errors = list(schema.validator.iter_errors(part))
-        # of what was cut, only what stands whole in it says something
+        # An error in the cut data counts only if its value was not cut itself.
         whole = [error for error in errors if _at(part, error) is _at(data, error)]
         if whole:
             return whole, False
@@ -267,7 +278,7 @@ def _at(data: Any, error: jsonschema_rs.ValidationError) -> Any:
 
 
 def _cut(value: Any) -> Any:
-    """`value` with the first entries of each list and object; what is not cut stays the very same object."""
+    """Return `value` with only the first entries of each list and object; an uncut value stays the very same object."""
     if isinstance(value, list):
         items = [_cut(item) for item in value[:_MOST_ENTRIES]]
         same = len(items) == len(value) and all(one is item for one, item in zip(items, value, strict=True))
@@ -317,12 +328,13 @@ def _not_listed(size: int) -> Issue:
 
 
 def _readable(text: bytes) -> Any:
-    # Not orjson: such data was read by another parser, and may hold integers beyond any float, too.
+    # orjson is not used, because such data was read by another parser, and may therefore hold integers beyond any
+    # float.
     return json.loads(text.decode("utf-8", "replace"))
 
 
 def relocate_issues(issues: list[Issue], place_of: Callable[[Location], Location]) -> Iterator[Issue]:
-    """Issues located in the data, located in the document."""
+    """Yield the issues with their locations in the data changed to locations in the document."""
     for issue in issues:
         yield replace(issue, location=tuple(_cleaned(place_of(issue.location))))
 

@@ -1,4 +1,4 @@
-"""The entries of the catalogue of issue codes, one module for each layer, and what an entry is."""
+"""The entries of the catalogue of rule codes, one module for each layer, and the class of an entry."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,11 @@ from handoffaudit.validation.issues import Severity
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """One entry. `holds`: a person decides; `approvable`: a person may let a handoff with it through."""
+    """A rule code.
+
+    `holds` is True if the handoff waits for the decision of a person. `approvable` is True if a person may accept a
+    handoff with a finding of this code.
+    """
 
     code: str
     layer: str

@@ -1,4 +1,4 @@
-"""Codes of the `chain` layer."""
+"""Rule codes of the chain layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

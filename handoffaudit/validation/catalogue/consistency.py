@@ -1,4 +1,4 @@
-"""Codes of the `consistency` layer."""
+"""Rule codes of the consistency layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

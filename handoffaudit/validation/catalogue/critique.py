@@ -1,4 +1,4 @@
-"""Codes of the critique, a second model's opinion of an output."""
+"""Rule codes of the critique layer, the opinion of a second LLM about an output."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of the evidence layer."""
+"""Rule codes of the evidence layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

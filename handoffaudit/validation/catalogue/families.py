@@ -1,4 +1,4 @@
-"""Families of issue codes that are made as they are needed: `business_rule.*` and `schema.*`."""
+"""Families of rule codes whose members depend on a rule or a schema: `business_rule.*` and `schema.*`."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of files in which handoffs are written and found."""
+"""Rule codes about the files in which handoffs are written and found."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of the grounding layer. Their severity is the type's policy: a warning, or an error."""
+"""Rule codes of the grounding layer; the policy of the type decides whether they are warnings or errors."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of the `references` layer."""
+"""Rule codes of the references layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

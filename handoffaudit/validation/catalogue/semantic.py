@@ -1,4 +1,4 @@
-"""Codes of the semantic layer, which asks a language model."""
+"""Rule codes of the semantic layer, which asks an LLM."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of the `structure` layer."""
+"""Rule codes of the structure layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

@@ -1,4 +1,4 @@
-"""Codes of the `tokens` layer."""
+"""Rule codes of the tokens layer."""
 
 from handoffaudit.validation.catalogue import Code
 from handoffaudit.validation.issues import Severity

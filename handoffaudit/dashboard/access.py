@@ -46,8 +46,7 @@ def require_role(role: Role) -> Callable[[PageView], Callable[..., Any]]:
         @wraps(view)
         def checked(request: HttpRequest, tenant: str, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                # htmx would insert the sign-in page into the current page, so the response makes htmx reload the
-                # whole page.
+                # htmx would insert the sign-in page into the current page, so it is made to reload the whole page.
                 return HttpResponseClientRefresh() if is_htmx(request) else redirect_to_login(request.get_full_path())
             who = _member(request, tenant)
             if not who.may(role):

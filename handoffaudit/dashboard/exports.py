@@ -36,8 +36,7 @@ STALLED_SECONDS = 30.0
 COUNTED = 10_000
 LONGEST_WORDS = 80
 
-# Nobody closes an iterator of a response that was never sent, so abandoned entries must leave the set by
-# themselves.
+# Nobody closes the iterator of a response that was never sent, so the set must drop its entry by itself.
 _under_way: "WeakSet[Parts]" = WeakSet()
 _lock = threading.Lock()
 
@@ -71,7 +70,10 @@ class Parts:
 
     @property
     def is_stalled(self) -> bool:
-        """Return whether the reader has taken no part for `STALLED_SECONDS`; such a download blocks fewer others."""
+        """Return whether the reader has taken no part for `STALLED_SECONDS`.
+
+        A stalled download does not count against `MOST_READ`, so that other people need not wait for it.
+        """
         return time.monotonic() - self._taken_at > STALLED_SECONDS
 
     def __iter__(self) -> Self:

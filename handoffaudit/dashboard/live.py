@@ -20,7 +20,7 @@ from handoffaudit.handoffs.models import Handoff, State
 
 # The script static/js/live.js sends at most this many rows.
 MOST_ROWS = 100
-# A person or a worker changes handoffs in these states; the other states are final.
+# A person or a worker moves handoffs out of these states; handoffs in the other states hardly change.
 MOVING = (State.RECEIVED, State.VALIDATING, State.HELD, State.REJECTED)
 
 

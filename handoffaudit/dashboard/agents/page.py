@@ -309,7 +309,7 @@ def _line(who: TenantMembership, agent: Agent, links: Links) -> Line:
 
 
 class _Naming:
-    """Converts names and routes for lists."""
+    """Names and routes in the form that lists show."""
 
     def __init__(self, who: TenantMembership, links: Links) -> None:
         self._slug, self._links = who.tenant.slug, links

@@ -67,7 +67,7 @@ class Links:
     def reports(self, **filters: str) -> str:
         """Return the address of the reports of handoff files, without a filter for the reason "other".
 
-        A handoff file that was not used for no given reason has no reason to filter by.
+        A handoff file can be unused without a stated reason, and the list has no filter for such files.
         """
         return self._to("file_reports", _without_other(filters))
 

@@ -143,7 +143,7 @@ def _(line: HealthLine) -> Glance:
 
 
 def _tone(line: HealthLine) -> str:
-    """Return the tone of an outcome: good where the file was used, waiting where the text in its place was used."""
+    """Return the tone of an outcome: good for a used file, wait for the text in its place, bad otherwise."""
     if line.source is Source.HANDOFF_JSON and line.reason is None and line.fallback is None:
         return "good"
     return "wait" if line.fallback is Fallback.OK else "bad"

@@ -265,8 +265,7 @@ def _pieces(text: str, spans: Sequence[Mapping[str, Any]], values: Sequence[Valu
     at = 0
     for span, value in sorted(zip(spans, values, strict=True), key=lambda pair: pair[0]["start"]):
         start, end = span["start"], span["end"]
-        # One value may lie inside another, and the text may be cut, so only the first of overlapping values is
-        # marked.
+        # Values may overlap, and the text may be cut: only the first of overlapping values is marked.
         if start < at or end > len(text):
             continue
         if start > at:

@@ -1,4 +1,4 @@
-"""The document of a handoff: as a tree, as raw lines, and searched."""
+"""The document of a handoff: as a tree, as raw text, and its search."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -132,7 +132,7 @@ _KEY_SHOWN = 80
 
 
 class PartNotFoundError(Exception):
-    """The document has no part under that address."""
+    """The document has no part at that path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +273,7 @@ class _Builder:
             is_open=len(location) <= self.deepest_open or leads or spot.is_wanted,
             is_wanted=spot.is_wanted,
         )
-        # The page writes the anchor twice, as a name and as a link, and the label of a node that folds twice,
-        # too.
+        # The page writes an anchor twice, as a name and as a link, and also the label of a container.
         labels = weight(node.label) * (2 if node.is_container else 1)
         self.weight_left -= labels + weight(node.text) + 2 * len(node.anchor)
         return node
@@ -317,8 +316,7 @@ class _Builder:
         """Return how many entries of the part may be shown, besides the places of findings."""
         if self.bounds.only_found or not (part.node.is_open or self.bounds.fills_folded):
             return 0
-        # The entries of a list are alike, so a list starts short; a reader who asks for the rest gets more at
-        # once.
+        # The entries of a list are alike, so a list starts short; a request for the rest returns more at once.
         most = ENTRIES_SHOWN if isinstance(part.value, list) and not part.start else FIELDS_SHOWN
         return most if part.spot.is_wanted else max(min(most, self.nodes_left), 0)
 

@@ -71,7 +71,7 @@ def list_context(asked: QueryDict, who: TenantMembership, handoff: Handoff) -> L
 
 
 def clean_query(asked: str) -> str:
-    """Return a query that a form sent back in the form that a page carries; empty where it names no list."""
+    """Normalize a query that a form sent back; return an empty string where the query names no list."""
     query = QueryDict(asked[:2000])
     match query.get("in", ""):
         case "handoffs":

@@ -117,7 +117,7 @@ def _public_page(request: HttpRequest, page: str, context: dict[str, Any], insid
 
 urlpatterns = [
     path("codes/", codes, name="help_codes"),
-    # A rule of somebody's own may have anything in its id, a slash too.
+    # The id of a tenant's own rule may contain any character, even a slash.
     path("codes/<path:code>/", code, name="help_code"),
     path("problems/", problems, name="help_problems"),
     path("problems/<slug:name>/", problem, name="help_problem"),

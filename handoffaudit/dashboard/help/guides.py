@@ -58,7 +58,7 @@ LOOKED_UP: Final = (
 
 _PAGES: Final = {page.label: page.name for group in GROUPS for page in group.pages}
 
-# The pages of the product that explain a file which the guides link to.
+# The guides link to these files, whose topic each has a page in the product.
 ELSEWHERE: Final = {
     "codes.md": "help_codes",
     "api.md": "help_api",

@@ -142,7 +142,7 @@ def _page(request: HttpRequest, who: TenantMembership, tried: Trial, status: int
         "code": code,
         "listed": len(tried.changed),
         "late": not tried.judged and not tried.finished_at and timezone.now() - tried.started_at > LONG,
-        # The page polls each second while the dry run has no results, and does not show these lines then.
+        # The section that the page polls each second does not show these lines.
         "lines": SimpleLazyObject(lambda: _lines(who, page, tried)),
         "now": now,
         "moved_on": now.version != tried.base_version,

@@ -146,8 +146,7 @@ R = TypeVar("R")
 
 MOST_DIGITS = 9
 
-# The limit is higher than what may be saved, so that a long text is refused and not cut, and the page stays
-# bounded.
+# The limit is above what may be saved, so a long text is refused and not cut, but it still bounds the page.
 LONGEST_KEPT = 4 * MOST_BYTES
 
 LONGEST_LINE = 10_000

@@ -55,8 +55,7 @@ Rows = Table[PromptRow]
 
 HEIGHT = 14
 
-# New handoffs raise the cost of a dry run a little, and an administrator should not have to confirm the cost
-# again.
+# New handoffs raise the cost of a dry run a little; a small rise needs no new confirmation of the cost.
 SLACK = 1.1
 
 _AT = {"text": "text", "handoff_type": "name", "workflow": "name"}

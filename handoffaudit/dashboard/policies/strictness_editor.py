@@ -253,8 +253,8 @@ class Editor(Draft[TypePolicy]):
         if self.row != ANY_OTHER_TYPE:
             return [self.read().handoff_type]
         own = {row.handoff_type for row in now.rows} - {ANY_OTHER_TYPE}
-        # No handoff has the row's own name as its type, so the dry run covers no handoff where every type has a
-        # row.
+        # An empty list would mean all types. No handoff has the row's own name as its type, so the dry run covers
+        # no handoff where every type has a row.
         return [ANY_OTHER_TYPE, *(name for name in stats.list_known_values(tenant).types if name not in own)]
 
     def _field(self, name: str) -> Field:

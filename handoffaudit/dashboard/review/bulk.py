@@ -120,8 +120,8 @@ class Selected:
     """The handoffs that a bulk decision applies to.
 
     `selected` holds pairs of a handoff id and the version that the reviewer saw. Where `seen_at` is set, the
-    decision applies to every handoff that matched the filters `place` at that moment and is listed in
-    `shown`.
+    decision applies to every handoff that matched the filters `place` at that moment and is listed
+    in `shown`.
     """
 
     place: QueueFilters

@@ -40,7 +40,7 @@ from handoffaudit.handoffs.transitions import REVIEWABLE
 def review_live(request: HttpRequest, who: TenantMembership) -> HttpResponse:
     """Answer the poll of the queue: who has rows open, and which rows of the page (`rows`) left the queue.
 
-    The answer has no content where `held`, the fingerprint that the page sends, is still current.
+    The rows are left out where `held`, the fingerprint that the page sends, is still current.
     """
     try:
         queue = read_queue(request, who, shown=live.rows_shown(request))

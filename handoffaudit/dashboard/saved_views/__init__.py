@@ -1,1 +1,1 @@
-"""Saved views: filters of a list kept under a name, as tabs above the list."""
+"""Saved views: filters of a list saved under a name, shown as tabs above the list."""

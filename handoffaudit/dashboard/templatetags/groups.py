@@ -14,8 +14,8 @@ register = Library()
 def group_link(context: Context, handoff: Handoff, code: str, path: str | None) -> dict[str, Any]:
     """Link to the finding group of a finding, with the number of its handoffs; render nothing where there is no group.
 
-    Usage: `{% group_link handoff issue.code issue.field_path %}`. The groups of a handoff are loaded once,
-    however many findings the handoff has.
+    Usage: `{% group_link handoff issue.code issue.field_path %}`. The groups of a handoff are loaded once
+    for all of its findings.
     """
     # The groups are cached on the instance, as Django caches related objects.
     if "_finding_groups" not in vars(handoff):

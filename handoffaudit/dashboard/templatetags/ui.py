@@ -86,7 +86,7 @@ def _codes(values: tuple[str, ...], shown: int) -> SafeString:
 
 
 def gravity(value: str) -> tuple[int, bool]:
-    """Return the sort key of a rule code in a row: the most severe codes first, then codes that hold a handoff.
+    """Return the sort key of a rule code: by severity, and among equals the codes that hold a handoff first.
 
     The code for an unverified handoff is last, because without an LLM key nearly every row has that code.
     """

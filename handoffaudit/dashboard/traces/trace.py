@@ -121,7 +121,7 @@ def kinds(shown: Trace, asked: Asked) -> list[Kind]:
 
 
 def list_origins(shown: Trace, asked: Asked, chosen: Origin | None) -> list[ShownOrigin]:
-    """Return the wrong values: first values introduced in the trace, then upstream values, each in trace order."""
+    """Return the wrong values, each group in trace order: values introduced in the trace before values from outside."""
     numbered = [(at, one) for at, one in enumerate(shown.origins) if asked.code in ("", one.codes[0])]
     in_turn = sorted(numbered, key=lambda each: (each[1].from_outside, each[1].step))
     return [_shown(shown, asked, at, one, is_chosen=one is chosen) for at, one in in_turn]

@@ -1,1 +1,1 @@
-"""Why handoffs were not what they should have been: their files, logs, traces, and how the model does."""
+"""Diagnostics of handoffs: findings, traces, agents, handoff files, logs, alerts, LLM health and retention."""

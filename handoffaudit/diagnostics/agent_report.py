@@ -1,4 +1,4 @@
-"""One agent: what it caused and what it only passed on, from whom it got that, and with whom it works."""
+"""The report of one agent: findings that it introduced or inherited, where inherited ones came from, and its routes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -23,10 +23,10 @@ from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import known_agents
 from handoffaudit.validation.text import nearest
 
-# The newest findings of an agent that are read.
+# Only this many of an agent's newest findings are read.
 MOST_FINDINGS: Final = 5_000
 
-# Handoffs that findings were passed on from, the most frequent ones.
+# Only this many handoffs that findings were inherited from are looked up, the most frequent ones.
 _MOST_ORIGINS: Final = 2_000
 
 _NEWEST: Final = 10
@@ -38,7 +38,7 @@ _MOST_LOOKUPS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """How many the agent `caused`, and how many it `passed_on`."""
+    """How many findings the agent introduced (`caused`) and inherited (`passed_on`)."""
 
     caused: int = 0
     passed_on: int = 0
@@ -63,8 +63,12 @@ class TimeBucket:
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:
-    """`origins`: the agents whose findings it passed on, and how many. `files` by phase. `hours`: how many handoffs it
-    handed on in each hour of the day, UTC. `sampled`: findings are the newest ones only."""
+    """Everything about one agent in a window.
+
+    `origins` lists the agents that findings were inherited from, with the number of findings. `files` is by phase.
+    `hours` counts the handoffs that the agent sent in each hour of the day (UTC). `sampled` means that findings or
+    times cover only the newest handoffs.
+    """
 
     agent: Agent
     hands_to: tuple[AgentRoute, ...]
@@ -84,7 +88,7 @@ class AgentReport:
 
 
 def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
-    """Of handoffs received in the window."""
+    """Return the report of an agent for handoffs received in the window."""
     seen = load_routes(tenant, window.since, window.until, name)
     found = _load_findings(tenant, name, window)
     findings = _sum(found)
@@ -105,7 +109,7 @@ def load_report(tenant: Tenant, name: str, window: Window) -> AgentReport:
 
 
 def is_known(tenant: Tenant, name: str) -> bool:
-    """Whether the agent was ever seen, is declared, or is in the registry."""
+    """Return whether the agent was ever seen, is declared, or is in the registry."""
     if not name or "\x00" in name:
         return False
     seen = [Handoff.objects.filter(tenant=tenant).filter(way) for way in _ways(name)]
@@ -116,13 +120,13 @@ def is_known(tenant: Tenant, name: str) -> bool:
 
 
 def near_names(name: str, known: Iterable[str]) -> list[str]:
-    """The names of agents that look like it."""
+    """Return the names of known agents that resemble the name."""
     return nearest(name, known, _MOST_NEAR)
 
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """So many findings of a code in a step of the window, all caused or all passed on from one handoff."""
+    """A number of findings with the same code, time bucket and origin, all introduced or all inherited."""
 
     step: int
     code: str
@@ -132,7 +136,7 @@ class _Alike:
 
 
 def _load_findings(tenant: Tenant, name: str, window: Window) -> list[_Alike]:
-    """Of the newest findings."""
+    """Return the agent's newest findings in the window, grouped by time bucket, code and origin."""
     rows = Attribution.objects.filter(tenant=tenant, agent=name, at__gte=window.since, at__lt=window.until)
     stepped = rows.annotate(step=TimeStep(F("at"), seconds=_seconds(window)))
     columns = ("step", "code", "caused", "origin")
@@ -159,7 +163,7 @@ def _sum(found: Iterable[_Alike]) -> Findings:
 
 
 def _by_code(found: Iterable[_Alike]) -> list[OfCode]:
-    """The code that most findings have first."""
+    """Return the findings by code, the most frequent code first."""
     by_code: defaultdict[str, list[_Alike]] = defaultdict(list)
     for one in found:
         by_code[one.code].append(one)
@@ -195,13 +199,14 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
     rows = HourlyCount.objects.filter(
         tenant=tenant, hour__gte=window.since, hour__lt=window.until, code="", source_agent_id=name
     )
-    # Those of whole days: more than there are in the hours at the ends do no harm.
+    # Types come from whole days. Types from outside the window only add lookups that find nothing.
     days = DailyCount.objects.filter(tenant=tenant, code="", source_agent_id=name)
     within = days.filter(day__gte=window.since.date(), day__lte=window.until.date())
     types = list(within.order_by().values_list("handoff_type", flat=True).distinct())
     hours = [window.since + number * HOUR for number in range((window.until - window.since) // HOUR)]
     if len(types) * len(hours) <= _MOST_LOOKUPS:
-        # Each a place in the index, which has the hour and the type before the source: a range would read all of them.
+        # The index has the hour and the type before the source. With both named, each row is a lookup; a range of hours
+        # would read all rows.
         rows = rows.filter(hour__in=hours, handoff_type__in=types)
     numbers: Counter[int] = Counter()
     for hour, number in rows.order_by().values_list("hour").annotate(Sum("number")):
@@ -210,7 +215,7 @@ def _hours(tenant: Tenant, name: str, window: Window) -> tuple[int, ...]:
 
 
 def _ways(name: str) -> tuple[Q, Q]:
-    """From it and to it. Each has an index of its own."""
+    """Return the conditions for handoffs from the agent and to the agent, apart because each has its own index."""
     return Q(source_agent_id=name), Q(target_agent_id=name)
 
 

@@ -1,4 +1,4 @@
-"""The agents of a period and the routes between them, held against the declared routes."""
+"""The agents and routes of a period, compared with the declared routes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ from handoffaudit.policy.agents import ANYBODY, DeclaredRoutes, known_agents
 from handoffaudit.policy.versions import Table
 from handoffaudit.validation.agents import closest_agents
 
-# Those with the most handoffs are told apart; what is left of the whole is summed.
+# Only this many routes are listed, those with the most handoffs.
 MOST_ROUTES: Final = 5_000
 
-# Times and findings are those of the newest handoffs, so many at most.
+# Times and findings cover at most this many of the newest handoffs.
 MOST_TRACED: Final = 10_000
 
 _PAIR: Final = ("source_agent_id", "target_agent_id")
@@ -32,7 +32,7 @@ _PAIR: Final = ("source_agent_id", "target_agent_id")
 
 @dataclass(slots=True)
 class TraceStats:
-    """What was worked out of traces: `seconds` that the source took, where they are known, and its findings."""
+    """Results from traces: the `seconds` that the source took, where known, and its findings."""
 
     seconds: list[float] = field(default_factory=list)
     caused: int = 0
@@ -54,7 +54,7 @@ class TraceStats:
 
 @dataclass(frozen=True, slots=True)
 class AgentRoute:
-    """`number`: handoffs that are judged, those superseded since among them."""
+    """A route between two agents; `number` counts judged handoffs, superseded attempts included."""
 
     source: str
     target: str
@@ -64,7 +64,7 @@ class AgentRoute:
 
     @property
     def share(self) -> Share:
-        """Of those accepted without a person."""
+        """Return the share of handoffs accepted without a person."""
         return self.judged.share
 
     @property
@@ -74,8 +74,11 @@ class AgentRoute:
 
 @dataclass(frozen=True, slots=True)
 class AgentRoutes:
-    """Those with the most handoffs first. `nameless`: handoffs that did not name both agents. `sampled`: times and
-    findings are of the newest handoffs only. `more`: whether there are edges beyond these."""
+    """Routes, those with the most handoffs first.
+
+    `nameless` counts handoffs that did not name both agents. `sampled` means that times and findings cover only the
+    newest handoffs. `more` means that there are further routes.
+    """
 
     listed: tuple[AgentRoute, ...]
     nameless: int = 0
@@ -88,7 +91,10 @@ class AgentRoutes:
 
 
 def load_routes(tenant: Tenant, since: datetime, until: datetime, agent: str = "") -> AgentRoutes:
-    """Of handoffs received from `since` on and before `until`, in whole hours. `agent`: only from it and to it."""
+    """Return the routes of handoffs received from `since` on and before `until`, in whole hours.
+
+    With `agent`, return only the routes from that agent and to that agent.
+    """
     narrowed = _of(agent) if agent else None
     found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=narrowed, most=MOST_ROUTES + 1)
     told, sampled = _trace_stats(tenant, since, until, agent)
@@ -112,7 +118,7 @@ def _of(agent: str) -> Q:
 def _trace_stats(
     tenant: Tenant, since: datetime, until: datetime, agent: str
 ) -> tuple[dict[tuple[str, str], TraceStats], bool]:
-    """By source and target, and whether there were more than are read."""
+    """Return the results from traces by source and target, and whether there were more handoffs than are read."""
     rows = TracedHandoff.objects.filter(tenant=tenant, at__gte=since, at__lt=until).order_by("-at")
     if agent:
         rows = rows.filter(_of(agent))
@@ -128,7 +134,7 @@ def _trace_stats(
 
 
 def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[str, str]]:
-    """The sources and targets of edges with the most handoffs, in the order of their names."""
+    """Return the (source, target) pairs of the routes with the most handoffs, in the order of their names."""
     named = ~Q(source_agent_id="") & ~Q(target_agent_id="")
     found = sum_outcomes(tenant, since, until, *_PAIR, narrowed=named, most=MOST_ROUTES)
     return sorted((source, target) for source, target in islice(found, MOST_ROUTES))
@@ -136,7 +142,7 @@ def list_pairs(tenant: Tenant, since: datetime, until: datetime) -> list[tuple[s
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An agent as one that hands on."""
+    """An agent and the handoffs that it sent."""
 
     name: str
     number: int
@@ -144,20 +150,20 @@ class Source:
 
 
 def busiest_agents(tenant: Tenant, since: datetime, until: datetime, most: int) -> list[Source]:
-    """The agents that handed on most."""
+    """Return the agents that sent the most handoffs."""
     found = sum_outcomes(tenant, since, until, "source_agent_id", narrowed=~Q(source_agent_id=""))
     return [Source(name, sums.total, outcome_counts_of(sums)) for (name,), sums in islice(found.items(), most)]
 
 
 def fold_routes(listed: Iterable[AgentRoute], kept: frozenset[str], others: str) -> list[AgentRoute]:
-    """The edges with every agent that is not kept as one, `others`; in the order of source and target."""
+    """Return the routes in the order of source and target, with all agents outside `kept` merged into `others`."""
     return fold_route_sides(listed, kept, kept, others)
 
 
 def fold_route_sides(
     listed: Iterable[AgentRoute], sources: frozenset[str], targets: frozenset[str], others: str
 ) -> list[AgentRoute]:
-    """The same, where an agent may be kept on one side only."""
+    """Return the routes as `fold_routes` does, where an agent may be kept on one side only."""
     found: defaultdict[tuple[str, str], list[AgentRoute]] = defaultdict(list)
     for edge in listed:
         source = edge.source if edge.source in sources else others
@@ -178,7 +184,7 @@ def _as_one(names: tuple[str, str], several: Sequence[AgentRoute]) -> AgentRoute
     )
 
 
-# Of each list so many are shown, those with the most handoffs.
+# Each list shows at most this many entries, those with the most handoffs.
 MOST_LISTED: Final = 50
 
 _ALIKE: Final = 0.75
@@ -186,8 +192,10 @@ _ALIKE: Final = 0.75
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """`handed_on` and `received` count handoffs; `judged` is what became of those that it handed on, `told` what was
-    found in them."""
+    """An agent with its numbers of handoffs sent (`handed_on`) and received.
+
+    `judged` holds the outcomes of the handoffs that the agent sent, `told` their times and findings.
+    """
 
     name: str
     handed_on: int
@@ -202,7 +210,7 @@ class Agent:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """An agent that is neither declared nor registered; `nearest`: the known name it may be meant for, or empty."""
+    """An agent that is neither declared nor registered; `nearest` is the known name it may be meant for, or empty."""
 
     agent: Agent
     nearest: str
@@ -210,7 +218,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """What was seen, and held against `declared`. `knows`: whether there is anything to know agents by."""
+    """The agents of a period, compared with the `declared` routes; `knows`: some agents are declared or registered."""
 
     edges: AgentRoutes
     agents: tuple[Agent, ...]
@@ -225,12 +233,12 @@ class Agents:
     never_hand_on: tuple[Agent, ...]
 
     def is_declared(self, source: str, target: str) -> bool | None:
-        """None where nothing is declared at all."""
+        """Return whether the route is declared, or None if no routes are declared at all."""
         return _covers(self.declared_edges, source, target) if self.declared_edges else None
 
 
 def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
-    """Of handoffs received from `since` on and before `until`."""
+    """Return the agents of handoffs received from `since` on and before `until`."""
     seen = load_routes(tenant, since, until)
     table = kinds.agents.current(tenant)
     declared = frozenset((row.source, target) for row in table.rows for target in row.targets)
@@ -254,7 +262,7 @@ def load_agents(tenant: Tenant, since: datetime, until: datetime) -> Agents:
 
 
 def agents_of(listed: Iterable[AgentRoute]) -> list[Agent]:
-    """Those with the most handoffs first."""
+    """Return the agents of the routes, those with the most handoffs first."""
     given: defaultdict[str, list[AgentRoute]] = defaultdict(list)
     received: defaultdict[str, int] = defaultdict(int)
     for edge in listed:
@@ -292,5 +300,5 @@ def _unknown(listed: Iterable[Agent], known: frozenset[str]) -> Iterable[Unknown
 
 
 def _is_alike(name: str, other: str) -> bool:
-    """Whether one may be the other with a typo, and not just a name of the same kind."""
+    """Return whether one name may be the other with a typo, and not just a name of the same kind."""
     return SequenceMatcher(None, name.lower(), other.lower()).ratio() >= _ALIKE

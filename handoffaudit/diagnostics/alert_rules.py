@@ -1,4 +1,4 @@
-"""Alert rules against what is measured: alerts opened, raised, repeated and resolved each minute, by one process."""
+"""Evaluation of alert rules: alerts are opened, raised, repeated and resolved each minute, by one process."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,13 +22,16 @@ from handoffaudit.policy.kinds import alert_policy
 
 COUNTED_AT_MOST = 10_000
 
-# Windows up to this are read from handoffs, longer ones from the counts of hours.
+# Windows up to this length are read from handoffs, longer ones from hourly counts.
 LIVE = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """`value` in the unit of what is watched, None where there is too little to tell; `number` of handoffs behind."""
+    """A measured value, and the `number` of handoffs behind it.
+
+    `value` has the unit of the alert rule, and is None where there are too few handoffs.
+    """
 
     value: float | None
     number: int = 0
@@ -39,7 +42,7 @@ def measure(tenant: Tenant, row: AlertRule, now: datetime) -> Measured:
 
 
 def last_received(tenant: Tenant) -> datetime | None:
-    """When a handoff came last."""
+    """Return when the last handoff was received."""
     return Handoff.objects.filter(tenant=tenant).order_by("-id").values_list("received_at", flat=True).first()
 
 
@@ -56,7 +59,7 @@ def _live(tenant: Tenant, since: datetime) -> Counter[str]:
 
 
 def _by_hour(tenant: Tenant, since: datetime) -> Counter[str]:
-    """Hours count whole."""
+    """Return the handoffs since that time by state, in whole hours."""
     hour = since.replace(minute=0, second=0, microsecond=0)
     states: Counter[str] = Counter()
     rows = HourlyTotal.objects.filter(tenant=tenant, code="", hour__gte=hour).values_list("state", "number")
@@ -101,7 +104,7 @@ log = structlog.get_logger(__name__)
 
 EVERY = timedelta(minutes=1)
 
-# Alerts of events that still stand are told again so often.
+# Active alerts that come from events are repeated this often.
 REMIND = timedelta(hours=24)
 
 WARNING, ALERT = "warning", "alert"
@@ -112,18 +115,18 @@ _BY_THRESHOLD = (*(AlertKind(watched.value) for watched in Watched), AlertKind.N
 
 
 def anything_due() -> bool:
-    """Whether a minute is over since somebody evaluated."""
+    """Return whether a minute has passed since the last evaluation."""
     return not Watermark.objects.filter(~_is_over(timezone.now()), name=_MARK).exists()
 
 
 def evaluate_all() -> bool:
-    """Evaluates all tenants, where that is due and nobody else does; whether it did."""
+    """Evaluate all tenants if that is due and no other process does; return whether this process did."""
     now = timezone.now()
     Watermark.objects.get_or_create(name=_MARK, defaults={"at": datetime.fromtimestamp(0, UTC)})
     if not Watermark.objects.filter(_is_over(now), name=_MARK).update(at=now):
         return False
     for tenant in Tenant.objects.order_by("pk"):
-        # One tenant's trouble must not keep all others from being told.
+        # An error for one tenant must not keep the alerts of all others from being evaluated.
         try:
             evaluate(tenant, now)
         except Exception:
@@ -133,12 +136,12 @@ def evaluate_all() -> bool:
 
 
 def _is_over(now: datetime) -> Q:
-    """Whether the last time is long enough ago; or yet to come, by a clock that was ahead and is set right."""
+    """Return the condition that the last evaluation is long ago, or in the future because a clock was ahead."""
     return Q(at__lte=now - EVERY) | Q(at__gt=now + EVERY)
 
 
 def evaluate(tenant: Tenant, now: datetime) -> None:
-    """One tenant's alerts."""
+    """Evaluate the alert rules of one tenant."""
     silent: list[AlertRule] = []
     last = last_received(tenant)
     for row in alert_policy.current(tenant).rows:
@@ -178,7 +181,7 @@ def _settle(tenant: Tenant, kind: AlertKind, level: str, value: float, row: Aler
             _close(tenant, kind, now)
     elif alert is None:
         if not _is_acknowledged(tenant, kind, level, row, now):
-            # `ignore_conflicts`: one of a kind is open, and somebody may have been faster.
+            # `ignore_conflicts`: only one alert of a kind is open, and another process may have been faster.
             opened = Alert(tenant=tenant, kind=kind, level=level, value=value, opened_at=now, last_at=now)
             opened.notified_at = now
             Alert.objects.bulk_create([opened], ignore_conflicts=True)
@@ -198,7 +201,10 @@ def _go_on(alert: Alert, level: str, value: float, row: AlertRule, now: datetime
 
 
 def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule, now: datetime) -> bool:
-    """Whether a person acknowledged this very state, and it never ended since; it is then marked as still seen."""
+    """Return whether a person acknowledged this same state, and mark the state as still seen.
+
+    A state that has ended since, or has become worse, is not the same.
+    """
     closed = Alert.objects.filter(tenant=tenant, kind=kind).exclude(acknowledged_at=None).order_by("-opened_at").first()
     if closed is None or closed.acknowledged_by == SYSTEM.name:
         return False
@@ -211,7 +217,7 @@ def _is_acknowledged(tenant: Tenant, kind: AlertKind, level: str, row: AlertRule
 
 
 def _remind(tenant: Tenant, now: datetime) -> None:
-    """Alerts of events have no threshold that says how often."""
+    """Repeat old alerts of events, because no alert rule says how often they repeat."""
     standing = Alert.objects.filter(tenant=tenant, acknowledged_at=None).exclude(kind__in=_BY_THRESHOLD)
     long_ago = Q(notified_at__lte=now - REMIND) | Q(notified_at=None, opened_at__lte=now - REMIND)
     standing.filter(long_ago).update(notified_at=now)

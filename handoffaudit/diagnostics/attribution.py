@@ -1,7 +1,7 @@
-"""Who is behind each finding, worked out after judging: goes over newly judged handoffs, trace by trace.
+"""Attribution of findings to the agents that introduced them, computed trace by trace after handoffs are judged.
 
-It lags while handoffs wait to be judged and catches up after; what is too new to be sure that nothing older is still
-to be committed is looked at again.
+Attribution lags while handoffs wait to be judged and catches up afterwards. Recent verdicts are looked at again,
+because older verdicts may still be uncommitted.
 """
 
 import time
@@ -37,14 +37,14 @@ MARK: Final = "attribution"
 
 CLAIM: Final = "attribution.claim"
 
-# A verdict has its id before its transaction ends: older ones may come to be seen after newer ones for so long.
+# A verdict gets its id before its transaction ends, so for this long an older verdict may appear after a newer one.
 OVERLAP: Final = timedelta(minutes=2)
 
 MOST_VERDICTS: Final = 200
 
 MOST_ROWS: Final = 2_000
 
-# Of one thread's time, in all processes together, while handoffs wait to be judged.
+# Attribution may take this share of one thread's time, across all processes, while handoffs wait to be judged.
 _SHARE: Final = 0.05
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
@@ -72,7 +72,7 @@ _COLUMNS: Final = (
 
 @dataclass(slots=True)
 class _Worked:
-    """The rows of some handoffs, by handoff."""
+    """The computed rows of some handoffs, by handoff."""
 
     traced: dict[uuid.UUID, list[Any]] = field(default_factory=dict)
     attributions: dict[uuid.UUID, list[list[Any]]] = field(default_factory=dict)
@@ -80,15 +80,15 @@ class _Worked:
 
 
 def anything_due() -> bool:
-    """Whether a handoff was judged that was not gone over, or is in no group yet; cheap, for a sweep."""
+    """Return whether a judged handoff is not attributed yet, or is in no group yet. Cheap, for a sweep."""
     return bool(_due(1)) or TracedHandoff.objects.filter(grouped=False).exists()
 
 
 def run() -> int:
-    """Goes over what is due; how many handoffs that were. Where another process does already, none.
+    """Attribute what is due and return the number of handoffs; 0 if another process is already doing so.
 
-    It ends when nothing is due, or after a minute. While handoffs wait to be judged it does a part, and nobody does the
-    next before nineteen times as long has passed.
+    The run ends when nothing is due, or after a minute. While handoffs wait to be judged, the run does one part, and no
+    process does the next part before nineteen times as long has passed (at most a minute).
     """
     token = singleton_lock.acquire(CLAIM)
     if token is None:
@@ -112,7 +112,10 @@ def run() -> int:
 
 
 def rebuild() -> int:
-    """Forgets what was worked out and goes over everything again; how many handoffs that were."""
+    """Discard all attributions, attribute everything again, and return the number of handoffs.
+
+    Raise `RuntimeError` if another process is attributing handoffs and does not end.
+    """
     deadline = time.monotonic() + singleton_lock.CLAIMED_FOR.total_seconds() + 1
     while (token := singleton_lock.acquire(CLAIM)) is None:
         if time.monotonic() > deadline:
@@ -136,7 +139,7 @@ def rebuild() -> int:
 
 
 def _part() -> int:
-    """Goes over some of what is due, the oldest first."""
+    """Attribute some of what is due, oldest first, and return how many verdicts were due."""
     now = timezone.now()
     due = _due(MOST_VERDICTS)
     if due:
@@ -148,14 +151,14 @@ def _part() -> int:
             for worked in _work_out(tenant_id, rows):
                 _store(tenant_id, worked)
         _settle(due, {row.pk: row.verdict for row in handoffs})
-    # What is left of the overlap is looked at again, and skipped where it is done.
+    # The next part looks at the overlap again, and skips what is done.
     reached = now if len(due) < MOST_VERDICTS else due[-1][2]
     _move(min(reached, now - OVERLAP))
     return len(due)
 
 
 def _group_part() -> int:
-    """Puts some into their groups that were gone over before there were any."""
+    """Group the findings of some handoffs that were attributed before finding groups existed; return how many."""
     missing = list(TracedHandoff.objects.filter(grouped=False).values_list("handoff", flat=True)[:MOST_VERDICTS])
     handoffs = Handoff.objects.filter(pk__in=missing).only(*_COLUMNS)
     by_tenant: dict[int, list[Handoff]] = {}
@@ -170,7 +173,7 @@ def _group_part() -> int:
 
 
 def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict[uuid.UUID, uuid.UUID | None]) -> None:
-    """Marks verdicts as gone over that are not the one in force of their handoff: they would be due again and again."""
+    """Mark verdicts that are no longer current as attributed, because they would stay due forever."""
     for verdict, handoff, _ in due:
         current = in_force.get(handoff)
         if current is None or current < verdict:
@@ -178,9 +181,9 @@ def _settle(due: Iterable[tuple[uuid.UUID, uuid.UUID, datetime]], in_force: dict
 
 
 def _due(most: int) -> list[tuple[uuid.UUID, uuid.UUID, datetime]]:
-    """Verdicts that were not gone over, with their handoffs and times."""
+    """Return up to `most` verdicts that are not attributed yet, with their handoffs and times."""
     mark = Watermark.objects.filter(name=MARK).values_list("at", flat=True).first() or singleton_lock.BEGINNING
-    # A clock that was ahead and is set right must not hide what is judged until then.
+    # A clock that was ahead may have set the mark. The mark must not hide verdicts until the real time reaches it.
     mark = min(mark, timezone.now() - OVERLAP)
     done = TracedHandoff.objects.filter(handoff=OuterRef("handoff_id"), verdict__gte=OuterRef("pk"))
     rows = Verdict.objects.filter(id__gte=first_id_at(mark)).exclude(handoff__state__in=WAITING_STATES)
@@ -193,7 +196,7 @@ def _moment_of(verdict: uuid.UUID) -> datetime:
 
 
 def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
-    """The rows of these handoffs and of all others of their traces, some traces at a time."""
+    """Yield the rows of these handoffs and of all other handoffs of their traces, some traces at a time."""
     wanted = {row.trace_id for row in due if row.trace_id}
     of_tenant = Handoff.objects.filter(tenant=tenant_id)
     sizes = dict(of_tenant.filter(trace_id__in=wanted).order_by().values_list("trace_id").annotate(Count("id")))
@@ -211,12 +214,12 @@ def _work_out(tenant_id: int, due: Sequence[Handoff]) -> Iterator[_Worked]:
         if any(row.trace_id == trace and row.pk <= first[-1].pk for row in due):
             read.update(row.pk for row in first)
             yield _of_traces([first])
-    # Without a trace, or past what is read of it, a handoff stands alone.
+    # A handoff without a trace, or beyond the part of its trace that is read, is attributed alone.
     yield _of_traces([row] for row in due if row.pk not in read)
 
 
 def _together(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """The traces in groups with at most so many handoffs."""
+    """Yield groups of traces with at most `MOST_ROWS` handoffs each."""
     group: list[str] = []
     room = MOST_ROWS
     for trace, size in sorted(sizes.items()):
@@ -234,7 +237,7 @@ def _of_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
     flaws = _flaws([row for rows in ordered for row in rows])
     worked = _Worked()
     for rows in ordered:
-        # A trace that breaks this is our bug. It must not keep all later ones from being looked at.
+        # A trace that fails here is a bug of ours. The bug must not keep all later traces from being attributed.
         try:
             steps = _steps(rows, flaws)
             found = attribute(steps)
@@ -247,7 +250,7 @@ def _of_traces(traces: Iterable[Sequence[Handoff]]) -> _Worked:
 
 
 def _flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
-    """The findings of each handoff that has any."""
+    """Return the findings of each handoff that has any."""
     judged = [row.verdict for row in rows if row.codes and row.verdict and row.state not in WAITING_STATES]
     found: dict[uuid.UUID, tuple[Flaw, ...]] = {}
     for start in range(0, len(judged), MOST_VERDICTS):
@@ -258,7 +261,7 @@ def _flaws(rows: Sequence[Handoff]) -> dict[uuid.UUID, tuple[Flaw, ...]]:
 
 
 def _steps(rows: Sequence[Handoff], flaws: dict[uuid.UUID, tuple[Flaw, ...]]) -> list[Step]:
-    """Bodies are read only where a value can have come from elsewhere."""
+    """Return the steps of a trace; bodies are read only where a value can have come from another handoff."""
     if len(rows) < 2 or not any(flaw.value for row in rows for flaw in flaws.get(row.pk, ())):
         return [_bare(row, flaws) for row in rows]
     steps: list[Step] = []
@@ -309,7 +312,7 @@ def _add(
 
 
 def _took(rows: Sequence[Handoff], at: int) -> float | None:
-    """Seconds since the handoff that gave the source its work: its parent, or the last one to it."""
+    """Return the seconds since the source received its work, from the parent or from the last handoff to the source."""
     row = rows[at]
     given = [one for one in rows[:at] if one.target_agent_id == row.source_agent_id]
     if not given or not row.source_agent_id:
@@ -323,7 +326,7 @@ def _took(rows: Sequence[Handoff], at: int) -> float | None:
 
 
 def _store(tenant_id: int, worked: _Worked) -> None:
-    """Replaces what differs from what is kept."""
+    """Replace the stored rows that differ from the computed rows."""
     handoffs = list(worked.traced)
     if not handoffs:
         return

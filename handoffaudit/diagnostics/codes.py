@@ -1,4 +1,4 @@
-"""Codes of findings: how often, whose, since when, and whether people agree with them."""
+"""Reports on rule codes: how often, from which agents, since when, and whether reviewers agree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ NEWEST = 10
 
 @dataclass(frozen=True, slots=True)
 class CodeAgents:
-    """A code, how many handoffs have it, and the source agents of most of them."""
+    """A code, how many handoffs have it, and the source agents of most of these handoffs."""
 
     code: str
     number: int
@@ -43,8 +43,11 @@ class TimeBucket:
 
 @dataclass(frozen=True, slots=True)
 class CodeReport:
-    """One code in a window. `change` is the share of final attempts that have it, now and before: less is better.
-    `first` is the first handoff ever that has it."""
+    """The report of one code in a window.
+
+    `change` is the share of final attempts that have the code, now and before; a smaller share is better. `first` is
+    the first handoff ever that has the code.
+    """
 
     code: str
     window: Window
@@ -58,12 +61,12 @@ class CodeReport:
 
     @property
     def number(self) -> int:
-        """Return how many handoffs have it, superseded attempts included: as many as the list shows."""
+        """Return how many handoffs have the code, superseded attempts included, as the list of handoffs counts them."""
         return sum(one.number for one in self.over_time)
 
 
 def top_codes(tenant: Tenant, window: Window) -> list[CodeAgents]:
-    """The codes that most handoffs have, with whose they are."""
+    """Return the codes that most handoffs have, with the agents of these handoffs."""
     most = stats.count_top_codes(tenant, window.since, window.until, MOST_CODES)
     agents: dict[str, list[tuple[str, int]]] = {code: [] for code, _ in most}
     found = sum_outcomes(tenant, window.since, window.until, "code", "source_agent_id", codes=list(agents))
@@ -89,7 +92,7 @@ def load_report(tenant: Tenant, code: str, window: Window) -> CodeReport:
 
 
 def is_known(tenant: Tenant, code: str) -> bool:
-    """Whether any handoff ever had it."""
+    """Return whether any handoff ever had the code."""
     return Finding.objects.filter(tenant=tenant, code=code).exists()
 
 
@@ -118,6 +121,6 @@ def _over_time(tenant: Tenant, code: str, window: Window) -> list[TimeBucket]:
 
 
 def _first(tenant: Tenant, code: str) -> Handoff | None:
-    """Ids stand in the order of time: the index of findings has the first one at its begin."""
+    """Return the first handoff with the code: ids are in the order of time, so the index begins with that handoff."""
     pk = Finding.objects.filter(tenant=tenant, code=code).order_by("handoff_id").values_list("handoff_id").first()
     return queries.of_tenant(tenant).filter(pk=pk[0]).first() if pk else None

@@ -1,4 +1,4 @@
-"""Counts per hour of what was found of handoff files and of what logs say, kept in the transaction that stores it."""
+"""Hourly counts of handoff files and of log lines, updated in the transaction that stores the data."""
 
 from collections import Counter
 from datetime import datetime
@@ -9,8 +9,11 @@ from handoffaudit.handoffs import db
 
 
 class HealthKey(NamedTuple):
-    """What a handoff file's report, or a health line, is counted under. `hour`: of its time, in UTC. `reason` is empty
-    where the file was used, `fallback` where the response's text was not tried."""
+    """The key under which a file report or a health line is counted.
+
+    `hour` is the hour of its time, in UTC. `reason` is empty if the file was used, `fallback` if the response text was
+    not tried.
+    """
 
     hour: datetime
     agent: str
@@ -22,7 +25,7 @@ class HealthKey(NamedTuple):
 
 
 class LogKey(NamedTuple):
-    """What a log line is counted under; see `LogCount`."""
+    """The key under which a log line is counted; see `LogCount`."""
 
     hour: datetime
     kind: str
@@ -41,16 +44,18 @@ _LOG = db.Columns.of(LogCount, "tenant", *LogKey._fields, "number")
 
 
 def hour_of(at: datetime) -> datetime:
-    """The hour that a UTC time falls into."""
+    """Return the start of the hour of a UTC time."""
     return at.replace(minute=0, second=0, microsecond=0)
 
 
 def count_health(tenant_id: int, deltas: HealthDeltas) -> None:
-    """Adds to `HealthCount`, always in the same order, so that two workers never wait for each other in a circle. Texts
-    must be storable, and as short as their columns."""
+    """Add to `HealthCount`, always in the same order, so that two workers never wait for each other in a circle.
+
+    Texts must be storable, and as short as their columns.
+    """
     db.add_to_counts(_HEALTH, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])
 
 
 def count_lines(tenant_id: int, deltas: LogDeltas) -> None:
-    """The same of `LogCount`. In a transaction with the other, it comes after it."""
+    """Add to `LogCount` in the same way. In a transaction with `count_health`, call this second."""
     db.add_to_counts(_LOG, [[tenant_id, *place, number] for place, number in sorted(deltas.items()) if number])

@@ -1,4 +1,4 @@
-"""Reports of handoff files: received and counted, listed, and the policy that says which ones count as failed."""
+"""Reports of handoff files: receipt and storage, lists, and the policy that decides which files count as failed."""
 
 import hashlib
 import uuid
@@ -47,7 +47,7 @@ LOOKED_BACK = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True)
 class FilePolicy:
-    """`strict`: what was not read from its file counts as failed."""
+    """The handoff file policy; with `strict`, a report counts as failed unless the handoff file itself was used."""
 
     strict: bool
     version: int
@@ -58,7 +58,7 @@ def current_policy(tenant: Tenant) -> FilePolicy:
 
 
 def policy_at(tenant: Tenant, at: datetime) -> FilePolicy:
-    """Return the policy that a report which arrived at that time is judged by, and its handoff with it."""
+    """Return the policy of that time, by which a report that arrived then and its handoff are judged."""
     return _from_table(file_policy.at_time(tenant.pk, at))
 
 
@@ -68,7 +68,7 @@ def _from_table(table: Table[HandoffFilesPolicy]) -> FilePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Of the last week's handoff files: how many fail without the strict policy, and with it."""
+    """How many of the last week's handoff files fail without the strict policy, and how many fail with it."""
 
     total: int
     failed: int
@@ -102,8 +102,11 @@ _LONGEST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FileFilters:
-    """What a list of reports is narrowed by; empty text and None narrow nothing. `period` is `since` as it was asked
-    for where that was relative. `reason` may name how the fallback went, too."""
+    """Filters of a list of reports; empty text and None filter nothing.
+
+    `period` is `since` as the request gave it, if the request gave a relative time. `reason` may also name a fallback
+    outcome.
+    """
 
     agent: str = ""
     phase: str = ""
@@ -119,7 +122,7 @@ class FileFilters:
 
     @classmethod
     def from_query(cls, params: QueryDict | Mapping[str, str]) -> "FileFilters":
-        """Raises `BadFilter`."""
+        """Read the filters from query parameters. Raise `FilterError` for an invalid value."""
         given = {name: params.get(name, "").strip() for name in (*_TEXTS, *_CHOICES)}
         for name in _TEXTS:
             if "\x00" in given[name] or len(given[name]) > _LONGEST:
@@ -141,21 +144,21 @@ class FileFilters:
 
 @dataclass(frozen=True, slots=True)
 class ReportPage:
-    """Some reports, and the cursor that the next ones begin at (None: these were the last)."""
+    """A page of reports and the cursor of the next page, which is None on the last page."""
 
     items: list[FileReport]
     next: str | None
 
 
 def reports_of(tenant: Tenant) -> "QuerySet[FileReport]":
-    """Raises for a tenant that is not stored: a query without a tenant must not exist."""
+    """Return a tenant's reports. Raise `ValueError` for an unsaved tenant: a query without a tenant must not exist."""
     if tenant.pk is None:
         raise ValueError("a query of reports needs a stored tenant")
     return FileReport.objects.filter(tenant=tenant)
 
 
 def list_reports(tenant: Tenant, filters: FileFilters, *, cursor: str = "", limit: int = 50) -> ReportPage:
-    """Newest first, by the time that they are about."""
+    """Return a page of reports, newest first by the time that the reports are about."""
     rows = _matching(reports_of(tenant), filters).defer("content").order_by("-id")
     if cursor:
         rows = rows.filter(id__lt=parse_cursor(cursor))
@@ -186,17 +189,17 @@ def _matching(rows: "QuerySet[FileReport]", filters: FileFilters) -> "QuerySet[F
 
 
 def get_report(tenant: Tenant, pk: uuid.UUID) -> FileReport:
-    """Raises `FileReport.DoesNotExist`."""
+    """Return a report of the tenant. Raise `FileReport.DoesNotExist` if there is none."""
     return reports_of(tenant).get(pk=pk)
 
 
 def report_of_handoff(tenant: Tenant, handoff: uuid.UUID) -> FileReport | None:
-    """The report that the handoff arrived as."""
+    """Return the report that the handoff arrived as, or None."""
     return reports_of(tenant).defer("content").filter(handoff=handoff).first()
 
 
 def report_json(report: FileReport) -> dict[str, Any]:
-    """A report as JSON values, as lists show it."""
+    """Return the report as JSON values, as lists show it."""
     return {
         "id": str(report.pk),
         "handoff": str(report.handoff),
@@ -217,14 +220,14 @@ def report_json(report: FileReport) -> dict[str, Any]:
 
 
 def answer_of(report: FileReport) -> dict[str, Any]:
-    """What the sender was answered."""
+    """Return the answer that the sender of the report got."""
     answer: dict[str, Any] = orjson.loads(report.content)
     return answer
 
 
 LONGEST_PATH: Final = 1000
 
-# What tells one report from another, beside the time; the rest is how it was looked at.
+# These fields and the time identify a report. The other fields say how the sender looked at the file.
 _IDENTITY: Final = ("run_id", "agent", "phase", "expected_path", "file", "response_text")
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -232,7 +235,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedReport:
-    """What became of a report. `report` is None where it was malformed or refused: the receipt says why."""
+    """The outcome of receiving a report; `report` is None if it was malformed or refused, as the receipt explains."""
 
     receipt: Receipt
     report: FileReport | None = None
@@ -243,7 +246,7 @@ class ReceivedReport:
 
 
 def receive_report(tenant: Tenant, sender: Actor, sent: bytes, handoff_id: str = "") -> ReceivedReport:
-    """Stores a report once: one with a `timestamp` or a `handoff_id` that was stored before is found again."""
+    """Store a report once: a repeated report with a `timestamp` or a `handoff_id` returns the stored report."""
     document, unreadable = parse_json(sent, max_depth=settings.MAX_NESTING)
     flaws = tuple(report_flaws(document)) if isinstance(document, dict) else ()
     if unreadable or flaws or not isinstance(document, dict):
@@ -257,7 +260,7 @@ def _submission(sent: bytes, handoff_id: str, flaws: tuple[Issue, ...] = ()) -> 
 
 
 def _derive_id(document: Mapping[str, Any]) -> str:
-    """Empty without a time: then each report is its own."""
+    """Return an id derived from the content, or an empty text for a report without a time, which is always new."""
     at = moment(document.get("timestamp"))
     if at is None:
         return ""
@@ -282,13 +285,16 @@ def _store(
         known = FileReport.objects.filter(tenant=tenant, handoff=receipt.id).first()
         if known is None:
             report, _ = _row(tenant, document, receipt)
-            # The same report is answered the same, and neither kept nor counted again.
+            # The row is gone. The repeated report gets the same answer, but is neither stored nor counted again.
             known = report if _was_removed(report) else None
     return ReceivedReport(receipt, known)
 
 
 def _was_removed(report: FileReport) -> bool:
-    """Whether retention took its row. A handoff that came by another way under this id never had one."""
+    """Return whether retention removed the report's row.
+
+    A handoff that arrived in another way under this id never had a report.
+    """
     removed = RetentionRun.objects.filter(
         tenant=report.tenant, kind=Data.FILE_REPORTS.value, removed_before__gt=report.at
     ).first()
@@ -302,11 +308,11 @@ def _row(tenant: Tenant, document: Mapping[str, Any], receipt: Receipt) -> tuple
     arrived = Handoff.objects.values_list("received_at", flat=True).get(tenant=tenant, pk=receipt.id)
     strict = policy_at(tenant, arrived)
     report = FileReport(
-        # By the time that it is about, so that lists and periods need no other index.
+        # The id carries the time that the report is about, so that lists and periods need no other index.
         id=uuid_utils.compat.uuid7(nanoseconds=int(at.timestamp() * 1000) * 1_000_000),
         tenant=tenant,
         handoff=uuid.UUID(receipt.id),
-        # To the second, as its line has it, by which a log that is sent in later is told to be ours.
+        # The time has whole seconds, as in the log line: a log that is uploaded later is matched with the report by it.
         at=line.at,
         run_id=line.run_id,
         agent=line.agent,
@@ -331,7 +337,7 @@ def _count_key(line: HealthLine) -> counts.HealthKey:
 
 
 def _time_of(document: Mapping[str, Any]) -> datetime:
-    """No later than now: a clock that is ahead must not put its reports before all others for good."""
+    """Return the report's time, but no later than now: a clock that is ahead must not sort reports first forever."""
     given, now = moment(document.get("timestamp")), timezone.now()
     return now if given is None else max(_EPOCH, min(given.at, now))
 

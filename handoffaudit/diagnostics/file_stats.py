@@ -1,4 +1,4 @@
-"""Numbers of handoff files, of reports and of health lines together, summed by the database."""
+"""Statistics of handoff files, from reports and health lines together, summed by the database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from handoffaudit.diagnostics.models import HealthCount, LogCount
 from handoffaudit.diagnostics.periods import Window
 from handoffaudit.handoffs.db import TimeStep
 
-# Pairs that are told apart; those with the fewest unused files are summed beyond it.
+# Only this many pairs are listed. The pairs with the fewest unused files are summed.
 MOST_PAIRS = 2_000
 
 MOST_RUNTIMES = 100
 
-# As on the page of log lines: a line that tells of a fallback is not one of a used file, whatever source it names.
+# As on the page of log lines, a line that reports a fallback is not about a used file, whatever source it names.
 _USED = Q(source=USED_SOURCE, reason="", fallback="")
 
 _NO_FILE_REASON = ~_USED & ~Q(reason__in=REASONS)
@@ -38,7 +38,7 @@ _SUMS = {
     "fallback_ok": _FALLBACK_READ,
     "fallback_failed": _FALLBACK_FAILED,
     "text_fallback_ok": _NO_FILE_REASON & _FALLBACK_READ,
-    # A failure counts once where a line gives both.
+    # A line that gives both outcomes counts once.
     "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
 }
 
@@ -52,7 +52,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """`name` is empty where none was given."""
+    """The files of a runtime; `name` is empty if none was given."""
 
     name: str
     tally: FileTally
@@ -70,19 +70,19 @@ def overall(tenant: Tenant, since: datetime, until: datetime) -> FileTally:
 
 
 def pairs(tenant: Tenant, since: datetime, until: datetime) -> list[Pair]:
-    """Those with the most unused files, at most MOST_PAIRS."""
+    """Return the pairs with the most unused files, at most `MOST_PAIRS`."""
     rows = _group(_rows(tenant, since, until), "phase", "agent")[:MOST_PAIRS]
     return [Pair(row["phase"], row["agent"], _tally(row)) for row in rows]
 
 
 def runtimes(tenant: Tenant, since: datetime, until: datetime) -> list[Runtime]:
-    """By name; of more than MOST_RUNTIMES those with the most unused files."""
+    """Return the runtimes by name; of more than `MOST_RUNTIMES`, those with the most unused files."""
     rows = _group(_rows(tenant, since, until), "runtime")[:MOST_RUNTIMES]
     return sorted((Runtime(row["runtime"], _tally(row)) for row in rows), key=lambda one: one.name)
 
 
 def over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
-    """The window's stretches, oldest first, empty ones included."""
+    """Return the window's time buckets, oldest first, empty ones included."""
     seconds = int(window.step.total_seconds())
     rows = _rows(tenant, window.since, window.until).annotate(step=TimeStep(F("hour"), seconds=seconds))
     found = {row["step"]: _tally(row) for row in _group(rows, "step")}
@@ -93,10 +93,12 @@ def over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
 
 
 def known_pairs(tenant: Tenant) -> list[tuple[str, str]]:
-    """Every (phase, agent) ever seen, in that order, at most MOST_PAIRS: stepped through an index, from each to the
-    next greater one, where DISTINCT would read every row."""
+    """Return every (phase, agent) pair ever seen, ordered by phase and agent, at most `MOST_PAIRS`.
+
+    The query steps through an index from each pair to the next greater pair, where DISTINCT would read every row.
+    """
     table = HealthCount._meta.db_table  # noqa: SLF001 -- Django's documented API
-    # The pair stands in the step itself: from a join, PostgreSQL would not take it as a bound of the index.
+    # The pair is part of the step's subquery: PostgreSQL would not use a value from a join as a bound of the index.
     sql = f"""
         WITH RECURSIVE known(phase, agent, number) AS (
             SELECT phase, agent, 1 FROM "{table}" WHERE id = (
@@ -118,7 +120,7 @@ def has_any(tenant: Tenant) -> bool:
 
 
 def has_log_counts(tenant: Tenant) -> bool:
-    """Whether health lines of logs are counted beside reports."""
+    """Return whether health lines of logs are counted besides reports."""
     return LogCount.objects.filter(tenant=tenant, kind__in=HEALTH_KINDS).exists()
 
 

@@ -1,4 +1,4 @@
-"""Tallies and shares as reports show them. Nothing here asks the database."""
+"""Tallies of handoff files and changes of shares, as reports show them, computed without the database."""
 
 from dataclasses import dataclass, fields
 
@@ -7,58 +7,59 @@ from handoffaudit.validation.formats.file_report import Fallback, Reason, Source
 
 REASONS = tuple(reason.value for reason in Reason)
 
-# A file that was not used, and its line in a log did not say why.
+# A log line can report an unused file without a reason.
 OTHER = "other"
 
 USED_SOURCE = Source.HANDOFF_JSON.value
 
 FALLBACK_OK, FALLBACK_FAILED = Fallback.OK.value, Fallback.FAILED.value
 
-# Everything a report or a log line can give as the reason. Logs of other tools give the end of the fallback alone.
+# Every reason that a report or a log line can give. Logs of other tools give only the outcome of the fallback.
 GIVEN = (*REASONS, FALLBACK_OK, FALLBACK_FAILED, OTHER)
 
-# Below so many, a share says little.
+# A share of fewer files says little.
 FEW = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A share now, and before."""
+    """A share now and in the period before."""
 
     now: Share
     before: Share
 
     @property
     def points(self) -> float | None:
-        """By how many percentage points it changed; None where there is nothing to compare."""
+        """Return the change in percentage points, or None if one of the two shares has nothing to compare."""
         if not self.now.total or not self.before.total:
             return None
         return round(100 * (self.now.part / self.now.total - self.before.part / self.before.total), 1)
 
     @property
     def direction(self) -> str:
-        """`better`, `worse`, `same` or `none`; more is better."""
+        """Return `better`, `worse`, `same` or `none` (nothing to compare), where a larger share is better."""
         if self.points is None:
             return "none"
         return "same" if not self.points else "better" if self.points > 0 else "worse"
 
     @property
     def fewer(self) -> str:
-        """The same where less is better."""
+        """Return the direction where a smaller share is better."""
         return {"better": "worse", "worse": "better"}.get(self.direction, self.direction)
 
     @property
     def few(self) -> bool:
-        """Whether it is too few to say."""
+        """Return whether one of the two shares has too few items for a comparison."""
         return min(self.now.total, self.before.total) < FEW
 
 
 @dataclass(frozen=True, slots=True)
 class FileTally:
-    """Count handoff files: `used`, or why not; and how reading the response's text went.
+    """Counts of handoff files: used, unused by reason, and the outcomes of reading the response text instead.
 
-    `fallback_ok` and `fallback_failed` count every file for which the text was tried. `text_fallback_ok` and
-    `text_fallback_fail` count only unused files whose log line gives that as its sole reason; `other`: no reason.
+    `fallback_ok` and `fallback_failed` count every file for which the response text was tried. `text_fallback_ok` and
+    `text_fallback_fail` count only unused files whose log line gives the fallback as its sole reason. `other` counts
+    unused files without a reason.
     """
 
     used: int = 0
@@ -81,7 +82,7 @@ class FileTally:
 
     @property
     def share(self) -> Share:
-        """Of files that were used."""
+        """Return the share of files that were used."""
         return Share(self.used, self.total)
 
     @property
@@ -94,13 +95,13 @@ class FileTally:
 
     @property
     def file_reasons(self) -> dict[str, int]:
-        """Return the three reasons of a file, and everything else as `other`: for tables with fixed columns."""
+        """Return the three file reasons, and all other unused files as `other`, for tables with fixed columns."""
         found = {reason: getattr(self, reason) for reason in REASONS}
         return found | {OTHER: self.unused - sum(found.values())}
 
     @property
     def main_reason(self) -> str:
-        """The one that most have, empty where all were used."""
+        """Return the most frequent reason, or an empty text if all files were used."""
         return max(self.reasons, key=lambda reason: self.reasons[reason]) if self.unused else ""
 
     def reason_share(self, reason: str) -> Share:
@@ -118,5 +119,5 @@ class FileTally:
         return FileTally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(FileTally)))
 
     def rest(self, listed: "FileTally") -> "FileTally":
-        """What is not among the listed ones: never less than nothing, as counts grow between two queries."""
+        """Return the counts minus the listed counts, at least 0 each, because counts can grow between two queries."""
         return FileTally(*(max(0, getattr(self, one.name) - getattr(listed, one.name)) for one in fields(FileTally)))

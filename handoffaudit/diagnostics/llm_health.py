@@ -1,4 +1,4 @@
-"""How the LLM does for a tenant: the calls of a period, how long they took, which failed and how to fix that."""
+"""LLM health of a tenant in a period: calls, latencies, failures with their fix, and the current status."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from handoffaudit.handoffs.llm.client import OK
 from handoffaudit.handoffs.models import ModelCall
 from handoffaudit.validation.prompts.question import Reason
 
-# SQLite has no percentiles of its own: so many of the newest calls are read.
+# SQLite has no percentile functions, so only this many of the newest calls are read.
 SAMPLE = 20_000
 
 SHARES = (0.5, 0.95, 0.99)
@@ -28,7 +28,10 @@ SHARES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds, with all tries, of `calls` calls; `sampled`: there were more, and these are the newest."""
+    """Latency percentiles of `calls` calls in milliseconds, retries included.
+
+    `sampled` means that there were more calls and these are the newest.
+    """
 
     p50: float
     p95: float
@@ -45,7 +48,7 @@ class Latencies:
 
 
 def measure_latencies(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
-    """Of the calls that were sent, whether they were answered or not."""
+    """Return the latencies of the calls that were sent, answered or not."""
     return (
         _measure_all(tenant, since, until)
         if connection.vendor == "postgresql"
@@ -55,7 +58,7 @@ def measure_latencies(tenant: Tenant, since: datetime, until: datetime) -> Laten
 
 def _measure_all(tenant: Tenant, since: datetime, until: datetime) -> Latencies:
     table = ModelCall._meta.db_table  # noqa: SLF001 -- Django's documented API
-    # All in one: each alone would sort for itself.
+    # One expression computes all percentiles, because separate expressions would each sort the rows.
     percentiles = "percentile_disc(%s::float8[]) WITHIN GROUP (ORDER BY latency_ms)"
     sql = f"""
         SELECT use, model, {percentiles}, COUNT(*) FROM "{table}"
@@ -107,7 +110,8 @@ _BY_STATUS = {
     413: "Shorten your own prompt for this use: the request is too large.",
 }
 
-# Refused here, before anything was sent: a key that can be none, a provider without its package, region or credentials.
+# The question was refused before anything was sent: the key cannot be valid, or the provider lacks its package, region
+# or credentials.
 _NOT_SET_UP = "Nothing was sent: correct the key, or the provider's package, region or credentials, as is said below."
 
 _BY_REASON = {
@@ -126,7 +130,7 @@ _BY_REASON = {
 
 
 def fix_for(reason: str, status: int | None = None) -> str:
-    """The line for a reason and, where the service answered with one, its HTTP status."""
+    """Return the fix for a failure reason and, where the service answered, its HTTP status."""
     if reason == Reason.REFUSED.value and status in _BY_STATUS:
         return _BY_STATUS[status]
     if reason == Reason.REFUSED.value and status is None:
@@ -134,13 +138,13 @@ def fix_for(reason: str, status: int | None = None) -> str:
     return _BY_REASON[Reason(reason)]
 
 
-# Failures of this many kinds are told, the most frequent first; there are not many more.
+# Only the most frequent kinds of failures are listed. There are not many more.
 MOST_KINDS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class CallTally:
-    """What became of questions. `failed` ones were sent and not answered; `skipped` ones were not sent at all."""
+    """Outcomes of questions to the LLM: `failed` ones were sent but not answered, `skipped` ones were not sent."""
 
     answered: int = 0
     failed: int = 0
@@ -153,12 +157,12 @@ class CallTally:
 
     @property
     def calls(self) -> int:
-        """Those that were sent."""
+        """Return the number of questions that were sent."""
         return self.answered + self.failed
 
     @property
     def tokens_sent(self) -> int:
-        """Those of the prompts, whether the service had them in its cache or not."""
+        """Return the number of prompt tokens, whether the service had them in its cache or not."""
         return self.tokens_in + self.tokens_cached
 
     @property
@@ -167,7 +171,7 @@ class CallTally:
 
     @property
     def hit_share(self) -> float | None:
-        """The share of the answers that had been given before; None where there was no answer."""
+        """Return the share of answers reused from earlier calls, or None if there was no answer."""
         answers = self.answered + self.cached
         return self.cached / answers if answers else None
 
@@ -177,8 +181,11 @@ class CallTally:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why questions were not answered: `reason` with the service's HTTP status where it gave one, what was said the
-    last time, and what to do."""
+    """Why questions were not answered.
+
+    `status` is the HTTP status of the service, where the service gave one. `detail` is the message of the last failure,
+    `cure` says what to do.
+    """
 
     reason: str
     status: int | None
@@ -190,7 +197,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TimeBucket:
-    """A part of the period from `start` on."""
+    """The calls in a part of the period that begins at `start`."""
 
     start: datetime
     tally: CallTally
@@ -212,7 +219,10 @@ class _Kind:
 
 
 def count_calls(tenant: Tenant, since: datetime, until: datetime, step: timedelta) -> CallCounts:
-    """All calls of the period; the stretches begin at whole steps, so that the first may begin before `since`."""
+    """Count all calls of a period.
+
+    Time buckets begin at whole steps, so the first time bucket may begin before `since`.
+    """
     seconds = int(step.total_seconds())
     overall = CallTally()
     by_use: dict[str, CallTally] = {}
@@ -288,14 +298,14 @@ def _failures(tenant: Tenant, kinds: dict[tuple[str, int | None], _Kind]) -> lis
 
 
 def _last_message(tenant: Tenant, reason: str, at: datetime) -> str:
-    """What the last one of that kind told."""
+    """Return the message of the last failure with that reason."""
     rows = ModelCall.objects.filter(tenant=tenant, at=at, outcome=reason)
     return rows.values_list("detail", flat=True).first() or ""
 
 
 @dataclass(frozen=True, slots=True)
 class LLMHealth:
-    """The figures of a period, and how it stands now."""
+    """The LLM figures of a period and the current status."""
 
     period: Period
     since: datetime

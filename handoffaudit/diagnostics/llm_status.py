@@ -1,4 +1,4 @@
-"""How it stands with the model at this moment: whether it is called, what waits for it, what is left to spend."""
+"""The LLM at this moment: whether it is called, what waits for it, and what is left of the budget."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ NOBODY_AFTER = timedelta(minutes=1)
 
 
 class BreakerState(StrEnum):
-    """`probing`: one call finds out whether the model answers again."""
+    """States of a circuit breaker; while `probing`, one call finds out whether the LLM answers again."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -33,7 +33,7 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerStatus:
-    """Whether a model is called, for all tenants. `told` says why not, and until when."""
+    """The circuit breaker of an LLM, for all tenants; `told` says why the LLM is not called, and until when."""
 
     model: str
     state: BreakerState
@@ -45,8 +45,11 @@ class BreakerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for the model; numbers stop at `COUNTED_AT_MOST`. `unverified`: let through since some moment without
-    the model's check, and not checked after it. `flagged`: let through, and it would have rejected them."""
+    """What waits for the LLM; numbers stop at `COUNTED_AT_MOST`.
+
+    `unverified` counts handoffs accepted or approved since some moment without the LLM check and not checked since.
+    `flagged` counts those that the LLM would have rejected.
+    """
 
     first_checks: int
     rechecks: int
@@ -57,7 +60,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """USD of today (UTC), with what is reserved for calls under way."""
+    """Today's budget (UTC) in USD; `spent_usd` includes what is reserved for running calls."""
 
     spent_usd: float
     daily_usd: float
@@ -78,7 +81,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """In one word, and in one sentence."""
+    """The status of the LLM in one word (`standing`) and in one sentence (`told`)."""
 
     standing: Standing
     told: str
@@ -102,17 +105,17 @@ def load_status(tenant: Tenant) -> Status:
 
 
 def _last_failed(tenant: Tenant) -> str:
-    """Why, where the last call of late failed: the breaker opens only after several."""
+    """Return why the last recent call failed, or an empty text; the breaker opens only after several failures."""
     newest = alerts.find_newest_call(tenant.pk)
     recent = newest is not None and newest.at > timezone.now() - alerts.RECENT
     return newest.outcome if newest and recent and newest.outcome != OK else ""
 
 
 def _out_of_budget(tenant: Tenant) -> str:
-    """What is to be said of it, or nothing.
+    """Return a message if the budget has no room for another call, or an empty text.
 
-    The most that a call may cost is reserved before it, so that something is nearly always left of a budget that has
-    no room for a call: what became of today's last question tells.
+    The most that a call may cost is reserved before the call, so something is nearly always left of a budget that has
+    no room for another call. The outcome of today's last question is therefore decisive.
     """
     limit = settings.MODEL_DAILY_USD
     if limit <= 0:
@@ -128,14 +131,14 @@ def _out_of_budget(tenant: Tenant) -> str:
 
 
 def _nobody_takes() -> bool:
-    """Whether checks wait that a worker would have taken by now, and none is being made, for any tenant."""
+    """Return whether checks wait that a worker would have taken by now, and none is running for any tenant."""
     now = timezone.now()
     left = ModelCheck.objects.filter(claim=None, claim_expires_at=None, since__lt=now - NOBODY_AFTER)
     return left.exists() and not ModelCheck.objects.filter(claim_expires_at__gt=now).exists()
 
 
 def list_breakers() -> list[BreakerStatus]:
-    """Of the models that are set now, each once."""
+    """Return the circuit breakers of the configured LLMs, each once."""
     return [_breaker(model) for model in dict.fromkeys((settings.MODEL_FAST, settings.MODEL_CAREFUL))]
 
 
@@ -164,12 +167,12 @@ def count_waiting(tenant: Tenant, since: datetime) -> Waiting:
 
 
 def count_first_checks(tenant: Tenant) -> int:
-    """As `Waiting.first_checks`."""
+    """Return the number for `Waiting.first_checks`."""
     return ModelCheck.objects.filter(tenant=tenant, kind=CheckKind.FIRST)[:COUNTED_AT_MOST].count()
 
 
 def count_unverified(tenant: Tenant, since: datetime) -> int:
-    """As `Waiting.unverified`."""
+    """Return the number for `Waiting.unverified`."""
     return _passed_rows(tenant, since).filter(unverified=True)[:COUNTED_AT_MOST].count()
 
 

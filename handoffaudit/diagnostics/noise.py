@@ -1,4 +1,4 @@
-"""How often those who review overturned what a code stopped: which rule cries wolf."""
+"""Overturn rates: how often reviewers approved handoffs that a rule code had blocked."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from handoffaudit.handoffs.rates import Share
 from handoffaudit.validation.codes import CATALOGUE
 from handoffaudit.validation.issues import Severity
 
-# Fewer decisions than this say nothing of a code.
+# Fewer decisions say nothing about a code.
 FEWEST_DECISIONS = 3
 MOST_CODES = 200
-# Those decided on last tell how it stands; each costs a look at its findings and its later events.
+# Only the newest decisions are read, because each decision costs a lookup of its findings and later events.
 MOST_DECISIONS = 1_000
 MOST_EXAMPLES = 3
 _STOPPING = Q(handoff__findings__severity__in=(Severity.ERROR.value, Severity.CRITICAL.value))
@@ -25,7 +25,7 @@ _STOPPING |= Q(handoff__findings__code__in=[code for code, entry in CATALOGUE.it
 
 @dataclass(frozen=True, slots=True)
 class OverturnExample:
-    """A handoff that was approved though the code stopped it, and what was noted."""
+    """A handoff that was approved although the code blocked it, and the reviewer's note."""
 
     handoff: Handoff
     at: datetime
@@ -35,8 +35,10 @@ class OverturnExample:
 
 @dataclass(slots=True)
 class CodeDecisions:
-    """Decisions on handoffs that a code stopped: `overturned` were approved, `confirmed` declined. `types` has the
-    same by type."""
+    """Decisions on handoffs that a code blocked.
+
+    `overturned` counts approved handoffs, `confirmed` declined ones. `types` has the same numbers by handoff type.
+    """
 
     code: str
     overturned: int = 0
@@ -54,19 +56,22 @@ class CodeDecisions:
 
     @property
     def noisy(self) -> bool:
-        """Overturned more often than not."""
+        """Return whether reviewers overturned the code more often than not, in enough decisions."""
         return self.decisions >= FEWEST_DECISIONS and self.overturned > self.confirmed
 
     @property
     def main_type(self) -> str:
-        """The one with the most that were overturned."""
+        """Return the handoff type with the most overturned decisions."""
         return max(self.types, key=lambda name: (self.types[name].part, name), default="")
 
 
 @dataclass(frozen=True, slots=True)
 class OverturnRates:
-    """By code, the noisy ones first. `decisions` counts handoffs, and one may have several codes. `sampled`: more were
-    decided than are read, and these are the newest."""
+    """Overturn rates by code, the noisy codes first.
+
+    `decisions` counts handoffs, and a handoff may have several codes. `sampled` means that more handoffs were decided
+    than are read, and these are the newest.
+    """
 
     decisions: Share
     codes: Sequence[CodeDecisions]
@@ -78,8 +83,10 @@ class OverturnRates:
 
 
 def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> OverturnRates:
-    """Decisions taken in that time and not taken back, the newest `MOST_DECISIONS`. What only warned stopped nothing,
-    and does not count."""
+    """Return overturn rates of the newest `MOST_DECISIONS` decisions of the period that were not undone.
+
+    A code that only warned has blocked nothing and does not count.
+    """
     begin = _few_enough(tenant, since, until)
     taken = _decisions(tenant, begin, until)
     approved = Count("pk", filter=Q(to_state=State.APPROVED))
@@ -88,7 +95,7 @@ def overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> Overturn
 
 
 def high_overturn_rates(tenant: Tenant, since: datetime, until: datetime) -> tuple[list[CodeDecisions], bool]:
-    """The noisy codes alone, and whether only the newest decisions were read."""
+    """Return only the noisy codes, and whether only the newest decisions were read."""
     begin = _few_enough(tenant, since, until)
     return [one for one in _sort(_by_code(_decisions(tenant, begin, until))) if one.noisy], begin > since
 
@@ -99,7 +106,7 @@ def _sort(found: Mapping[str, CodeDecisions]) -> list[CodeDecisions]:
 
 
 def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) -> CodeDecisions:
-    """The same for one code, with its examples."""
+    """Return the decisions on one code, with examples."""
     since = _few_enough(tenant, since, until)
     taken = _decisions(tenant, since, until)
     found = _by_code(taken, Q(handoff__findings__code=code)).get(code, CodeDecisions(code))
@@ -109,12 +116,12 @@ def code_decisions(tenant: Tenant, code: str, since: datetime, until: datetime) 
 def add_examples(
     tenant: Tenant, codes: Collection[CodeDecisions], since: datetime, until: datetime
 ) -> list[CodeDecisions]:
-    """Each with the newest handoffs that were approved against it; ask for few."""
+    """Add to each code the newest handoffs that were approved despite the code; ask for few codes."""
     since = _few_enough(tenant, since, until)
     for one in codes:
         approved = _decisions(tenant, since, until).filter(to_state=State.APPROVED)
         found = approved.filter(_STOPPING, handoff__findings__code=one.code).select_related("handoff")
-        # A code may stand at several places of a document: one event then comes several times.
+        # A code may occur at several places of a document, and its event then appears several times.
         events = {event.pk: event for event in found.order_by("-at")[: MOST_EXAMPLES * 5]}
         one.examples = [
             OverturnExample(event.handoff, event.at, event.actor, event.reason)
@@ -124,9 +131,9 @@ def add_examples(
 
 
 def _few_enough(tenant: Tenant, since: datetime, until: datetime) -> datetime:
-    """The begin of the newest decisions that are read."""
+    """Return the start of the newest decisions that are read."""
     newest = decision_events(tenant).filter(at__gte=since, at__lt=until).order_by("-at").values_list("at", flat=True)
-    # The oldest that is read, and the one before it: a slice from there to there is one step along the index.
+    # The slice holds the oldest decision that is read and the decision before it, which is one step along the index.
     edge = list(newest[MOST_DECISIONS - 1 : MOST_DECISIONS + 1])
     return edge[0] if len(edge) > 1 else since
 

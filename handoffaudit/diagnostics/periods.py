@@ -1,4 +1,4 @@
-"""Periods of time that reports look back over: the window of whole hours, and the one before it to compare with."""
+"""Periods that reports cover: named periods, and windows of whole hours with the window before to compare with."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from handoffaudit.handoffs.filters import FilterError, Filters
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """`name` as it stands in an address; `step` is how much of it one bar of a chart shows."""
+    """A named period; `name` is its value in an address, `step` the length of one bar of a chart."""
 
     name: str
     label: str
@@ -33,7 +33,7 @@ DEFAULT_PERIOD = "7d"
 
 MONDAY = "monday"
 
-# What pages offer; any number of hours or days can be asked for.
+# Pages offer these periods. A request can name any number of hours or days.
 OFFERED_PERIODS = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", MONDAY: "Since Monday"}
 
 _LENGTH = re.compile(r"([1-9]\d{0,4})([hd])\Z")
@@ -47,8 +47,10 @@ _STEPS = (1, 2, 3, 4, 6, 12, 24, 48, 72, 168, 336, 720, 2160, 8760)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Whole hours from `since` to `until`, which is not included; and those compared with, likewise. `period` is as it
-    was asked for, empty where both ends were given."""
+    """Whole hours from `since` to `until` (exclusive), and the hours to compare with, likewise.
+
+    `period` is the requested period, empty if the request gave both ends.
+    """
 
     since: datetime
     until: datetime
@@ -58,17 +60,17 @@ class Window:
 
     @property
     def query(self) -> dict[str, str]:
-        """The parameters that ask for it again."""
+        """Return the query parameters that request this window again."""
         return {"period": self.period} if self.period else self.bounds
 
     @property
     def bounds(self) -> dict[str, str]:
-        """The same as two moments, also where it was asked for by its length: what lists are narrowed by."""
+        """Return the window as two times for the filters of lists, also if the request named a period."""
         return {"since": format_utc(self.since), "until": format_utc(self.until)}
 
     @property
     def label(self) -> str:
-        """`last 7 days`, `since Monday`, `2026-02-01 00:00 to 2026-02-15 00:00`."""
+        """Return a label such as `last 7 days`, `since Monday` or `2026-02-01 00:00 to 2026-02-15 00:00`."""
         if self.period == MONDAY:
             return "since Monday"
         length = _LENGTH.match(self.period)
@@ -87,17 +89,17 @@ class Window:
 
     @property
     def step(self) -> timedelta:
-        """How much of it one bar of a chart shows, so that there are few enough."""
+        """Return the length of one bar of a chart, so that there are few enough bars."""
         hours = (self.until - self.since) // HOUR
         fitting = next((step for step in _STEPS if hours <= step * (_MOST_BARS - 1)), -(-hours // (_MOST_BARS - 1)))
         return timedelta(hours=fitting)
 
     def short(self, moment: datetime) -> str:
-        """A moment of it as it stands under a bar."""
+        """Return the label under a bar that begins at that moment."""
         return f"{moment:%H:%M}" if self.step <= HOUR * 2 else f"{moment.day} {moment:%b}"
 
     def stretches(self) -> list[tuple[datetime, datetime]]:
-        """The bars, oldest first: they begin at whole steps, the first and the last are cut to the window."""
+        """Return the bars, oldest first: they begin at whole steps, and the first and last are cut to the window."""
         seconds = int(self.step.total_seconds())
         first, last = int(self.since.timestamp()) // seconds, -(-int(self.until.timestamp()) // seconds)
         starts = [datetime.fromtimestamp(step * seconds, UTC) for step in range(first, last)]
@@ -105,10 +107,11 @@ class Window:
 
 
 def window_of(params: Mapping[str, str], now: datetime, default: str = DEFAULT_PERIOD) -> Window:
-    """From `period` (`24h`, `7d`, `monday`), or from `since` and `until` (dates, or dates with a time; UTC). The hour
-    under way counts. Raises BadFilter.
+    """Return the window that the parameters request.
 
-    Compared with as long a time right before; `monday` with the seven days before Monday.
+    The parameters are `period` (`24h`, `7d`, `monday`), or `since` and `until` (dates, or dates with a time; UTC). The
+    current hour is included. The window is compared with an equally long time right before, `monday` with the seven
+    days before Monday. Raise `FilterError` for invalid parameters.
     """
     period = params.get("period", "").strip()
     if not period and (params.get("since", "").strip() or params.get("until", "").strip()):
@@ -149,5 +152,5 @@ def _hour_after(moment: datetime) -> datetime:
 
 
 def format_utc(moment: datetime) -> str:
-    """As addresses have it: `2026-02-15T09:00:00Z`."""
+    """Return the time as addresses have it: `2026-02-15T09:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

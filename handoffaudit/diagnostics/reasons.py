@@ -1,4 +1,4 @@
-"""Why handoff files were not used: by agent and phase, over time, against the time before, with the newest examples."""
+"""Reasons why handoff files were not used: by agent and phase, over time, against the period before, with examples."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ NOTHING = FileTally()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An agent: a tally for each phase of the matrix (None: it did not run there), and all of them together."""
+    """An agent's tally in each phase of the matrix (None where it did not run), its overall tally and its change."""
 
     agent: str
     cells: Sequence[FileTally | None]
@@ -34,7 +34,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Agents by phases, the worst first. `others` sums what is beyond its bounds."""
+    """Tallies by agent and phase, the worst first; `others` sums the files beyond the listed agents and phases."""
 
     phases: Sequence[str]
     rows: Sequence[Row]
@@ -43,7 +43,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class ReasonChange:
-    """One reason: its share now and before, in which less is better."""
+    """The share of one reason now and before, where a smaller share is better, and the agents that have most."""
 
     reason: str
     change: Change
@@ -61,7 +61,7 @@ class Reasons:
 
     @property
     def worst(self) -> Row | None:
-        """The agent whose files are most surely not used."""
+        """Return the row of the agent whose files are most surely not used, or None if all files were used."""
         first = self.matrix.rows[0] if self.matrix.rows else None
         return first if first and first.tally.unused else None
 
@@ -82,7 +82,7 @@ def load_reasons(tenant: Tenant, window: Window) -> Reasons:
 
 
 def matrix(pairs: Iterable[Pair], overall: FileTally, before: Iterable[Pair] = ()) -> Matrix:
-    """`overall` is of all files, also of those whose pairs are too many to be told apart."""
+    """Return the tallies by agent and phase; `overall` covers all files, also those of pairs beyond the limit."""
     cells = {(pair.agent, pair.phase): pair.tally for pair in pairs}
     by_agent: dict[str, FileTally] = {}
     by_phase: dict[str, FileTally] = {}
@@ -111,7 +111,7 @@ def _worst_first(tallies: dict[str, FileTally]) -> list[str]:
 
 
 def _by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> list[ReasonChange]:
-    """Those that any file has now or had before, the most frequent first, each with the agents that have most."""
+    """Return the reasons that files have now or had before, most frequent first, with the agents that have most."""
     agents: dict[str, dict[str, int]] = {reason: {} for reason in overall.reasons}
     for pair in pairs:
         for reason, number in pair.tally.reasons.items():
@@ -131,13 +131,17 @@ def _by_reason(overall: FileTally, before: FileTally, pairs: Iterable[Pair]) -> 
 
 SHOWN = 3
 
-# So many of the newest are looked through for examples of different agents.
+# Only this many of the newest reports are searched for examples of different agents.
 _READ = 40
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedFile:
-    """`message` says what is wrong; `place` is a line and column, or the path of a field, unless the message has it."""
+    """An unused file and its problem.
+
+    `message` says what is wrong. `place` is a line and column, or the path of a field, unless the message already has
+    it.
+    """
 
     report: FileReport
     message: str
@@ -145,7 +149,7 @@ class UnusedFile:
 
 
 def newest_unused(tenant: Tenant, window: Window, reason: str) -> list[UnusedFile]:
-    """The newest of each agent and phase, and of those whose path was wrong; the newest first."""
+    """Return the newest unused file of each agent and phase, and of those with a wrong path; the newest first."""
     rows = FileReport.objects.filter(tenant=tenant, reason=reason, id__gte=first_id_at(window.since))
     found: dict[tuple[str, str, bool], FileReport] = {}
     for report in rows.filter(id__lt=first_id_at(window.until)).order_by("-id")[:_READ]:

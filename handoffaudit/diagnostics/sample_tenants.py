@@ -1,4 +1,4 @@
-"""Sample tenants: filled in the background from the bundled sample, and removed with every row of theirs."""
+"""Sample tenants: filled in the background from the bundled sample, and removed with all their rows."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ from handoffaudit.validation.times import utc_text
 
 FOLDER: Final = Path(handoffaudit.__file__).parent / "samples"
 
-# The time that reports and log lines lead up to; they are moved so that it is the time of whoever looks.
+# Reports and log lines of the bundled sample lead up to this time. Filling moves them to a current time.
 ENDS_AT: Final = datetime(2026, 2, 14, 12, tzinfo=UTC)
 
 _REPORTS: Final = {"handoff-files.json.gz": "sample-file-", "handoff-files-made.json.gz": "sample-made-file-"}
@@ -49,32 +49,32 @@ _TIME: Final = re.compile(r"\b2026-02-\d\dT\d\d:\d\d:\d\dZ")
 
 @cache
 def count_submissions() -> int:
-    """How many handoffs come of it."""
+    """Return how many handoffs the sample makes, those of file reports included."""
     return sum(1 for _ in bundled_submissions("")) + sum(1 for _ in bundled_reports(ENDS_AT))
 
 
 def bundled_submissions(tenant_slug: str) -> Iterator[Submission]:
-    """Handoffs as that tenant sends them, each with an id that is the same every time."""
+    """Yield the sample's handoffs as that tenant sends them, each with an id that is the same every time."""
     for path in sorted(FOLDER.glob("*.jsonl.gz")):
         for line in gzip.decompress(path.read_bytes()).splitlines():
             yield _submission(line, tenant_slug)
 
 
 def bundled_reports(until: datetime) -> Iterator[tuple[str, bytes]]:
-    """Reports of handoff files with their ids, moved so that the newest is of `until`."""
+    """Yield the id and content of each handoff file report, moved so that the newest report is of `until`."""
     for name, begins in _REPORTS.items():
         for number, report in enumerate(orjson.loads(_read_gzip(name))):
             yield f"{begins}{number}", orjson.dumps(report | {"timestamp": _move_time(report["timestamp"], until)})
 
 
 def first_report() -> tuple[str, datetime]:
-    """The id of the first report and its time, before it is moved."""
+    """Return the id of the first report and its time before it is moved."""
     name, begins = next(iter(_REPORTS.items()))
     return f"{begins}0", datetime.fromisoformat(orjson.loads(_read_gzip(name))[0]["timestamp"])
 
 
 def bundled_logs(until: datetime) -> Iterator[tuple[str, bytes]]:
-    """Each log under its name, moved in the same way."""
+    """Yield the name and content of each log, moved so that it leads up to `until`."""
     for file, name in _LOGS.items():
         yield name, _TIME.sub(lambda found: _move_time(found[0], until), _read_gzip(file).decode()).encode()
 
@@ -113,7 +113,7 @@ _MOST_SLUGS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sample tenant is filled; `number` of `total` handoffs are in it, `judged` of them judged."""
+    """The progress of filling a sample tenant, which has `number` of `total` handoffs, `judged` of them judged."""
 
     number: int
     judged: int
@@ -126,9 +126,10 @@ class Progress:
 
 
 def create_sample(*, person: Person, origin: Tenant) -> Tenant:
-    """A sample tenant that `person` administers, filled soon after; the one that the person has, where there is one.
+    """Return the person's sample tenant, or create one that the person administers.
 
-    It is told in the log of `origin`, the tenant that the person came from.
+    A new sample tenant is filled soon after. The audit log of `origin`, the tenant that the person came from, records
+    the creation. Raise `Refused` if `origin` is a sample tenant.
     """
     if origin.is_sample:
         raise Refused("This is sample data already.")
@@ -151,7 +152,7 @@ def list_unfilled() -> "QuerySet[Tenant]":
 
 
 def fill_sample(tenant: Tenant) -> None:
-    """Puts in what is not in it yet. It ends early where the tenant is removed meanwhile."""
+    """Store the sample data that the tenant does not have yet. End early if the tenant is removed meanwhile."""
     for part in _parts(bundled_submissions(tenant.slug)):
         if not _is_wanted(tenant):
             return
@@ -165,8 +166,10 @@ def fill_sample(tenant: Tenant) -> None:
 
 
 def fill_beside(tenant: Tenant) -> None:
-    """Puts reports of handoff files and logs into a tenant of one's own, beside the sample's handoffs. They lead up to
-    when that was done first; what is there is not put in twice."""
+    """Store the sample's file reports and logs in a tenant that holds the sample's handoffs and is no sample tenant.
+
+    The data leads up to the time of the first call. Data that is already there is not stored twice.
+    """
     handoff_id, at = first_report()
     first = Handoff.objects.filter(tenant=tenant, handoff_id=handoff_id).values("pk")
     report = FileReport.objects.filter(tenant=tenant, handoff__in=first).first()
@@ -176,7 +179,7 @@ def fill_beside(tenant: Tenant) -> None:
 
 
 def _beside(tenant: Tenant, until: datetime) -> Iterator[None]:
-    """Part by part, so that whoever fills can end it."""
+    """Store reports and logs one by one, and yield before each, so that the caller can stop."""
     for handoff_id, report in bundled_reports(until):
         yield
         file_reports.receive_report(tenant, SYSTEM, report, handoff_id)
@@ -229,17 +232,17 @@ APPS: Final = ("accounts", "policy", "handoffs", "diagnostics")
 
 CLEARED_AT_ONCE: Final = 200
 
-# A worker that took one of its handoffs before the click has given up by then.
+# By then, a worker that leased one of the tenant's handoffs before the removal has given up.
 _SETTLES: Final = timedelta(minutes=2)
 
 Model = type[models.Model]
 
 
 def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
-    """Shuts the sample tenant, and has its rows deleted soon after. The tenant that it was made from, for the person
-    to go back to: None where that is not theirs any more.
+    """Close the sample tenant, and have its rows deleted soon after.
 
-    Any other tenant is refused: what is real is never removed.
+    Return the tenant from which the sample was created, for the person to go back to, or None if the person is not a
+    member of that tenant any more. Raise `Refused` for any other tenant: real data is never removed.
     """
     if not tenant.is_sample:
         raise Refused("Only sample data can be removed: this tenant holds handoffs of your own.")
@@ -248,7 +251,7 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
         secrets = list(Key.objects.filter(tenant=tenant).values_list("secret_hash", flat=True))
         Key.objects.filter(tenant=tenant).delete()
         Membership.objects.filter(tenant=tenant).delete()
-        # Tenants are locked in the order of their ids, as wherever two are.
+        # Wherever two tenants are locked, they are locked in the order of their ids.
         told = sorted((one for one in (origin, tenant) if one), key=lambda one: one.pk)
         for one in told:
             audit.record(tenant=one, actor=person.username, action=REMOVED, target=tenant.slug, detail={})
@@ -260,13 +263,16 @@ def remove_sample(*, tenant: Tenant, person: Person) -> Tenant | None:
 
 
 def list_removed() -> "QuerySet[Tenant]":
-    """Sample tenants that nobody belongs to."""
+    """Return the sample tenants without members."""
     return Tenant.objects.filter(is_sample=True, membership__isnull=True)
 
 
 def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
-    """Deletes the rows of a removed sample tenant; whether the tenant is gone with them. Until it has settled it stays,
-    empty: a process may still know one of its keys, or hold one of its handoffs."""
+    """Delete the rows of a removed sample tenant, and return whether the tenant itself is deleted.
+
+    The tenant stays, empty, until other processes have settled: a process may still know one of its keys, or hold one
+    of its handoffs. Raise `Refused` for a tenant that is no removed sample tenant.
+    """
     if not list_removed().filter(pk=tenant.pk).exists():
         raise Refused("Only sample data that was removed can be cleared.")
     for model in tenant_models():
@@ -283,20 +289,22 @@ def clear_sample(tenant: Tenant, now: datetime | None = None) -> bool:
 
 
 def anything_to_clear() -> bool:
-    """Whether a removed one is still there."""
+    """Return whether a removed sample tenant still exists."""
     return list_removed().exists()
 
 
 @cache
 def tenant_models() -> Sequence[Model]:
-    """Every model whose rows name their tenant, but the log, which goes with the tenant itself."""
+    """Return every model whose rows name their tenant, except the audit log, which is deleted with the tenant."""
     return [model for model in _models() if _names_tenant(model) and model is not AuditEntry]
 
 
 @cache
 def dependent_models() -> Mapping[Model, Sequence[tuple[Model, str]]]:
-    """Models whose rows name no tenant but a row that does: they are deleted with that one. By the owner's model, with
-    the name of the column."""
+    """Return the models whose rows name no tenant but a row that does, with the name of that column.
+
+    The result is keyed by the model of the named row. These rows are deleted together with the row that they name.
+    """
     found: dict[Model, list[tuple[Model, str]]] = {}
     for model in _models():
         if not _names_tenant(model):

@@ -1,4 +1,4 @@
-"""Work that one process does at a time, whichever: a claim in the database, which runs out where its process died."""
+"""A database lock for work that one process at a time may do; the lock expires if its process dies."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -14,7 +14,7 @@ BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def acquire(name: str) -> datetime | None:
-    """Until when this process alone may do it: the claim. None where another does."""
+    """Take the lock, and return the time until which it is held, or None if another process holds it."""
     now = timezone.now()
     Watermark.objects.get_or_create(name=name, defaults={"at": BEGINNING})
     until = now + CLAIMED_FOR
@@ -23,13 +23,13 @@ def acquire(name: str) -> datetime | None:
 
 
 def renew(name: str, claim: datetime) -> datetime | None:
-    """The claim for as long from now; None where it was lost."""
+    """Extend the lock from now on, and return its new end, or None if the lock was lost."""
     until = timezone.now() + CLAIMED_FOR
     return until if Watermark.objects.filter(name=name, at=claim).update(at=until) else None
 
 
 def release(name: str, claim: datetime | None, pause: timedelta = timedelta()) -> None:
-    """Gives it back; with a pause nobody takes it before."""
+    """Release the lock; with a pause, no process can take the lock before the pause is over."""
     if claim is not None:
         until = timezone.now() + pause if pause else BEGINNING
         Watermark.objects.filter(name=name, at=claim).update(at=until)

@@ -1,4 +1,4 @@
-"""The Celery tasks of diagnostics: wake-ups without content, as those of handoffs."""
+"""The Celery tasks of diagnostics, which are wake-ups without content, and its periodic jobs."""
 
 import threading
 
@@ -20,7 +20,7 @@ REMOVING_SECONDS = 1.0
 
 @shared_task(name=attribution.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def attribute_judged() -> None:
-    """Works out who is behind the findings of what was judged since."""
+    """Attribute the findings of handoffs judged since the last run."""
     if _one_attribution.acquire(blocking=False):
         try:
             attribution.run()
@@ -30,8 +30,10 @@ def attribute_judged() -> None:
 
 @shared_task(name=index.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def read_logs() -> None:
-    """Store parts of logs, and read what was stored, each for a moment, and then behind what came meanwhile: judging
-    must not wait for a large log."""
+    """Store parts of logs and index stored blocks, each for a moment.
+
+    Remaining work continues behind newer messages: judging must not wait for a large log.
+    """
     if _one_reading.acquire(blocking=False):
         try:
             stored = upload.drain(STORING_SECONDS)
@@ -44,7 +46,7 @@ def read_logs() -> None:
 
 @shared_task(name=sample_tenants.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def tend_samples() -> None:
-    """Fills sample tenants that were made, and clears those that were removed."""
+    """Fill new sample tenants, and clear removed ones."""
     if _one_sample.acquire(blocking=False):
         try:
             for tenant in sample_tenants.list_removed():
@@ -57,7 +59,7 @@ def tend_samples() -> None:
 
 @shared_task(name=retention.TASK, ignore_result=True)  # type: ignore[untyped-decorator]
 def remove_old() -> None:
-    """Removes what was kept for long enough, for a moment, and then behind what came meanwhile."""
+    """Remove old data for a moment; the rest continues behind newer messages."""
     if _one_removal.acquire(blocking=False):
         try:
             done = retention.remove_due(REMOVING_SECONDS)
@@ -68,7 +70,7 @@ def remove_old() -> None:
 
 
 def _look_for_thresholds() -> None:
-    # Here and now, in whichever worker: as a message it would wait behind what it should warn of.
+    # The worker evaluates here and now: as a message, the job would wait behind the backlog it should warn of.
     if alert_rules.anything_due():
         alert_rules.evaluate_all()
 

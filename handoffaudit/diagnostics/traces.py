@@ -1,4 +1,4 @@
-"""Traces: the list of them, one with its handoffs and findings in order, and its drawing."""
+"""Traces: the list of traces, one trace with its handoffs and findings in order, and its drawing."""
 
 import uuid
 from collections import Counter
@@ -49,9 +49,12 @@ _LOOPS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One handoff of a trace. `number` counts from 1. `seconds` since the one before it came, None for the first.
-    `loops`: its chain was found to come back to where it was. `long` and `over`: its chain is longer than is
-    recommended, than passes without approval."""
+    """One handoff of a trace.
+
+    `number` counts from 1. `seconds` is the time since the previous handoff of the trace arrived, None for the first.
+    `loops`: a finding says that the chain returns to where it was. `long` and `over`: the chain is longer than
+    recommended, or longer than allowed without approval.
+    """
 
     number: int
     handoff: Handoff
@@ -64,7 +67,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A trace as far as it is read: its first 200 handoffs; `has_more` says that there are others."""
+    """A trace, read up to its first 200 handoffs; `has_more` means that there are further handoffs."""
 
     trace_id: str
     handoffs: tuple[Traced, ...]
@@ -79,18 +82,18 @@ class Trace:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """In the order in which they came in."""
+        """Return the agents in the order of their first appearance."""
         named = (name for one in self.handoffs for name in (one.handoff.source_agent_id, one.handoff.target_agent_id))
         return tuple(dict.fromkeys(named))
 
     @property
     def origin_steps(self) -> frozenset[int]:
-        """Where wrong values came in that nobody outside brought."""
+        """Return the steps at which wrong values came in that nobody outside brought."""
         return frozenset(one.step for one in self.origins if not one.from_outside)
 
 
 def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
-    """None where no handoff of the tenant has that trace."""
+    """Return a trace, or None if no handoff of the tenant has that trace id."""
     rows = trace_rows(tenant, trace_id, MOST_HANDOFFS + 1)
     if not rows:
         return None
@@ -114,14 +117,14 @@ def load_trace(tenant: Tenant, trace_id: str) -> Trace | None:
 
 
 def trace_rows(tenant: Tenant, trace_id: str, most: int) -> list[Handoff]:
-    """The first handoffs of a trace, as they came."""
+    """Return the first handoffs of a trace in the order of their arrival."""
     if not trace_id or "\x00" in trace_id:
         return []
     return list(of_tenant(tenant).filter(of_trace(trace_id)).order_by("id")[:most])
 
 
 def sort_by_step(rows: Iterable[Handoff]) -> list[Handoff]:
-    """By their steps; one without a step stays behind the one that came before it."""
+    """Return the handoffs ordered by step; a handoff without a step stays behind the one that arrived before it."""
     step, placed = 0, []
     for row in sorted(rows, key=lambda row: row.pk):
         step = row.step if row.step is not None else step
@@ -154,7 +157,7 @@ def _each(rows: Sequence[Handoff], verdicts: dict[object, dict[str, Any]]) -> It
 
 
 def _steps(handoffs: Sequence[Traced]) -> list[Step]:
-    """Bodies are read some at a time: those of a whole trace may be large."""
+    """Return the steps of a trace; bodies are read some at a time, because those of a whole trace may be large."""
     steps: list[Step] = []
     for start in range(0, len(handoffs), _BODIES_AT_ONCE):
         some = handoffs[start : start + _BODIES_AT_ONCE]
@@ -174,7 +177,7 @@ def _step(one: Traced, body: HandoffBody | None) -> Step:
 
 MOST_COUNTED: Final = 200
 
-# Handoffs that one page walks: with rare filters the next page goes on from there.
+# One page reads at most this many handoffs. With rare filters, the next page continues from there.
 MOST_WALKED: Final = 20_000
 
 _AT_ONCE: Final = 500
@@ -189,16 +192,19 @@ GRAVEST: Final = (
     State.VALIDATING,
     State.APPROVED,
     State.ACCEPTED,
-    # Another attempt took its place, and says how the trace stands.
+    # A newer attempt took its place and decides the state of the trace.
     State.SUPERSEDED,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTrace:
-    """A trace as the list shows it, by its first 200 handoffs: `is_longer` says that it has more. `newest_at` is when
-    its newest handoff came that fits the filters. `agents` are the first eight, `more_agents` how many there are
-    beside them. `findings` counts as the trace's own page does: what the model could not check is none."""
+    """A trace as the list shows it, computed from its first 200 handoffs.
+
+    `is_longer` means that the trace has more handoffs. `newest_at` is the arrival of the newest handoff that matches
+    the filters. `agents` are the first eight agents, and `more_agents` counts the others. `findings` counts as the page
+    of the trace does: a check that the LLM could not make is no finding.
+    """
 
     trace_id: str
     newest_at: datetime
@@ -213,7 +219,7 @@ class ListedTrace:
 
 @dataclass(frozen=True, slots=True)
 class TracePage:
-    """Some traces, and the cursor that the next ones begin at (None: these were the last)."""
+    """A page of traces and the cursor of the next page, which is None on the last page."""
 
     items: list[ListedTrace]
     next: str | None
@@ -226,8 +232,10 @@ class _Walked(NamedTuple):
 
 
 def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: str = "", limit: int = 25) -> TracePage:
-    """Those with a handoff that fits the filters; `agent` is its source or its target. A page may hold fewer than
-    `limit` and still have a next one. Raises `BadFilter` for a cursor that is none."""
+    """Return traces with a handoff that matches the filters; `agent` matches the source or the target.
+
+    A page may hold fewer than `limit` traces and still have a next page. Raise `FilterError` for an invalid cursor.
+    """
     before = parse_cursor(cursor) if cursor else None
     rows = matching(tenant, filters).exclude(trace_id="")
     walks = [rows.filter(source_agent_id=agent), rows.filter(target_agent_id=agent)] if agent else [rows]
@@ -247,7 +255,7 @@ def list_traces(tenant: Tenant, filters: Filters, *, agent: str = "", cursor: st
 
 
 def _walk(walks: Iterable["QuerySet[Handoff]"], before: uuid.UUID | None) -> Iterator[_Walked]:
-    """Newest first, one row at a time, read some hundred at once."""
+    """Yield rows one at a time, newest first, reading the database in batches."""
     return merge(*(_step_rows(rows, before) for rows in walks), key=attrgetter("id"), reverse=True)
 
 
@@ -262,7 +270,7 @@ def _step_rows(rows: "QuerySet[Handoff]", before: uuid.UUID | None) -> Iterator[
 
 
 def _earlier_traces(walks: Iterable["QuerySet[Handoff]"], newest: Iterable[str], before: uuid.UUID) -> frozenset[str]:
-    """Those of the traces that an earlier page has shown, since they have a newer handoff."""
+    """Return the traces that an earlier page has shown, because they have a newer handoff."""
     names = list(newest)
     return frozenset(
         trace_id
@@ -303,7 +311,8 @@ def _first_rows(tenant: Tenant, trace_id: str) -> list[tuple[uuid.UUID, str, str
 
 
 def _findings(handoffs: list[uuid.UUID]) -> Counter[uuid.UUID]:
-    # By the handoffs alone, which are the tenant's: with the tenant as well SQLite walks through all its findings.
+    # The handoffs alone restrict the query to the tenant. With the tenant as well, SQLite walks through all its
+    # findings.
     rows = Finding.objects.filter(handoff__in=handoffs).exclude(code=UNVERIFIED).values_list("handoff")
     return Counter(dict(rows.annotate(Count("id"))))
 
@@ -319,7 +328,7 @@ def draw_trace(
     prefix: str = "lanes",
     standalone: bool = False,
 ) -> Drawing:
-    """`origin`: the wrong value that is marked, None for all. `href` opens what is folded."""
+    """Return the drawing of a trace; `origin` is the wrong value to mark (None: all), `href` opens folded parts."""
     counts = [0] * len(trace.handoffs)
     for one in trace.attributed:
         counts[one.step] += 1
@@ -341,7 +350,7 @@ def _arrow(one: Traced, findings: int, slug: str, *, is_origin: bool, carries: b
         source=one.handoff.source_agent_id,
         target=one.handoff.target_agent_id,
         state=one.handoff.state,
-        # From there, previous and next go on along the trace.
+        # With this parameter, previous and next on the handoff's page follow the trace.
         href=f"/t/{slug}/handoffs/{one.handoff.pk}/?in=trace",
         at=f"{one.handoff.received_at:%Y-%m-%d %H:%M:%S} UTC",
         told=pluralize(findings, "finding") if findings else "",

@@ -1,4 +1,4 @@
-"""Whether workers run: each leaves a sign of life in the database, and who is left reads it."""
+"""Heartbeats of workers: each worker records one in the database, and other processes notice the missing ones."""
 
 import math
 import time
@@ -22,11 +22,11 @@ from handoffaudit.handoffs.webhooks.subscriptions import has_active
 log = structlog.get_logger(__name__)
 
 BEAT_SECONDS: Final = 15
-# Nobody is missed before this.
+# A worker counts as missing only after this time without a heartbeat.
 PATIENCE: Final = timedelta(seconds=45)
-# For so long a handoff may wait before somebody is told why.
+# A handoff may wait this long before a message says why.
 NOBODY_AFTER: Final = timedelta(minutes=1)
-# As `up` and docker-compose.yml name the processes, by the queue that they take from.
+# The names of the processes in `handoffaudit up` and docker-compose.yml, by the queue that each process consumes.
 NAMES: Final = {settings.CELERY_TASK_DEFAULT_QUEUE: "worker", notify.CHECKS_QUEUE: "asker"}
 WORKER, ASKER = NAMES.values()
 
@@ -34,7 +34,7 @@ _last_beat = -math.inf
 
 
 def record_heartbeat() -> None:
-    """A sign of life of this process, at most every few seconds; the sweep calls it."""
+    """Record a heartbeat of this process, at most every `BEAT_SECONDS` seconds; the sweep calls this."""
     global _last_beat  # noqa: PLW0603 -- one for the process
     now = time.monotonic()
     if now - _last_beat < BEAT_SECONDS:
@@ -45,30 +45,33 @@ def record_heartbeat() -> None:
 
 
 def silent_workers() -> dict[str, float]:
-    """Which processes that there should be were not seen of late: by name, since how many seconds; infinite for one
-    that never was. Empty where all are there."""
+    """Return the expected processes that were not seen lately, with the seconds since their last heartbeat.
+
+    The seconds are infinite for a process that was never seen. The result is empty if all processes run.
+    """
     names, now = expected_workers(), timezone.now()
     seen = dict(Watermark.objects.filter(name__in=names).values_list("name", "at"))
-    # Sweeps may be set so far apart that a sign comes seldom.
+    # Heartbeats are rare if the time between sweeps is long.
     patience = max(PATIENCE.total_seconds(), 3.0 * settings.SWEEP_SECONDS)
     silent = {name: (now - seen[name]).total_seconds() if name in seen else math.inf for name in names}
     return {name: seconds for name, seconds in silent.items() if seconds > patience}
 
 
 def expected_workers() -> tuple[str, ...]:
-    """The names of the processes that there should be; without a key nothing is asked of the model."""
+    """Return the names of the expected processes; without an LLM key, no process for LLM checks is expected."""
     return (WORKER, ASKER) if client.is_configured() else (WORKER,)
 
 
 def describe_silence(seconds: float) -> str:
-    """A silence in words."""
+    """Return a description of how long a process has been silent."""
     return f"none seen for {format_span(seconds)}" if math.isfinite(seconds) else "none seen yet"
 
 
 def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) -> str:
-    """In words, where handoffs of this tenant have waited for a worker and none was seen; else nothing.
+    """Return a message if this tenant's handoffs have waited for a worker and none was seen, else an empty text.
 
-    `oldest_unjudged_at`: since when its oldest unjudged one waits, for a worker or the model.
+    `oldest_unjudged_at` is the time since which the tenant's oldest unjudged handoff waits, for a worker or for the
+    LLM.
     """
     before = timezone.now() - NOBODY_AFTER
     if oldest_unjudged_at is None or oldest_unjudged_at > before:
@@ -79,14 +82,15 @@ def missing_worker_message(tenant: Tenant, oldest_unjudged_at: datetime | None) 
         return ""
     if math.isinf(silent[WORKER]):
         return describe_silence(silent[WORKER])
-    # A page may stay open for long: the moment stays true.
+    # A page may stay open for long: a point in time stays true, a duration does not.
     return f"none seen since {timezone.now() - timedelta(seconds=silent[WORKER]):%Y-%m-%d %H:%M} UTC"
 
 
 def evaluate_without_workers() -> None:
-    """What must not stop with the last worker: thresholds are evaluated, and subscribers told of what that opens.
+    """Evaluate alert rules, and deliver webhooks for the alerts this opens, if no worker runs.
 
-    For processes that answer requests; where workers run it costs one query. Never raises for a database that is away.
+    For processes that answer requests; where workers run, this costs one query. An unreachable database is logged and
+    never raised.
     """
     try:
         if len(silent_workers()) < len(expected_workers()):

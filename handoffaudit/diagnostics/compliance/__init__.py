@@ -1,1 +1,1 @@
-"""The compliance report of any period: one value, shown as a page, JSON, CSV and plain text."""
+"""The compliance report of a period, and its form as JSON, CSV and plain text."""

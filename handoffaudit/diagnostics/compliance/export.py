@@ -30,7 +30,7 @@ def as_json(report: ComplianceReport) -> dict[str, Any]:
 
 
 def window_json(window: Window) -> dict[str, Any]:
-    """Whole hours; `until` and `compared_until` are not included."""
+    """Return the window as JSON values, in whole hours; `until` and `compared_until` are exclusive."""
     return {
         "period": window.period or None,
         "since": format_utc(window.since),
@@ -94,14 +94,17 @@ COLUMNS = (
     *(*REASONS, OTHER, "text_fallback_ok", "text_fallback_fail", "approved", "stopped"),
 )
 
-# What makes a spreadsheet take a text for a formula; some skip what is blank before it.
+# Prefixes that spreadsheets interpret as formulas (CSV injection). Some spreadsheets skip blanks before them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 _Cell = str | int | float
 
 
 def as_csv(report: ComplianceReport) -> str:
-    """One row a line of the report. `name` of pairs is the phase or the source, `second_name` the agent or target."""
+    """Return the report as CSV, with one row for each line of the report.
+
+    For pairs, `name` is the phase or the source agent, and `second_name` the agent or the target agent.
+    """
     written_to = StringIO()
     table = csv.writer(written_to, lineterminator="\r\n")
     table.writerow(COLUMNS)
@@ -110,7 +113,7 @@ def as_csv(report: ComplianceReport) -> str:
 
 
 def escape_formula(cell: _Cell) -> _Cell:
-    """A text that a spreadsheet would calculate gets an apostrophe before it; numbers stay numbers."""
+    """Return text that a spreadsheet would calculate with an apostrophe before it, and any other cell unchanged."""
     if isinstance(cell, str) and cell.lstrip(" \u00a0").startswith(_FORMULA):
         return f"'{cell}"
     return cell
@@ -157,7 +160,7 @@ _GAP = "  "
 
 
 def as_text(report: ComplianceReport) -> str:
-    """Ends with a line break. Names too long for it are cut in the middle."""
+    """Return the report as text that ends with a line break. Names that are too long are cut in the middle."""
     window = report.window
     lines = [
         f"Compliance of {strip_controls(report.tenant)}, {window.label}",
@@ -227,7 +230,7 @@ def _text_handoff_cells(judged: OutcomeCounts) -> tuple[str, ...]:
 def _table(
     names: Sequence[tuple[str, ...]], numbers: Sequence[tuple[str, ...]], heads: tuple[str, ...], head: tuple[str, ...]
 ) -> Iterable[str]:
-    """Names to the left, numbers to the right, under their heads. A name without room has a line to itself."""
+    """Yield table lines with names on the left and numbers on the right. A name that does not fit has its own line."""
     told = [" / ".join(strip_controls(name) or "(no name)" for name in row) for row in names]
     told.insert(0, " / ".join(heads))
     right = [max(map(count_columns, column)) for column in zip(head, *numbers, strict=True)]
@@ -242,19 +245,19 @@ def _table(
 
 
 def strip_controls(text: str) -> str:
-    """Without what would move the terminal's cursor, hide or turn around what stands beside it."""
+    """Replace characters that would move the terminal's cursor, or hide or reverse the text beside them."""
     return "".join("?" if unicodedata.category(one)[0] in "CZ" and one != " " else one for one in text)
 
 
 def count_columns(text: str) -> int:
-    """How many columns it takes: some characters take two, some none."""
+    """Return how many columns the text takes: some characters take two, some none."""
     return sum(
         0 if unicodedata.combining(one) else 2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in text
     )
 
 
 def shorten(text: str, room: int) -> str:
-    """Cut in the middle: names of agents differ at both ends."""
+    """Return the text cut in the middle, because names of agents differ at both ends."""
     if count_columns(text) <= room:
         return text
     half = room - 1

@@ -1,4 +1,4 @@
-"""The compliance report: what it says, and how it is read out of the kept counts."""
+"""The compliance report: its contents, and how it is built from stored counts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from handoffaudit.handoffs.rates import OutcomeCounts, outcome_counts_of
 
 @dataclass(frozen=True, slots=True)
 class FileCompliance:
-    """Handoff files that were used. `others` sums the pairs that are too many to be listed."""
+    """How many handoff files were used; `others` sums the pairs that are too many to be listed."""
 
     overall: FileTally
     runtimes: Sequence[Runtime]
@@ -32,7 +32,7 @@ class FileCompliance:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeLine:
-    """What became of handoffs of one `names`: a type, an agent, a pair of agents (source first) or a code."""
+    """The outcomes of handoffs that share `names`: a type, an agent, a route (source first) or a code."""
 
     names: tuple[str, ...]
     judged: OutcomeCounts
@@ -40,7 +40,7 @@ class OutcomeLine:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeLines:
-    """Those with the most handoffs; `others` sums the rest."""
+    """The lines with the most handoffs; `others` sums the rest."""
 
     lines: Sequence[OutcomeLine]
     others: OutcomeCounts = field(default_factory=OutcomeCounts)
@@ -55,7 +55,7 @@ class TimeBucket:
 
 @dataclass(frozen=True, slots=True)
 class HandoffAcceptance:
-    """Handoffs that were accepted without a person."""
+    """The acceptance of handoffs without a person: overall, in the period before, by kind of line, and over time."""
 
     overall: OutcomeCounts
     before: OutcomeCounts
@@ -63,7 +63,7 @@ class HandoffAcceptance:
     over_time: Sequence[TimeBucket]
 
 
-# The order of the report's parts, and how they are told.
+# The kinds of lines in the order of the report, with their labels.
 KINDS = {
     "type": "type",
     "source": "source agent",
@@ -83,7 +83,7 @@ class ComplianceReport:
 
 
 def list_all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> list[Pair]:
-    """By phase and agent; known pairs that did not run have nothing in their tally."""
+    """Return all pairs by phase and agent; known pairs that did not run have an empty tally."""
     found = {(pair.phase, pair.agent): pair for pair in ran}
     for phase, agent in known:
         found.setdefault((phase, agent), Pair(phase, agent, FileTally()))
@@ -93,12 +93,12 @@ def list_all_pairs(ran: Iterable[Pair], known: Iterable[tuple[str, str]]) -> lis
 def largest_lines(
     judged: Iterable[tuple[tuple[str, ...], OutcomeCounts]], whole: OutcomeCounts, number: int
 ) -> OutcomeLines:
-    """The `number` names with the most handoffs; what is missing to `whole` is `others`."""
+    """Return the `number` lines with the most handoffs; `others` is what is missing to `whole`."""
     ordered = sorted(judged, key=lambda one: (-one[1].total, one[0]))[:number]
     return OutcomeLines([OutcomeLine(*one) for one in ordered], whole.rest(OutcomeCounts.of(one for _, one in ordered)))
 
 
-# Combinations of source and target that are read; what is left of the whole is summed.
+# Only this many combinations of source and target are read. The rest of the whole is summed.
 MOST_COMBINATIONS = 20_000
 
 MOST_LINES = 200
@@ -109,7 +109,10 @@ MOST_EXPECTED = 200
 def build_report(
     tenant: Tenant, window: Window, now: datetime, expected: Iterable[tuple[str, str]] = ()
 ) -> ComplianceReport:
-    """`expected`: pairs of (phase, agent) that are listed though they may never have run."""
+    """Build the compliance report of a window.
+
+    `expected` are pairs of (phase, agent) that are listed even if they never ran.
+    """
     return ComplianceReport(
         tenant=tenant.slug,
         window=window,
@@ -120,7 +123,7 @@ def build_report(
 
 
 def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
-    """From `phase/agent` each. Raises BadFilter."""
+    """Return the (phase, agent) pairs of values such as `plan/planner`. Raise `FilterError` for an invalid value."""
     pairs = []
     for value in values:
         phase, slash, agent = value.partition("/")
@@ -133,7 +136,7 @@ def parse_expected_pairs(values: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCounts:
-    """All handoffs received in that time."""
+    """Return the outcomes of all handoffs received in that time."""
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=since, hour__lt=until, code="").order_by()
     return _sum_judged(rows.values_list("code", "state").annotate(Sum("number"))).get("", OutcomeCounts())
 
@@ -141,7 +144,7 @@ def count_judged(tenant: Tenant, since: datetime, until: datetime) -> OutcomeCou
 def _files(tenant: Tenant, window: Window, expected: Iterable[tuple[str, str]]) -> FileCompliance:
     ran = file_stats.pairs(tenant, window.since, window.until)
     listed = sum((pair.tally for pair in ran), FileTally())
-    # Where all pairs are listed, they are the whole.
+    # The listed pairs are the whole if no pair was left out.
     is_all = len(ran) < file_stats.MOST_PAIRS
     overall = listed if is_all else file_stats.overall(tenant, window.since, window.until)
     return FileCompliance(
@@ -164,7 +167,7 @@ def _validation(tenant: Tenant, window: Window) -> HandoffAcceptance:
 
 
 def _by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[str, OutcomeLines]:
-    """By type, source, target and pair: the last three in one pass."""
+    """Return the lines by type, source, target and route; the last three come from one query."""
     since, until = window.since, window.until
     types = sum_outcomes(tenant, since, until, "handoff_type", most=MOST_COMBINATIONS)
     sums = sum_outcomes(tenant, since, until, "source_agent_id", "target_agent_id", most=MOST_COMBINATIONS)
@@ -187,7 +190,7 @@ def _by_names(tenant: Tenant, window: Window, overall: OutcomeCounts) -> dict[st
 
 
 def _by_code(tenant: Tenant, window: Window) -> OutcomeLines:
-    """A handoff with several codes stands under each: there is no rest to be summed."""
+    """Return the lines by code. A handoff with several codes counts under each code, so there is no rest to sum."""
     rows = HourlyTotal.objects.filter(tenant=tenant, hour__gte=window.since, hour__lt=window.until).exclude(code="")
     grouped = rows.order_by().values_list("code", "state").annotate(Sum("number"))
     lines = [OutcomeLine((code,), judged) for code, judged in _sum_judged(grouped).items() if judged.total]
@@ -206,7 +209,7 @@ def _over_time(tenant: Tenant, window: Window) -> list[TimeBucket]:
 
 
 def _sum_judged(rows: Iterable[tuple[Any, ...]]) -> dict[Any, OutcomeCounts]:
-    """By the key of (key, state, number): the database sums by states sooner than by what they come to."""
+    """Return outcomes by key from rows of (key, state, number): the database sums by state faster than by outcome."""
     found: defaultdict[Any, dict[str, int]] = defaultdict(dict)
     for key, state, number in rows:
         found[key][state] = number

@@ -1,1 +1,1 @@
-"""Findings alike, folded: where they are kept, muted, listed and looked up."""
+"""Finding groups: their keys and members, storage, mutes, statistics and queries."""

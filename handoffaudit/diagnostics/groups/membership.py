@@ -1,4 +1,4 @@
-"""Finding groups: the key that similar findings share, and which handoffs are in which groups."""
+"""Keys of finding groups, and the handoffs that are in each group."""
 
 import hashlib
 import uuid
@@ -20,14 +20,15 @@ LONGEST_CODE: Final = 100
 
 LONGEST_PATH: Final = 500
 
-# "Ever", said as a range: of two indexes that fit a query, SQLite takes the one with the range, which is the small one.
+# A lower bound that every time passes. Of two indexes that fit a query, SQLite takes the one with the range, which is
+# the small one.
 BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _GRAVE: Final = frozenset({"error", "critical"})
 
 
 class GroupKey(NamedTuple):
-    """What a group is of, within a tenant."""
+    """What the findings of a group have in common, within a tenant."""
 
     code: str
     path_shape: str
@@ -36,13 +37,13 @@ class GroupKey(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The same for the same place, and short enough for every index. None of the texts has a NUL in it."""
+        """Return a hash of the key, short enough for every index. None of the texts has a NUL in it."""
         return hashlib.sha256("\0".join(self).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedFindings:
-    """A handoff as groups count it: when it came, and its places, each with whether it is among its gravest."""
+    """The findings of a handoff as groups count them: when it came, and its keys, each with whether it is decisive."""
 
     at: datetime
     places: Mapping[GroupKey, bool]
@@ -53,7 +54,11 @@ def group_key(code: str, path: str, source: str, target: str) -> GroupKey:
 
 
 def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]) -> GroupedFindings:
-    """Of a handoff with these findings, which are warnings and worse. Several of one place are one."""
+    """Return the findings of a handoff by group key, where several findings with one key are one.
+
+    A key is decisive if one of its findings is an error, or if the handoff has no errors. The findings are warnings and
+    worse.
+    """
     grave: dict[GroupKey, bool] = {}
     for flaw in flaws:
         place = group_key(flaw.code, flaw.path, source, target)
@@ -63,19 +68,24 @@ def group_findings(at: datetime, source: str, target: str, flaws: Iterable[Flaw]
 
 
 def members(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff]":
-    """What says which handoffs are in a group of the tenant; of another tenant's group nothing."""
+    """Return the members of a group of the tenant, and nothing for a group of another tenant."""
     return GroupedHandoff.objects.filter(tenant=tenant, group=group_id)
 
 
 def handoffs_of(tenant: Tenant, group_id: int) -> "QuerySet[GroupedHandoff, uuid.UUID]":
-    """The ids of the handoffs that are in a group of the tenant. For `pk__in`, or in order: `.order_by("-handoff")` has
-    the newest first."""
+    """Return the ids of the handoffs in a group of the tenant, for `pk__in`.
+
+    In order, `.order_by("-handoff")` has the newest first.
+    """
     return members(tenant, group_id).order_by().values_list("handoff", flat=True)
 
 
 def muted_handoffs(tenant: Tenant) -> "QuerySet[GroupedHandoff, uuid.UUID]":
-    """The ids of the handoffs of which everything that decides is muted: all errors, or all warnings where there is no
-    error. Not every id is told once. For `pk__in`; where nothing is muted it costs one look at an index."""
+    """Return the ids of the handoffs whose decisive findings are all muted, for `pk__in`.
+
+    Decisive are all errors, or all warnings where there is no error. An id may appear several times. Where nothing is
+    muted, the query costs one look at an index.
+    """
     muted = FindingGroup.objects.filter(tenant=tenant, muted_at__gt=BEGINNING)
     decisive = GroupedHandoff.objects.filter(tenant=tenant, decisive=True)
     if not muted.exists():
@@ -86,16 +96,16 @@ def muted_handoffs(tenant: Tenant) -> "QuerySet[GroupedHandoff, uuid.UUID]":
 
 
 def groups_by_key(handoff: Handoff) -> dict[str, FindingGroup]:
-    """The groups that a handoff is in, by their keys, in one question."""
+    """Return the groups of a handoff by their keys, with one query."""
     mine = GroupedHandoff.objects.filter(tenant=handoff.tenant_id, handoff=handoff.pk).values("group")
     return {one.key: one for one in FindingGroup.objects.filter(tenant=handoff.tenant_id, pk__in=mine)}
 
 
 def group_among(groups: Mapping[str, FindingGroup], handoff: Handoff, code: str, path: str) -> FindingGroup | None:
-    """The one of a handoff's groups that a finding is in. None: an info, or the handoff was not gone over yet."""
+    """Return the group of a finding among its handoff's groups; None for an info, or before the handoff is grouped."""
     return groups.get(group_key(code, path, handoff.source_agent_id, handoff.target_agent_id).key)
 
 
 def group_of(handoff: Handoff, code: str, path: str) -> FindingGroup | None:
-    """The same for one finding alone."""
+    """Return the group of a single finding, as `group_among` does."""
     return group_among(groups_by_key(handoff), handoff, code, path)

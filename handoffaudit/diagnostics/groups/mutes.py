@@ -1,4 +1,4 @@
-"""A group muted until it grows again: who asked for it is told, and what is muted comes back by itself."""
+"""Mutes of finding groups: a muted group counts as noise until it grows again, then it comes back by itself."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ FOR_GOOD: Final = "good"
 
 _AT_LEAST: Final = 10
 
-# How many handoffs a group must have to come back, by what was chosen. None: it never does.
+# How many handoffs a group must have to come back, by the chosen limit. None: the group never comes back.
 UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
     FIFTH: lambda number: number + max(_AT_LEAST, -(-number // 5)),
     "10": lambda number: number + 10,
@@ -31,8 +31,11 @@ UNTIL: Final[Mapping[str, Callable[[int], int | None]]] = {
 
 
 def mute_group(*, tenant: Tenant, group: int, until: str, note: str, actor: str) -> FindingGroup:
-    """Counts it as noise until it has grown as `until` says, one of `UNTIL`. Raises `Refused` without a note, and
-    `FindingGroup.DoesNotExist`."""
+    """Mute a group until it has grown as `until` says, one of `UNTIL`.
+
+    Raise `Refused` for an unknown limit, or a note that is missing or cannot be stored. Raise
+    `FindingGroup.DoesNotExist` if there is no such group.
+    """
     if until not in UNTIL:
         raise Refused(f"{until[:40]!r} is no limit", "until", f"choose from {', '.join(UNTIL)}.")
     note = note.strip()
@@ -50,7 +53,7 @@ def mute_group(*, tenant: Tenant, group: int, until: str, note: str, actor: str)
 
 
 def unmute_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
-    """Takes a mute back; one that is not muted stays as it is. Raises `FindingGroup.DoesNotExist`."""
+    """Unmute a group; a group that is not muted stays as it is. Raise `FindingGroup.DoesNotExist` if there is none."""
     with transaction.atomic():
         found = _lock_group(tenant, group)
         if found.muted_at is not None:
@@ -61,7 +64,7 @@ def unmute_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
 
 
 def acknowledge_group(*, tenant: Tenant, group: int, actor: str) -> FindingGroup:
-    """Takes the sign off a group that came back. Raises `FindingGroup.DoesNotExist`."""
+    """Remove the regressed sign from a group that came back. Raise `FindingGroup.DoesNotExist` if there is none."""
     with transaction.atomic():
         found = _lock_group(tenant, group)
         if found.regressed_at is not None:

@@ -29,7 +29,7 @@ NARROWING: Final = ("status", "sort", "code", "agent", "source", "target", "sinc
 
 NEW_FOR: Final = timedelta(hours=24)
 
-# Groups that are looked at for growth: those seen last.
+# Only this many groups are checked for growth, those seen last.
 MOST_GROWING: Final = 1_000
 
 _COLUMNS: Final = {"newest": "last_seen", "most": "number"}
@@ -40,14 +40,17 @@ _TEXTS: Final = ("code", "agent", "source", "target")
 
 _LONGEST: Final = 200
 
-# Microseconds up to the year 2286.
+# Microseconds up to the year 2286 fit into so many digits.
 _MOST_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFilters:
-    """What the list is narrowed to, and its order. `agent` is the source or the target; `since` and `until`, as the
-    list of handoffs takes them, say when it was seen. The orders `growing` and `waiting` leave out what does not."""
+    """Filters and order of the list of finding groups.
+
+    `agent` is the source or the target. `since` and `until` have the form of the list of handoffs, and say when the
+    group was seen. The orders `growing` and `waiting` leave out groups that do not grow, or have nothing waiting.
+    """
 
     status: str = "open"
     sort: str = "newest"
@@ -60,7 +63,7 @@ class GroupFilters:
 
     @classmethod
     def from_query(cls, params: Mapping[str, str]) -> "GroupFilters":
-        """Raises `BadFilter`."""
+        """Read the filters from query parameters. Raise `FilterError` for an invalid value."""
         asked = {name: params.get(name, "").strip() for name in NARROWING}
         for name, known in (("status", STATUSES), ("sort", SORTS)):
             if asked[name] and asked[name] not in known:
@@ -72,7 +75,7 @@ class GroupFilters:
         return cls(**{name: text for name, text in asked.items() if text})
 
     def to_query(self, **changes: str) -> str:
-        """As an address has it; what is as it always is stays out."""
+        """Return the filters as the query of an address, without default values."""
         asked = {name: getattr(self, name) for name in NARROWING} | changes
         usual = GroupFilters()
         return urlencode({name: text for name, text in asked.items() if text and text != getattr(usual, name)})
@@ -84,8 +87,11 @@ class GroupFilters:
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """A group as lists show it: its last 14 days, how many of its handoffs wait for review (`more_wait`: at least so
-    many), and its signs, of regressed, muted, new, growing."""
+    """A finding group as lists show it.
+
+    `days` are its last 14 days. `waiting` counts its handoffs that wait for review, a minimum where `more_wait`.
+    `signs` are some of regressed, muted, new and growing.
+    """
 
     group: FindingGroup
     days: tuple[int, ...]
@@ -96,14 +102,14 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupPage:
-    """Some groups, and the cursor that the next ones begin at (None: these were the last)."""
+    """A page of groups and the cursor of the next page, which is None on the last page."""
 
     items: list[ListedGroup]
     next: str | None
 
 
 def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limit: int = 25) -> GroupPage:
-    """Raises `BadFilter` for a cursor that is none."""
+    """Return a page of the list of finding groups. Raise `FilterError` for an invalid cursor."""
     after = _parse_cursor(cursor) if cursor else None
     rows = _matching(tenant, filters)
     waits = waiting(tenant) if filters.sort == "waiting" else None
@@ -119,7 +125,7 @@ def list_groups(tenant: Tenant, filters: GroupFilters, *, cursor: str = "", limi
 
 
 def list_one(tenant: Tenant, group: FindingGroup) -> ListedGroup:
-    """One group, as the list shows it."""
+    """Return one group as the list shows it."""
     (listed,) = _with_numbers([group], waiting_in(tenant, [group]))
     return listed
 
@@ -133,7 +139,7 @@ def _with_numbers(groups: list[FindingGroup], waits: Waiting) -> list[ListedGrou
 
 
 def count_regressed(tenant: Tenant, most: int = 100) -> int:
-    """How many groups came back and nobody has looked at, counted up to `most`."""
+    """Return how many regressed groups nobody has acknowledged, counted up to `most`."""
     return _matching(tenant, GroupFilters("regressed")).order_by()[:most].count()
 
 
@@ -159,7 +165,7 @@ def _matching(tenant: Tenant, filters: GroupFilters) -> "QuerySet[FindingGroup]"
     return rows.filter(first_seen__lt=times.until) if times.until else rows
 
 
-# A place in the list: which part, the rank in it, and of equals the id.
+# A place in the list: the part, the rank in the part, and the id among equal ranks.
 _After = tuple[str, int, int]
 
 
@@ -182,7 +188,7 @@ def _by_column(
 def _by_rank(
     rows: "QuerySet[FindingGroup]", ranks: Mapping[int, int], after: _After | None, number: int
 ) -> list[tuple[FindingGroup, int]]:
-    """Thousands are put in order by a few columns; only those of the page are read whole."""
+    """Return groups in the order of their ranks; thousands are ordered by few columns, only the page is read whole."""
     light = rows.filter(pk__in=list(ranks)).order_by().values_list("pk", "regressed_at")
     ordered = sorted((came_back is None, -ranks[pk], -pk) for pk, came_back in light)
     if after:
@@ -229,7 +235,7 @@ TREND_DAYS: Final = 30
 
 NEWEST: Final = 10
 
-# The newest handoffs of a group whose states are looked at.
+# Only this many of the newest handoffs of a group are read for their states.
 MOST_LOOKED_AT: Final = 1_000
 
 MOST_DECISIONS: Final = 10
@@ -241,7 +247,7 @@ _DECIDED: Final = (State.APPROVED, State.DECLINED)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """What a handoff of the group was told."""
+    """A handoff of a group, and its finding that belongs to the group."""
 
     handoff: Handoff
     issue: Mapping[str, Any]
@@ -249,7 +255,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a person decided of a handoff of the group, and why."""
+    """What a person decided about a handoff of the group, and why."""
 
     handoff: Handoff
     event: Event
@@ -257,8 +263,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCounts:
-    """Of the group's newest handoffs: how many people approved and declined, how many nobody decided, and the newest
-    decisions. `is_cut`: it has more handoffs than were looked at."""
+    """Decisions about the newest handoffs of a group: approved, declined or undecided, with the newest decisions.
+
+    `is_cut` means that the group has more handoffs than were looked at.
+    """
 
     approved: int
     declined: int
@@ -268,12 +276,12 @@ class DecisionCounts:
 
 
 def get_group(tenant: Tenant, group: int) -> FindingGroup:
-    """Raises `FindingGroup.DoesNotExist`."""
+    """Return a group of the tenant. Raise `FindingGroup.DoesNotExist` if there is none."""
     return FindingGroup.objects.get(tenant=tenant, pk=group)
 
 
 def trend(group: FindingGroup) -> list[tuple[date, int]]:
-    """The last 30 days (UTC), today's last."""
+    """Return the number of handoffs on each of the last 30 days (UTC), today's last."""
     numbers = days_of([group], TREND_DAYS)[group.pk]
     first = timezone.now().date() - timedelta(days=TREND_DAYS - 1)
     return [(first + timedelta(days=at), number) for at, number in enumerate(numbers)]
@@ -285,7 +293,7 @@ def newest_handoffs(tenant: Tenant, group: int, limit: int = NEWEST) -> list[Han
 
 
 def find_example(group: FindingGroup, handoffs: Sequence[Handoff]) -> Example | None:
-    """The finding of the newest of `handoffs` whose verdict has it still."""
+    """Return the group's finding in the newest of `handoffs` whose verdict still has it, or None."""
     for handoff in handoffs[:_EXAMPLES]:
         if handoff.verdict is None:
             continue
@@ -322,7 +330,7 @@ EXPORT_COLUMNS: Final = (
 
 
 def export_groups(tenant: Tenant, filters: GroupFilters, form: Form) -> Iterator[bytes]:
-    """The file, in parts: what the list shows, in its order."""
+    """Return the export file in parts: what the list shows, in its order."""
     return export.render_rows(EXPORT_COLUMNS, _rows(tenant, filters), form)
 
 

@@ -1,4 +1,4 @@
-"""Numbers of groups: over days, and how much of each waits for review."""
+"""Statistics of finding groups: their numbers over days, and how many of their handoffs wait for review."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ DAYS_LISTED: Final = 14
 
 WEEK: Final = 7
 
-# Of the held handoffs, and of the rejected ones that wait, so many of the newest are looked at.
+# Only this many of the newest held handoffs, and of the newest rejected ones that wait, are looked at.
 MOST_WAITING: Final = 10_000
 
-# What the queue has, each from one index.
+# The states of the review queue, each read from one index.
 _WAITS: Final = ("state = 'held'", "state = 'rejected'")
 
 _LEAST_GROWTH: Final = 10
@@ -35,24 +35,24 @@ _MEMBERS: Final = GroupedHandoff._meta.db_table  # noqa: SLF001 -- Django's docu
 
 
 def days_of(groups: Sequence[FindingGroup], number: int = DAYS_LISTED) -> dict[int, tuple[int, ...]]:
-    """Of each group, how many of its handoffs came on each of the last days (UTC), today's last."""
+    """Return how many handoffs of each group arrived on each of the last days (UTC), today's number last."""
     first = timezone.now().date() - timedelta(days=number - 1)
     found: dict[int, list[int]] = {group.pk: [0] * number for group in groups}
     rows = FindingGroupDay.objects.filter(group__in=list(found), day__gte=first)
     for group, day, count in rows.values_list("group_id", "day", "number"):
-        # What came from a clock that is ahead counts as today's.
+        # A handoff dated by a clock that is ahead counts as today's.
         found[group][min((day - first).days, number - 1)] += count
     return {group: tuple(max(0, count) for count in counts) for group, counts in found.items()}
 
 
 def is_growing(days: Sequence[int]) -> bool:
-    """Whether the last week has at least half as many again as the week before, and not just a few."""
+    """Return whether the last week has at least 10 handoffs, and half as many again as the week before."""
     last, before = sum(days[-WEEK:]), sum(days[-2 * WEEK : -WEEK])
     return last >= _LEAST_GROWTH and 2 * last >= 3 * before
 
 
 def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
-    """How many more handoffs the last week has than the week before, of those groups that have more."""
+    """Return how many more handoffs the last week has than the week before, for the groups that have more."""
     today = timezone.now().date()
     since, before = today - timedelta(days=WEEK), today - timedelta(days=2 * WEEK)
     rows = FindingGroupDay.objects.filter(group__in=groups.values("pk"), day__gt=before).order_by()
@@ -65,15 +65,17 @@ def growth(groups: "QuerySet[FindingGroup]") -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How many handoffs of each group wait for a person now. `more`: more wait than were looked at, so that each has at
-    least so many."""
+    """How many handoffs of each group wait for a person now.
+
+    `more` means that more handoffs wait than were looked at, so that each number is a minimum.
+    """
 
     numbers: Mapping[int, int]
     more: bool = False
 
 
 def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
-    """The same of some groups: all of their handoffs are looked at, unless these are very many."""
+    """Return the waiting handoffs of some groups; all their handoffs are looked at, unless there are very many."""
     if sum(group.number for group in groups) > 2 * MOST_WAITING:
         return waiting(tenant)
     handoffs = Handoff.objects.filter(WAITS, tenant=tenant, pk=OuterRef("handoff"))
@@ -83,12 +85,12 @@ def waiting_in(tenant: Tenant, groups: Sequence[FindingGroup]) -> Waiting:
 
 
 def waiting(tenant: Tenant) -> Waiting:
-    """Of all groups, as the review queue has them, what is muted included."""
+    """Return the waiting handoffs of all groups, as the review queue has them, muted groups included."""
     held, rejected = (
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
         for waits in _WAITS
     )
-    # From a subquery, PostgreSQL would go through all members of groups; those of an array it looks up.
+    # With a subquery, PostgreSQL would go through all members of groups. It looks up the elements of an array.
     among = (
         f"= ANY(ARRAY({held}) || ARRAY({rejected}))"
         if db.is_postgresql()
@@ -106,7 +108,7 @@ def waiting(tenant: Tenant) -> Waiting:
 
 
 def _is_more(tenant: Tenant) -> bool:
-    """Whether more wait of either state than are looked at."""
+    """Return whether more handoffs of one of the two states wait than are looked at."""
     handoffs = Handoff.objects.filter(tenant=tenant).order_by()
     either = (handoffs.filter(state=State.HELD), handoffs.filter(state=State.REJECTED))
     return any(rows[: MOST_WAITING + 1].count() > MOST_WAITING for rows in either)

@@ -1,4 +1,4 @@
-"""Finding groups as they are stored: members and numbers, kept in the transaction of the pass behind judging."""
+"""Storage of finding groups: their members and numbers, updated in the transaction of attribution."""
 
 import uuid
 from collections import Counter
@@ -57,7 +57,7 @@ Member = tuple[uuid.UUID, int]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A group as it stands before the change."""
+    """A group before the change."""
 
     pk: int
     number: int
@@ -66,10 +66,11 @@ class _Known:
 
 
 def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, old_news: bool = False) -> None:
-    """Puts each handoff into the groups of its places and takes it out of all others. Call it in the transaction that
-    stores what else is worked out of them: a handoff counts once in a group, however often this is done.
+    """Put each handoff into the groups of its findings, and take it out of all other groups.
 
-    `old_news`: they were there before; a muted group does not come back for them.
+    Call this in the transaction that stores the other results of attribution. A handoff counts once in a group, however
+    often this is called. `old_news` means that the findings were there before: a muted group does not come back for
+    them.
     """
     known = _groups(tenant_id, handoffs.values())
     kept = {
@@ -95,19 +96,19 @@ def regroup(tenant_id: int, handoffs: Mapping[uuid.UUID, GroupedFindings], *, ol
 
 
 def forget() -> None:
-    """Empties all groups, for all to be put in again. Groups themselves stay, with what people said of them."""
+    """Empty all groups, so that all findings can be grouped again. The groups stay, with their mutes and notes."""
     GroupedHandoff.objects.all().delete()
     FindingGroupDay.objects.all().delete()
     FindingGroup.objects.update(number=0)
 
 
 def drop_empty() -> None:
-    """Removes the groups that nothing is in and nobody said anything of."""
+    """Delete the groups that are empty, and that nobody muted or has to acknowledge."""
     FindingGroup.objects.filter(number=0, muted_at=None, regressed_at=None, muted_by="").delete()
 
 
 def _groups(tenant_id: int, handoffs: Iterable[GroupedFindings]) -> dict[GroupKey, _Known]:
-    """The group of each place, made where there is none."""
+    """Return the group of each key, created where there is none."""
     keys: dict[GroupKey, str] = {}
     seen: dict[GroupKey, datetime] = {}
     for one in handoffs:
@@ -157,8 +158,7 @@ def _resize(
     *,
     old_news: bool,
 ) -> None:
-    """The groups' numbers, and when they were seen; always in the same order, so that two never wait for each other in
-    a circle."""
+    """Update the groups' numbers and times, always in the same order, so that two processes cannot deadlock."""
     deltas: Counter[int] = Counter()
     seen: dict[int, list[datetime]] = {}
     for handoff, group in joined:
@@ -185,15 +185,18 @@ def _resize(
 
 
 def _times(group: int) -> list[datetime]:
-    """When the first and the last handoff came that are in a group: ids stand in the order of time."""
+    """Return when the first and the last handoff of a group arrived: ids are in the order of time."""
     members = GroupedHandoff.objects.filter(group=group).values_list("handoff", flat=True)
     ends = [*members.order_by("handoff")[:1], *members.order_by("-handoff")[:1]]
     return list(TracedHandoff.objects.filter(handoff__in=ends).values_list("at", flat=True))
 
 
 def _bring_back(groups: Iterable[int]) -> None:
-    """What grew to where it was muted until is news again. Their rows are ours until the transaction ends, since their
-    numbers were changed in it: nobody else brings them back as well."""
+    """Bring back the muted groups that have grown to their limits, and notify webhooks.
+
+    The rows are locked until the transaction ends, because their numbers were changed in it: no other process brings
+    the groups back as well.
+    """
     grown = list(FindingGroup.objects.filter(pk__in=list(groups), number__gte=F("muted_until")).order_by("pk"))
     if grown:
         now = timezone.now()

@@ -1,1 +1,1 @@
-"""Logs that are sent in: stored as blocks of lines, read and counted, searched (`docs/logs.md`)."""
+"""Uploaded logs: stored as blocks of lines, indexed and counted, searched (`docs/logs.md`)."""

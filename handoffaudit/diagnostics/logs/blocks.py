@@ -1,7 +1,7 @@
-"""A stream of bytes cut into blocks of whole lines, in bounded memory.
+"""Cutting of a stream of bytes into blocks of whole lines, in bounded memory.
 
-A block ends after a line whose checksum is small for its length, so that where blocks end depends on their lines alone:
-the same lines make the same blocks, wherever they stand in a file that grew or lost its head.
+A block ends after a line whose checksum is small for its length, so that block ends depend on the lines alone: the same
+lines make the same blocks, wherever they are in a file that grew or lost its head.
 """
 
 import io
@@ -18,21 +18,24 @@ from handoffaudit.validation.logs.reader import LONGEST_LINE
 # A block is 128 KiB long on average: 2 ** 32 / 2 ** 15.
 _RATE_BITS: Final = 15
 
-# A line that says the same again and again must not make a block each time.
+# A line that repeats again and again must not end a block each time.
 APART: Final = 4096
 
 LONGEST_BLOCK: Final = 512 * 1024
 
-# A search reads a block as a whole: without this bound one of very short lines would take it seconds. More than a block
-# of lines in any known form can have, so that logs which were sent before are cut as they were.
+# A search reads a whole block, which would take seconds for one of very short lines. A block in any known format has
+# fewer lines, so that logs which were sent before are cut as they were.
 MOST_LINES: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`text` ends with a line end, but for the last block of a stream, which may not. `ended`: the lines say that it
-    ends here; otherwise the stream does, and it may have more to come. `first_line` counts from 1. Of a line that is
-    too long `text` has the beginning."""
+    """A block of whole lines.
+
+    `text` ends with a line end, except in the last block of a stream, where the line end may be missing. `ended`: the
+    lines end the block here; otherwise the stream ended, and may have more to come. `first_line` counts from 1. Of a
+    line that is too long, `text` has the beginning.
+    """
 
     text: bytes
     ended: bool
@@ -41,26 +44,31 @@ class Block:
 
 
 def cut_blocks(stream: Iterable[bytes], first_line: int = 1) -> Iterator[Block]:
-    """The blocks of a stream that comes in pieces of any size. An empty stream has none."""
+    """Yield the blocks of a stream that comes in pieces of any size; an empty stream has none."""
     cutter = Cutter(first_line)
     yield from cutter.feed(stream)
     yield from cutter.close()
 
 
 def ends_block(line: bytes) -> bool:
-    """Whether a block may end after this line, given without its line end; it does where the last such line is not just
-    before."""
-    # The checksum of an empty line is 0.
+    """Return whether a block may end after this line, given without its line end.
+
+    The block does end there, unless the last such line is just before.
+    """
+    # The checksum of an empty line is 0, which is always small enough.
     return bool(line) and crc32(line) < (len(line) + 1) << _RATE_BITS
 
 
 class Cutter:
-    """Cuts a stream that may come in parts, each cut by a cutter of its own: it begins with the `carry` of the one
-    before it, at its `first_line`, with its `since`."""
+    """A cutter of a stream, or of one part of a stream.
+
+    A part continues the part before it: its stream begins with the `carry` of that part's cutter, at its `first_line`,
+    with its `since`.
+    """
 
     def __init__(self, first_line: int = 1, since: int = APART) -> None:
         self.first_line = first_line
-        # Bytes between the last line that may end a block and the beginning of the open block.
+        # The number of bytes between the last line that may end a block and the beginning of the open block.
         self.since = since
         self._lines: list[bytes] = []
         self._size = 0
@@ -68,11 +76,11 @@ class Cutter:
         self._whole = _Lines()
 
     def feed(self, stream: Iterable[bytes]) -> Iterator[Block]:
-        """Cut what comes into blocks; what is after the last of them stays here."""
+        """Cut the stream into blocks; what follows the last block stays here."""
         for piece in stream:
             begin = seen = 0
             whole = self._whole.add(piece)
-            # Nearly no line may end a block, and to ask for each would cost more than all the rest.
+            # Nearly no line may end a block, and a call for each line would cost more than all the rest.
             few = (max(map(len, whole), default=0) + 1) << _RATE_BITS
             for at in [at for at, checksum in enumerate(map(crc32, whole), 1) if checksum < few]:
                 if ends_block(whole[at - 1]):
@@ -86,7 +94,7 @@ class Cutter:
             yield from self._grown(whole[begin:])
 
     def close(self) -> Iterator[Block]:
-        """Give the rest of a stream that has ended."""
+        """Yield the rest of a stream that has ended."""
         rest = self._whole.rest
         if rest:
             yield from self._grown([rest])
@@ -95,11 +103,11 @@ class Cutter:
 
     @property
     def carry(self) -> bytes:
-        """The open block: the next part begins with it."""
+        """Return the open block, which the next part begins with."""
         return b"".join(line + b"\n" for line in self._lines) + self._whole.rest
 
     def _grown(self, lines: list[bytes]) -> Iterator[Block]:
-        """A block that would grow too long ends too, at a place that its own lines give."""
+        """Add lines to the open block; a block that would grow too long ends at a place that its own lines give."""
         size = _size(lines)
         if self._size + size <= LONGEST_BLOCK and len(self._lines) + len(lines) <= MOST_LINES:
             self._lines += lines
@@ -119,7 +127,7 @@ class Cutter:
         return block
 
     def _after_last_end(self) -> int:
-        """How many bytes of the open block follow the last line that may end one; more than `APART` are as good."""
+        """Return how many bytes of the open block follow the last line that may end one, exact up to `APART`."""
         size = 0
         for line in reversed(self._lines):
             if size >= APART or ends_block(line):
@@ -133,8 +141,7 @@ def _size(lines: list[bytes]) -> int:
 
 
 class _Lines:
-    """Pieces of a stream as whole lines without their ends. `rest` is the beginning of the line that is not whole
-    yet."""
+    """Whole lines of a stream without their ends; `rest` is the beginning of the line that is not whole yet."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -157,7 +164,7 @@ class _Lines:
         return lines
 
 
-# A higher one takes twice as long and saves a tenth.
+# A higher level takes twice as long and saves a tenth.
 COMPRESSION_LEVEL = 1
 
 
@@ -166,7 +173,7 @@ def compress(text: bytes) -> bytes:
 
 
 def text_of(block: UUID) -> bytes:
-    """Raises `LogText.DoesNotExist`."""
+    """Return the text of a block. Raise `LogText.DoesNotExist` if there is none."""
     return zlib.decompress(LogText.objects.values_list("packed", flat=True).get(block=block))
 
 
@@ -175,6 +182,8 @@ def decompress(data: bytes | memoryview) -> bytes:
 
 
 def lines_of(text: bytes) -> Iterator[bytes]:
-    """Give the lines of a block's text one by one, without their ends: all at once, short ones take twenty times the
-    memory of the text."""
+    """Yield the lines of a block's text without their ends, one by one to save memory.
+
+    All at once, short lines take twenty times the memory of the text.
+    """
     return (line.removesuffix(b"\n") for line in io.BytesIO(text))

@@ -1,4 +1,4 @@
-"""What of a log is known already: blocks that an earlier import of its source had, and ends that it goes on from."""
+"""Deduplication of log blocks: blocks that an earlier import of the source had, and ends that a log continues from."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -10,18 +10,18 @@ from django.db.models import F, Q
 from handoffaudit.diagnostics.logs.blocks import LONGEST_BLOCK, Block, text_of
 from handoffaudit.diagnostics.models import LogBlock, LogImport, LogText
 
-# Of one source, beside those that begin with the very line that a block begins with.
+# This many of the newest tails of a source are compared, besides the tails that begin with the first line of a block.
 _NEWEST_TAILS: Final = 8
 
 _FIRST_LINE_LENGTH: Final = 16
 
-# A first line may stand in a tail again and again.
+# A first line may occur in a tail again and again, so only this many places are tried.
 _PLACES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block with what it is known by."""
+    """A block with its digest, and the number of equal blocks before it."""
 
     block: Block
     digest: str
@@ -30,8 +30,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What is to be stored of a block: `text`, new or in place of that of `tail`, whose first `kept` bytes it begins
-    with. `begun` is how many of the block's own bytes are among those."""
+    """What to store of a block.
+
+    `text` is stored as a new block, or replaces the text of `tail`, whose `kept` bytes it begins with. `begun` is how
+    many of the block's own bytes are among those.
+    """
 
     piece: Piece
     text: bytes
@@ -43,20 +46,20 @@ class Write:
 
 @dataclass(slots=True)
 class Plan:
-    """`shift` is how many lines the log has lost at its head since it was first sent in."""
+    """What to store of some blocks; `shift` is how many lines the log has lost at its head since it was first sent."""
 
     writes: list[Write] = field(default_factory=list)
     shift: int = 0
 
 
 def digest_of(text: bytes) -> str:
-    """Of the first line and of all of it, in 64 letters."""
+    """Return a digest of 64 characters, of the first line and of the whole text."""
     first = sha256(text[: text.find(b"\n") + 1]).hexdigest()
     return first[:_FIRST_LINE_LENGTH] + sha256(text).hexdigest()[_FIRST_LINE_LENGTH:]
 
 
 def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins: bool) -> Plan:
-    """What is to be stored of blocks that follow each other; `begins`: they are the log's first."""
+    """Plan what to store of consecutive blocks; `begins`: they are the first blocks of the log."""
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
     known = {
         (row.digest, row.occurrence): row
@@ -80,7 +83,7 @@ def plan_writes(imported: LogImport, pieces: list[Piece], shift: int, *, begins:
 
 
 def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> None:
-    """Plans a block that no import had: all of it is new, or goes on from a tail."""
+    """Plan a block that no import had: all of it is new, or it continues a tail."""
     block = piece.block
     found = tails.longest(block, begins=begins)
     if found:
@@ -90,7 +93,7 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
         if begun >= len(block.text) or tails.has_grown(piece, text, begun, place):
             pass
         elif place + len(block.text) > 2 * LONGEST_BLOCK:
-            # Not endlessly: what is new of it stands alone.
+            # A block must not grow endlessly, so the new lines become a block of their own.
             rest = block.text[begun:]
             first = block.first_line + made.shift + block.text.count(b"\n", 0, begun)
             alone = Block(rest, block.ended, first, rest.removesuffix(b"\n").count(b"\n") + 1)
@@ -106,8 +109,10 @@ def _continue(made: Plan, piece: Piece, tails: "_Tails", *, begins: bool) -> Non
 
 
 def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails") -> None:
-    """Plans what a block has beyond an end whose lines retention has removed: that stands alone. The rest of a last
-    line without an end was counted with it."""
+    """Plan what a block has beyond a tail whose lines retention has removed, as a block of its own.
+
+    The rest of a last line without a line end was counted with the tail.
+    """
     block = piece.block
     at = tail.size if block.text[tail.size - 1 : tail.size] == b"\n" else block.text.find(b"\n", tail.size) + 1
     rest = block.text[at:] if at else b""
@@ -120,8 +125,10 @@ def _continue_removed(made: Plan, piece: Piece, tail: LogBlock, tails: "_Tails")
 
 
 def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
-    """Where in the tail the text begins, so that the tail's rest is its beginning; None where it does not. Without
-    `anywhere`, only the tail's own beginning will do."""
+    """Return where the text begins in the tail, so that the tail's rest is the beginning of the text, or None.
+
+    Without `anywhere`, only the beginning of the tail counts.
+    """
     if text.startswith(tail) or tail.startswith(text):
         return 0
     end = text.find(b"\n") + 1
@@ -139,7 +146,7 @@ def overlap(tail: bytes, text: bytes, *, anywhere: bool) -> int | None:
 
 
 def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) -> bool:
-    """Whether a log's first block is the end of a known one: then the log has lost its head."""
+    """Return whether a log's first block is the end of a known block, because the log has lost its head."""
     if not block.ended:
         return False
     source = LogBlock.objects.filter(tenant=imported.tenant_id, source=imported.source)
@@ -150,7 +157,11 @@ def _ends_known(imported: LogImport, block: Block, follower: LogBlock | None) ->
 
 
 def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
-    """Of one whose lines were removed it is not known; but where the one after it is, nothing else stands there."""
+    """Return whether the text of a stored block ends with the text of the new block.
+
+    If the stored lines were removed, the text is unknown. With `is_next`, the block that follows both is known, so the
+    new block can only be the end of the stored one.
+    """
     try:
         return text_of(row.pk).endswith(block.text)
     except LogText.DoesNotExist:
@@ -158,7 +169,7 @@ def _ends_with(row: LogBlock, block: Block, *, is_next: bool) -> bool:
 
 
 class _Tails:
-    """Where earlier imports of a source ended, newest first, with their texts."""
+    """The ends of earlier imports of a source, newest first, with their texts."""
 
     def __init__(self, imported: LogImport, unknown: list[Piece]) -> None:
         self._imported = imported
@@ -174,14 +185,16 @@ class _Tails:
         self._removed = [row for pk, row in found.items() if pk not in texts]
 
     def longest(self, block: Block, *, begins: bool) -> tuple[LogBlock, bytes, int] | None:
-        """The tail that the block goes on from, and where in its text the block begins; of several the one that it has
-        most of."""
+        """Return the tail that the block continues, and where in the tail's text the block begins, or None.
+
+        Of several tails, return the one that has most of the block.
+        """
         places = [(row, text, overlap(text, block.text, anywhere=begins)) for row, text in self._rows]
         found = [(row, text, place) for row, text, place in places if place is not None]
         return max(found, key=lambda one: len(one[1]) - one[2], default=None)
 
     def removed(self, block: Block) -> LogBlock | None:
-        """The tail that the block begins with, of those whose lines are not there any more; of several the longest."""
+        """Return the longest tail that the block begins with, among those whose lines were removed, or None."""
         fits = (row for row in self._removed if digest_of(block.text[: row.size]) == row.digest)
         return max(fits, key=lambda row: row.size, default=None)
 
@@ -193,7 +206,7 @@ class _Tails:
         self._rows = [(row, text) for row, text in self._rows if row.pk != tail.pk]
 
     def has_grown(self, piece: Piece, text: bytes, begun: int, place: int) -> bool:
-        """Whether another block is already what this tail would become: the log has lost its head since."""
+        """Return whether another block already has the text that this tail would get, since the log lost its head."""
         if not place:
             return False
         return self.is_known(digest_of(text + piece.block.text[begun:]))

@@ -1,4 +1,4 @@
-"""What lines of logs are searched for, and what a block holds in short, so that a search can pass it over."""
+"""Filters of log lines, and the facets of blocks, by which a search skips blocks."""
 
 import re
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import orjson
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line, agents_of, events_of, level_of, phase_of, trace_of
 from handoffaudit.validation.text import clean, is_uuid
 
-# Of more values a list would be no shorter than the block.
+# A list of more values would be no shorter than the block.
 MOST_VALUES = 100
 
 LONGEST_VALUE = 200
@@ -18,7 +18,7 @@ LONGEST_VALUE = 200
 
 @dataclass(frozen=True, slots=True)
 class Facets:
-    """Each is the whole set of values that lines of a block have, or None where they are too many."""
+    """The values that occur in the lines of a block, each set complete, or None where the values are too many."""
 
     kinds: frozenset[str] | None = frozenset()
     agents: frozenset[str] | None = frozenset()
@@ -40,7 +40,7 @@ class Facets:
 
 
 def limit_values(values: Iterable[str]) -> frozenset[str] | None:
-    """The values that are not empty, cut as they are asked for; None of too many."""
+    """Return the values that are not empty, cut to `LONGEST_VALUE`, or None if there are too many."""
     found = frozenset(values)
     if len(found) > 2 * MOST_VALUES:
         return None
@@ -60,7 +60,7 @@ def _set(values: list[str] | None) -> frozenset[str] | None:
     return None if values is None else frozenset(values)
 
 
-# Written in one way only, and short enough to be compared at full length.
+# Such a value has only one spelling, and is short enough to be compared at full length.
 _PLAIN = re.compile(rf"[A-Za-z0-9_.:-]{{1,{LONGEST_VALUE - 1}}}")
 
 HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
@@ -68,9 +68,12 @@ HEALTH_KINDS = frozenset({Kind.HEALTH.value, Kind.OLDER.value})
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """What is empty or None narrows nothing. `text` stands anywhere in the line, in any case. `agent` is also a gate's
-    component, `event` also a reason, `trace` also a run; `kind` is a `Kind`, and `health` has the older form too.
-    `since` is inclusive, `until` exclusive."""
+    """A search for log lines; an empty text or None filters nothing.
+
+    `text` may occur anywhere in the line, in any case. `agent` also matches a gate's component, `event` also a reason,
+    `trace` also a run. `kind` is a `Kind`, where `health` includes the older form. `since` is inclusive, `until`
+    exclusive.
+    """
 
     text: str = ""
     agent: str = ""
@@ -93,11 +96,11 @@ class LogQuery:
 
     @property
     def trace_spellings(self) -> tuple[str, ...]:
-        """The trace as it is written, and a UUID also in lower and in upper case: log lines keep what was written."""
+        """Return the trace as written and, for a UUID, in lower and upper case: log lines keep what was written."""
         return (self.trace, self.trace.lower(), self.trace.upper()) if is_uuid(self.trace) else (self.trace,)
 
     def may_match(self, facets: Facets) -> bool:
-        """Whether a block with these facets may have such a line."""
+        """Return whether a block with these facets may have a matching line."""
         return (
             _may(self.kinds, facets.kinds)
             and _may((self.agent,), facets.agents)
@@ -108,16 +111,16 @@ class LogQuery:
         )
 
     def may_stand_in(self, text: bytes) -> bool:
-        """Whether the text of a block may have such a line: cheap, where reading all its lines is not."""
+        """Return whether the text of a block may have a matching line: cheap, where reading all its lines is not."""
         if self.text and self.text.casefold() not in text.decode(errors="replace").casefold():
             return False
-        # With escapes a value can be written in other letters than its own.
+        # With escapes, a value can be written in other characters than its own.
         asked = ((self.agent,), (self.phase,), self.trace_spellings)
         plain = (values for values in asked if all(_PLAIN.fullmatch(value) for value in values))
         return b"\\u" in text or all(any(value.encode() in text for value in values) for values in plain)
 
     def matches(self, line: Line) -> bool:
-        """Whether what the line says fits; its text and its time are looked at elsewhere."""
+        """Return whether the fields of the line match; its text and its time are checked elsewhere."""
         if self.kinds and line.kind not in self.kinds:
             return False
         if isinstance(line, BadLine):

@@ -1,4 +1,4 @@
-"""Gzip unpacked piece by piece, in time and memory that its size bounds."""
+"""Decompression of gzip streams piece by piece, in bounded time and memory."""
 
 import zlib
 from collections.abc import Iterable, Iterator
@@ -7,20 +7,20 @@ from typing import Final
 
 MAGIC: Final = b"\x1f\x8b"
 
-# Taken in at once: where a member ends, what follows it is copied.
+# Input comes in pieces of this size, because the bytes after the end of a member are copied.
 PIECE: Final = 64 * 1024
 
-# What is packed in blocks has a member for each 64 KiB. One of nothing takes 20 bytes, and time.
+# Data that is packed in blocks has a member for each 64 KiB. An empty member takes 20 bytes, and time.
 MOST_MEMBERS: Final = 100_000
 
 _AT_ONCE: Final = 1024 * 1024
 
-# Below this it does not matter how much smaller a log came.
+# The compression ratio of a log below this size does not matter.
 FREE_BYTES: Final = 8 * 1024 * 1024
 
 
 class BadGzip(Exception):
-    """It can't be unpacked any further; the message says why."""
+    """The data can't be unpacked any further; the message says why."""
 
 
 class TooLarge(Exception):
@@ -34,11 +34,11 @@ class TooLarge(Exception):
 def limit_stream(
     stream: Iterable[bytes], most: int, ratio: int, setting: str, *, is_packed: bool | None = None
 ) -> Iterator[bytes]:
-    """Give the content of a stream that is gzip or not (`is_packed` None: its first bytes say so), in pieces of at most
-    a megabyte.
+    """Yield the content of a stream that is gzip or not, in pieces of at most a megabyte.
 
-    Raise `TooLarge` where it has more than `most` bytes, which `setting` says, or where gzip makes it more than `ratio`
-    times as large as it came (above `FREE_BYTES`); `BadGzip` where it can't be unpacked. Give it in pieces of `PIECE`.
+    With `is_packed` None, the first bytes of the stream decide. Give the stream in pieces of `PIECE` bytes. Raise
+    `TooLarge` if the content has more than `most` bytes (`setting` names that limit), or if gzip makes it more than
+    `ratio` times as large as it came (above `FREE_BYTES`). Raise `BadGzip` if the stream can't be unpacked.
     """
     came = size = 0
 
@@ -72,15 +72,17 @@ def limit_stream(
 
 
 def decompress_stream(packed: Iterable[bytes]) -> Iterator[bytes]:
-    """What is in one gzip member or in several on end, in pieces of at most a megabyte; give it in pieces of `PIECE`
-    bytes or less. Raises `BadGzip`, after what could be unpacked."""
+    """Yield the content of one or several gzip members, in pieces of at most a megabyte.
+
+    Give the input in pieces of `PIECE` bytes or less. Raise `BadGzip` after the content that could be unpacked.
+    """
     member = None
     members = 0
     for piece in packed:
         rest = piece
         while rest:
             if member is None:
-                # Between members there may be padding.
+                # Members may have padding between them.
                 rest = rest.lstrip(b"\0") if members else rest
                 if not rest:
                     break
@@ -100,7 +102,7 @@ def _begun(members: int) -> "zlib._Decompress":
 
 
 def _read_member(member: "zlib._Decompress", packed: bytes) -> tuple[bytes, bytes, bool]:
-    """Some of what is in a member, the bytes that are left, and whether the member ends before them."""
+    """Return some content of a member, the bytes that are left, and whether the member ends before them."""
     try:
         part = member.decompress(packed, _AT_ONCE)
     except zlib.error as error:

@@ -1,4 +1,4 @@
-"""Blocks of lines indexed and counted: leased in the database, counted in the transaction that marks them as read."""
+"""Indexing of log blocks: leased in the database, and counted in the transaction that marks them as read."""
 
 import math
 import time
@@ -33,13 +33,16 @@ _Known = tuple[str, str, str, str, str, datetime]
 
 
 def has_reports(tenant_id: int) -> bool:
-    """Whether there is any report that a line may be of."""
+    """Return whether the tenant has any file report that a log line may repeat."""
     return FileReport.objects.filter(tenant_id=tenant_id).exists()
 
 
 def leave_out_reported(tenant_id: int, summed: Tally, text: bytes) -> None:
-    """Takes lines whose run, agent, phase, iteration, reason and time (to the second) are those of a report out of the
-    counts of handoff files; as lines they count all the same."""
+    """Subtract the lines that repeat a file report from the counts of handoff files.
+
+    Such a line has the run, agent, phase, iteration, reason and time (to the second) of a report. As a log line, it
+    still counts.
+    """
     known = set(_known_lines(tenant_id, summed)) if summed.runs else set()
     if not known:
         return
@@ -76,7 +79,7 @@ _LEVEL_LENGTH, _EVENT_LENGTH = 10, 40
 
 @dataclass(frozen=True, slots=True)
 class BlockSummary:
-    """What a block holds. `fresh` sums its lines that are not counted yet."""
+    """The contents of a block in short; `fresh` sums its lines that are not counted yet."""
 
     block: LogBlock
     fresh: Tally
@@ -87,8 +90,10 @@ class BlockSummary:
 
 
 def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, reports: bool = True) -> BlockSummary:
-    """Looks at the whole text of a block, and sums what is new in it, into `counts` where these are those of several.
-    Without `reports` no line is of one."""
+    """Summarize the whole text of a block, and sum its new lines.
+
+    The sums go into `counts`, where several blocks share one. Without `reports`, no line is taken for one of a report.
+    """
     fresh = tally(text[block.counted :], counts)
     if reports:
         leave_out_reported(block.tenant_id, fresh, text[block.counted :])
@@ -106,8 +111,10 @@ def read_block(block: LogBlock, text: bytes, counts: Counts | None = None, *, re
 
 
 def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
-    """Takes up to so many blocks that nobody has tried yet, or one that was left behind: were it what kills its worker,
-    it would take nothing along."""
+    """Lease up to `limit` blocks that nobody has tried yet or, if there are none, one block that was left behind.
+
+    A block that was left behind is leased alone: if it kills its worker, no other block suffers.
+    """
     now = timezone.now()
     unread = LogBlock.objects.filter(parsed_at=None)
     fresh = unread.filter(claim_expires_at=None)
@@ -115,7 +122,7 @@ def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
     for waiting, most in ((fresh, limit), (behind, 1)):
         picked = list(waiting.order_by("id").values_list("pk", flat=True)[:most])
         expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
-        # Asked again in the UPDATE: of two workers that picked the same block one finds it taken.
+        # The UPDATE checks again: of two workers that picked the same block, one finds it taken.
         free = LogBlock.objects.filter(pk__in=picked, parsed_at=None).filter(
             Q(claim_expires_at=None) | Q(claim_expires_at__lt=now)
         )
@@ -126,7 +133,7 @@ def lease_blocks(limit: int, token: uuid.UUID) -> list[LogBlock]:
 
 
 def drain(seconds: float = math.inf) -> bool:
-    """Reads blocks until none waits, or for so long; whether none waits."""
+    """Read blocks until none waits, or for so many seconds; return whether none waits."""
     park_exhausted()
     end = time.monotonic() + seconds
     while blocks := lease_blocks(CLAIMED_AT_ONCE, uuid.uuid4()):
@@ -141,14 +148,14 @@ def _read_one(block: LogBlock) -> None:
     try:
         store_summaries([read_block(block, text_of(block.pk))])
     except Exception:
-        # Whatever it is, other blocks must go on; this one is tried again alone, and then parked.
+        # After any error, other blocks must go on. This block is tried again alone, and finally parked.
         log.exception("a block of a log can't be read", block=str(block.pk))
         later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**block.tries))
         LogBlock.objects.filter(pk=block.pk, claim=block.claim).update(claim=None, claim_expires_at=later)
 
 
 def store_summaries(reads: list[BlockSummary]) -> None:
-    """Counts what is new in blocks that this process has claimed; those that it has no longer are left alone."""
+    """Count the new lines of blocks that this process has leased; blocks whose lease is lost are left alone."""
     with transaction.atomic():
         count_blocks([one for one in reads if _mark_read(one)])
     for pk in {one.block.imported_id for one in reads}:
@@ -156,7 +163,7 @@ def store_summaries(reads: list[BlockSummary]) -> None:
 
 
 def count_blocks(reads: list[BlockSummary]) -> None:
-    """Counts what is new in blocks of one tenant, within the transaction that marks them as read."""
+    """Count the new lines of blocks of one tenant, within the transaction that marks them as read."""
     for imported in {one.block.imported_id: one.block.imported for one in reads}.values():
         sums = [one.fresh for one in reads if one.block.imported_id == imported.pk]
         health: HealthDeltas = Counter()
@@ -167,7 +174,7 @@ def count_blocks(reads: list[BlockSummary]) -> None:
 
 
 def mark(one: BlockSummary) -> dict[str, Any]:
-    """Makes the block one that is read; which of its fields that changed."""
+    """Turn the block into a read one, and return the fields that this changed."""
     block = one.block
     changed: dict[str, Any] = {
         "parsed_at": timezone.now(),
@@ -175,7 +182,7 @@ def mark(one: BlockSummary) -> dict[str, Any]:
         "claim_expires_at": None,
         "counted": block.size,
         "bad": one.bad,
-        # Without any time of its own a block stands at that of its import.
+        # A block without any time of its own has the time of its import.
         "first_at": one.first_at or block.imported.started_at,
         "last_at": one.last_at or block.imported.started_at,
         "facets": one.facets.dumped(),
@@ -194,9 +201,9 @@ def _mark_read(one: BlockSummary) -> bool:
 def add_counts(
     health: HealthDeltas, lines: LogDeltas, sums: Iterable[Tally], started_at: datetime, sign: int = 1
 ) -> None:
-    """Puts sums into the form of the rows; `sign` -1 takes them away again."""
+    """Add sums to the counts of rows; `sign` -1 subtracts them."""
     summed = list(sums)
-    # Those of several texts may be the same.
+    # Several texts may share one `Counts`.
     for counts in {id(one.counts): one.counts for one in summed}.values():
         for (hour, agent, phase, runtime, *rest), number in counts.health.items():
             health[HealthKey(hour, clean(agent), clean(phase), clean(runtime), *rest)] += sign * number
@@ -225,8 +232,10 @@ def _add_to(pk: uuid.UUID, sums: Iterable[Tally]) -> None:
 
 
 def finish(pk: uuid.UUID) -> None:
-    """Notes that an import is done, where it is. After the commit of what may have been its last: of two that end at
-    once, the later one sees both."""
+    """Record that an import is finished, if nothing of it waits.
+
+    Call this after the commit of its possibly last block: of two that end at once, the later one sees both.
+    """
     waits = (
         LogPart.objects.filter(imported=pk).exists() or LogBlock.objects.filter(imported=pk, parsed_at=None).exists()
     )
@@ -236,7 +245,7 @@ def finish(pk: uuid.UUID) -> None:
 
 
 def park_exhausted() -> int:
-    """Gives up on blocks that were tried as often as allowed, and says so at their imports; how many there were."""
+    """Give up on blocks tried as often as allowed, record the error on their imports, and return their number."""
     given_up = LogBlock.objects.filter(
         parsed_at=None, claim_expires_at__lt=timezone.now(), tries__gte=settings.CLAIM_TRIES
     )
@@ -256,13 +265,13 @@ def park_exhausted() -> int:
 
 
 def anything_waits() -> bool:
-    """Whether a worker should be woken: a fresh block, or a claim that ran out."""
+    """Return whether a worker should be woken for a new block, or for one whose lease has expired."""
     unread = LogBlock.objects.filter(parsed_at=None)
     return unread.filter(Q(claim_expires_at=None) | Q(claim_expires_at__lt=timezone.now())).exists()
 
 
 def wake() -> None:
-    """A wake-up, once what is to be read is committed."""
+    """Wake a worker once the transaction is committed."""
     transaction.on_commit(lambda: notify.send(TASK))
 
 

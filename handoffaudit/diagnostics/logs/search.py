@@ -1,4 +1,4 @@
-"""Search in the lines of logs, newest first; a search that has looked at enough says from where to look further."""
+"""Search in log lines, newest first; a search that reaches its limits returns a cursor to continue from."""
 
 import heapq
 import time
@@ -18,10 +18,10 @@ from handoffaudit.handoffs.filters import FilterError
 from handoffaudit.validation.logs.lines import BadLine, Kind, Line
 from handoffaudit.validation.logs.reader import read_bytes
 
-# The lines of one page together, in bytes as they came: read, shown and escaped they take some twenty times as much.
+# The lines of one page together, in bytes as they came. Parsed, shown and escaped, they take some twenty times as much.
 PAGE_BYTES: Final = 1024 * 1024
 
-# A search stops after so long, and says from where to go on.
+# A search stops after this time, and returns a cursor to continue from.
 SEARCH_SECONDS: Final = 2.0
 
 LAST: Final = (1 << 128) - 1
@@ -31,8 +31,10 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A line where it stands. `at` is its own time, None for a bad one; `text` is what it was read from, with what is
-    no text replaced."""
+    """A log line and its position.
+
+    `at` is its own time, None for a bad line. `text` is the line as it came, with bytes that are no text replaced.
+    """
 
     source: str
     number: int
@@ -56,15 +58,18 @@ class FoundLine:
 
     @property
     def why(self) -> str:
-        """Of a bad line, what is wrong."""
+        """Return what is wrong with a bad line, or an empty text for any other line."""
         return self.line.why if isinstance(self.line, BadLine) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`next` is the cursor that goes on from here, None where nothing is left. A page may be short, or empty, and have
-    a next one: then the search has looked at enough, back to `reached`. `crowded`: at some moment there were more
-    blocks than one search looks into, and lines may be missing; a narrower source or time finds them."""
+    """A page of found lines.
+
+    `next` is the cursor to continue from, None where nothing is left. A page may be short, or empty, and have a next
+    page: then the search has reached its limits, and has looked back to `reached`. `crowded`: more blocks hold the same
+    moment than one search opens, and lines may be missing; a narrower source or time finds them.
+    """
 
     items: list[FoundLine]
     next: str | None = None
@@ -74,8 +79,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """Where a line stands in the order of all: by time, then by block, then within it. Without an index: after all
-    lines of that block at that time."""
+    """The position of a line in the order of all lines: by time, then by block, then within the block.
+
+    A cursor without an index comes after all lines of that block at that time.
+    """
 
     at: datetime
     block: int = LAST
@@ -87,7 +94,7 @@ class Cursor:
 
     @classmethod
     def read(cls, cursor: str) -> "Cursor":
-        """Read a cursor. Raise `BadFilter` for what is none."""
+        """Read a cursor. Raise `FilterError` if it is invalid."""
         try:
             micros, block, index = (int(part, 16) for part in cursor.split("."))
             found = cls(_EPOCH + timedelta(microseconds=micros), block, index)
@@ -101,7 +108,7 @@ class Cursor:
 
 @dataclass(slots=True)
 class Deadline:
-    """Until when a search may open another block."""
+    """The time until which a search may open another block."""
 
     seconds: float
     _end: float = field(init=False)
@@ -118,7 +125,7 @@ class Deadline:
 class Newest:
     """The newest lines before `start`, at most `limit` of them and `PAGE_BYTES` together (a single line always fits).
 
-    `floor` is the newest line that found no room: nothing at it or below it is kept.
+    `floor` is the newest line that found no room: no line at it or below it is kept.
     """
 
     limit: int
@@ -128,7 +135,7 @@ class Newest:
     _size: int = 0
 
     def add(self, place: Cursor, raw: bytes, block: LogBlock) -> None:
-        """Keep a line where it is among the newest."""
+        """Keep a line if it is among the newest."""
         if (self.start and place >= self.start) or (self.floor and place <= self.floor):
             return
         heapq.heappush(self._held, (place, raw, block))
@@ -138,7 +145,7 @@ class Newest:
             self._size -= len(dropped)
 
     def is_complete_above(self, frontier: Cursor) -> bool:
-        """Return whether the page is full with lines above the frontier alone, so that no line below it matters."""
+        """Return whether the page is full with lines above the frontier, so that no line below the frontier matters."""
         return self.floor is not None and self.floor > frontier
 
     def page_above(self, frontier: Cursor, *, crowded: bool) -> Page:
@@ -146,7 +153,7 @@ class Newest:
         return Page(self._read(frontier), str(frontier), frontier.at, crowded)
 
     def page(self, *, crowded: bool) -> Page:
-        """Return a page with all that is kept."""
+        """Return a page with all lines that are kept."""
         items = self._read(None)
         last = min(self._held, default=None) if self.floor else None
         return Page(items, str(last[0]) if last else None, last[0].at if last else None, crowded)
@@ -156,30 +163,30 @@ class Newest:
         return [FoundLine.read(block, place.index, raw) for place, raw, block in chosen]
 
 
-# Blocks that one search looks into: about 10 MB of log.
+# One search opens at most this many blocks: about 10 MB of log.
 MOST_BLOCKS = 80
 
-# Blocks that one search passes over by their facets.
+# One search skips at most this many blocks by their facets.
 MOST_PASSED = 4_000
 
-# Blocks that hold the same moment. There are as many only where lines have wild times.
+# At most this many blocks that hold the same moment are opened. Only logs with erratic times have so many.
 MOST_AT_ONCE = 200
 
-# All of these have to be looked into before a line is known to be the newest.
+# All blocks that hold the same moment have to be opened before a line is known to be the newest.
 AT_ONCE_SECONDS = 3 * SEARCH_SECONDS
 
 MOST_AROUND = 200
 
-# Rows of blocks that are in memory at once: their facets may have some hundred kilobytes.
+# Only this many rows of blocks are in memory at once, because their facets may have some hundred kilobytes.
 _ROWS = 20
 
 
 def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int = 50) -> Page:
-    """Return lines of the tenant's logs, newest first; a bad line stands at the time of the line before it, or of the
-    import.
+    """Return matching lines of the tenant's logs, newest first.
 
-    Open blocks one at a time, newest first, and keep no more than the lines of the page. Stop where the page is full,
-    or after so many blocks or seconds; the page then says from where to go on. Raise `BadFilter` for a wrong cursor.
+    A bad line has the time of the line before it, or of the import. The search opens blocks one at a time, newest
+    first, and keeps no more than the lines of the page. It stops when the page is full, or after so many blocks or
+    seconds; the page then has the cursor to continue from. Raise `FilterError` for an invalid cursor.
     """
     start = Cursor.read(cursor) if cursor else None
     rows = _in_time(tenant, query)
@@ -190,12 +197,12 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
         rows = rows.filter(Q(last_at__lt=start.at) | Q(last_at=start.at, id__lte=uuid.UUID(int=start.block)))
     left, first = MOST_BLOCKS, None
     for passed, block in enumerate(rows.order_by("-last_at", "-id")[: MOST_PASSED + 1].iterator(chunk_size=_ROWS)):
-        # No line of this block, or of one after it, stands above this.
+        # No line of this block, or of a block after it, is above this position.
         frontier = Cursor(_end_of(block), block.pk.int)
         if newest.is_complete_above(frontier):
             return newest.page(crowded=crowded)
         first = first or block.last_at
-        # Blocks that end in one minute are looked into together: a cursor between them would open them again.
+        # Blocks that end at the same moment are opened together: a cursor between them would open them again.
         together = block.last_at == first and block.first_at != first and left > -MOST_AT_ONCE
         if passed == MOST_PASSED or (left <= 0 and not together) or (left < MOST_BLOCKS and deadline.is_over):
             return newest.page_above(frontier, crowded=crowded)
@@ -206,17 +213,17 @@ def search_lines(tenant: Tenant, query: LogQuery, cursor: str = "", limit: int =
 
 
 def _end_of(block: LogBlock) -> datetime:
-    """Return the time that none of its lines is after; only blocks that have one are searched."""
+    """Return the time that no line of the block exceeds; only blocks that have one are searched."""
     if block.last_at is None:
         raise ValueError(f"the block {block.pk} has no times")
     return block.last_at
 
 
 def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, newest: Newest) -> bool:
-    """Open the blocks that have lines on both sides of the cursor; True where these were too many."""
+    """Open the blocks that have lines on both sides of the cursor. Return True if there were too many."""
     place = uuid.UUID(int=start.block)
     begun = rows.filter(Q(last_at__gt=start.at) | Q(last_at=start.at, id__gt=place), first_at__lte=start.at)
-    # Of a block that begins at that very moment, and stands after the cursor in it, every line was shown.
+    # If a block begins at that very moment and comes after the cursor's block, each of its lines was shown.
     begun = begun.exclude(first_at=start.at, id__gt=place).order_by("last_at")
     deadline = Deadline(AT_ONCE_SECONDS)
     for number, block in enumerate(begun[: MOST_AT_ONCE + 1].iterator(chunk_size=_ROWS)):
@@ -228,7 +235,7 @@ def _open_spanning(rows: "QuerySet[LogBlock]", start: Cursor, query: LogQuery, n
 
 
 def _open(block: LogBlock, query: LogQuery, newest: Newest) -> None:
-    """Keep those lines of a block that are asked for and are among the newest."""
+    """Keep the matching lines of a block that are among the newest."""
     for place, raw in _matching(block, query):
         newest.add(place, raw, block)
 
@@ -247,7 +254,7 @@ def _in_time(tenant: Tenant, query: LogQuery) -> "QuerySet[LogBlock]":
 def lines_around(
     tenant: Tenant, trace_id: str, agents: Iterable[str], at: datetime, minutes: int = 15, limit: int = MOST_AROUND
 ) -> Page:
-    """The lines of a trace (or run), or of one of the agents, at most so many minutes before or after; newest first."""
+    """Return lines of a trace (or run) or of an agent, at most `minutes` before or after `at`, newest first."""
     since, until = at - timedelta(minutes=minutes), at + timedelta(minutes=minutes)
     asked = [LogQuery(trace=trace_id, since=since, until=until)] if trace_id else []
     asked += [LogQuery(agent=agent, since=since, until=until) for agent in dict.fromkeys(agents) if agent]
@@ -259,8 +266,11 @@ def lines_around(
 
 
 def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Page:
-    """Return the lines in no known form that an import was the first to have, in their order; fewer than `limit` with a
-    next page where they are long, or where it took long to find them. Raise `BadFilter` for a cursor that is none."""
+    """Return the lines in no known format that an import was the first to have, in their order.
+
+    A page has fewer than `limit` lines and a next page if the lines are long, or if the search took long. Raise
+    `FilterError` for an invalid cursor.
+    """
     found = LogBlock.objects.filter(tenant=imported.tenant_id, imported=imported, bad__gt=0, removed_at=None)
     rows = found.order_by("first_line", "id")
     after = _number(cursor)
@@ -285,7 +295,7 @@ def list_bad_lines(imported: LogImport, cursor: str = "", limit: int = 50) -> Pa
 
 
 def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[list[LogImport], str | None]:
-    """Imports, newest first, and the cursor of those before them. Raises `BadFilter`."""
+    """Return imports, newest first, and the cursor of the next page. Raise `FilterError` for an invalid cursor."""
     rows = LogImport.objects.filter(tenant=tenant).order_by("-id")
     if cursor:
         try:
@@ -298,7 +308,7 @@ def list_imports(tenant: Tenant, cursor: str = "", limit: int = 50) -> tuple[lis
 
 
 def list_sources(tenant: Tenant, most: int = 100) -> list[str]:
-    """The names of logs, at most so many, in order."""
+    """Return the names of logs in their order, at most `most`."""
     return list(
         LogImport.objects.filter(tenant=tenant).values_list("source", flat=True).distinct().order_by("source")[:most]
     )
@@ -313,7 +323,7 @@ def _number(cursor: str) -> int:
 
 
 def _matching(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]]:
-    """The lines of a block that are asked for, with their places."""
+    """Yield the matching lines of a block with their positions."""
     if block.first_at is None:
         return
     text = _text(block)
@@ -334,7 +344,7 @@ def _matching(block: LogBlock, query: LogQuery) -> Iterator[tuple[Cursor, bytes]
 
 
 def _raw_lines(block: LogBlock) -> Iterator[tuple[int, bytes]]:
-    """The lines of a block that are not empty, with their indexes."""
+    """Return the lines of a block that are not empty, with their indexes."""
     return ((index, raw) for index, raw in enumerate(lines_of(_text(block))) if raw.strip())
 
 
@@ -342,19 +352,21 @@ def _text(block: LogBlock) -> bytes:
     try:
         return text_of(block.pk)
     except LogText.DoesNotExist:
-        # Retention took it since the block was looked up.
+        # Retention has removed the text since the block was looked up.
         return b""
 
 
-# Imports of late that are looked at; where more end between two looks, the number is too small.
+# Only this many of the newest imports are looked at. If more of them end between two looks, the number is too small.
 MOST_NEW_IMPORTS = 20
 
 MOST_NEW_BLOCKS = 20
 
 
 def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
-    """How many lines that are asked for came in imports that ended after that; at most `most`. Where nothing was
-    imported it is one question to the database. It looks into some blocks only, so it may be too small."""
+    """Return how many matching lines came in imports that ended after `after`, at most `most`.
+
+    If nothing was imported, this costs one query. Only some blocks are opened, so the number may be too small.
+    """
     newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
     ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]
     if not ended:
@@ -385,7 +397,7 @@ def _new_lines(block: LogBlock, query: LogQuery) -> int:
     for index, raw in enumerate(lines):
         line = read_bytes(raw)
         at = at if isinstance(line, BadLine) else line.at
-        # Those before were there when somebody looked last.
+        # An earlier import already had the lines before `known`.
         if index < block.known or at is None or not raw.strip() or not query.matches(line):
             continue
         in_time = (not query.since or at >= query.since) and (not query.until or at < query.until)

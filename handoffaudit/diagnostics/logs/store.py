@@ -1,7 +1,7 @@
-"""A log taken in: its blocks stored once, whatever was sent of it before (`docs/decisions/0029-log-blocks.md`).
+"""Storage of logs: each block is stored once, however often it is sent (`docs/decisions/0029-log-blocks.md`).
 
-What is stored is committed before more is taken. A block that an earlier import of the same source had is known; one
-that goes on where an earlier import ended makes that block longer.
+Each batch is committed before more is taken. A block that an earlier import of the same source had is known. A block
+that continues where an earlier import ended makes that import's last block longer.
 """
 
 import uuid
@@ -26,26 +26,26 @@ from handoffaudit.validation.logs.sums import Counts
 from handoffaudit.validation.logs.tally import tally
 from handoffaudit.validation.text import clean
 
-# What is stored in one transaction.
+# One transaction stores at most this many blocks and about this many bytes.
 BATCH_BLOCKS = 64
 
 BATCH_BYTES = 4 * 1024 * 1024
 
 LONGEST_SOURCE = 200
 
-# Another import may take the same block between our look and our writing; then we look again.
+# Another import may store the same block between the look and the write; then the batch is tried again.
 _TRIES = 20
 
 Note = Callable[[list[str], int], None]
 
 
 class _Moved(Exception):
-    """Another import has stored one of the blocks, or made a tail longer, since we looked."""
+    """Another import has stored one of the blocks, or extended a tail, since the last look."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """`row` is what becomes of the block; `tail` is the row as it was found, where it goes on from one."""
+    """A write with its rows: `row` is what the block becomes, `tail` the row that it extends, as it was found."""
 
     write: Write
     row: LogBlock
@@ -62,12 +62,13 @@ def store_log(
     read_here: bool = False,
     told: Callable[[LogImport], None] | None = None,
 ) -> LogImport:
-    """Stores what is new of a log, in bounded memory, and has it read: by this process (`read_here`), or else by a
-    worker. `stream` gives its bytes in pieces of any size; `first_line` is the number of the line that it begins with,
-    where a log comes in parts. `told` hears of the import after each part of it.
+    """Store the new lines of a log in bounded memory, and have them read by a worker, or here (`read_here`).
 
-    What was stored stays where the stream breaks off or this process ends; the same log sent again goes on from there.
-    What the stream raises is raised, and kept as the import's error.
+    `stream` gives the bytes in pieces of any size. `first_line` is the number of the line that it begins with, for a
+    log that comes in parts. `told` is called with the import after each batch.
+
+    If the stream breaks off or this process ends, the stored lines stay, and the same log sent again continues from
+    there. An exception of the stream is raised, and kept as the import's error.
     """
     taking = LogWriter(begin_import(tenant, source, sent_by), read_here=read_here)
     try:
@@ -84,19 +85,19 @@ def store_log(
 
 
 def begin_import(tenant: Tenant, source: str, sent_by: str) -> LogImport:
-    """Create the row of an import whose bytes come now."""
+    """Create the row of an import whose bytes are about to come."""
     return LogImport.objects.create(
         tenant=tenant, source=clean(source, LONGEST_SOURCE), sent_by=clean(sent_by), started_at=timezone.now()
     )
 
 
 def broken_message(why: str) -> str:
-    """Return what the page of an import says where its bytes stopped coming."""
+    """Return the error message of an import whose bytes stopped coming."""
     return clean(f"It broke off: {why}", 500)
 
 
 def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
-    """What came before the stream broke off is a part too."""
+    """Yield blocks in batches; blocks before an error of the stream are a batch too."""
     part: list[Block] = []
     size = 0
     broken: Exception | None = None
@@ -118,7 +119,7 @@ def _parts(found: Iterator[Block]) -> Iterator[list[Block]]:
 
 
 class LogWriter:
-    """One import while its blocks are stored. `occurrences` and `shift`: of the blocks that were stored before."""
+    """An import while its blocks are stored; `occurrences` and `shift` are those of the blocks stored before."""
 
     def __init__(
         self, row: LogImport, *, read_here: bool = False, occurrences: Counter[str] | None = None, shift: int = 0
@@ -140,7 +141,7 @@ class LogWriter:
         return self._row
 
     def add(self, part: list[Block], pool: ThreadPoolExecutor, note: Note | None = None) -> None:
-        """Store blocks in one transaction; `note` is called in it, with the digests of the blocks and the new shift."""
+        """Store blocks in one transaction, which calls `note` with the digests of the blocks and the new shift."""
         digests = pool.map(digest_of, [block.text for block in part])
         pieces = [self._piece(block, digest) for block, digest in zip(part, digests, strict=True)]
         self._store(pieces, pool, note)
@@ -170,7 +171,7 @@ class LogWriter:
         planned = plan_writes(self._row, pieces, self._shift, begins=self._begins)
         packing = pool.map(compress, [write.text for write in planned.writes])
         made = [self._made(write) for write in planned.writes]
-        # Before the transaction, which others wait for; and while others pack.
+        # This is done before the transaction, which others wait for, and while other threads compress.
         reports = self._read_here and index.has_reports(self._row.tenant_id)
         counts = Counts()
         reads = [index.read_block(one.row, one.write.text, counts, reports=reports) for one in made if self._read_here]
@@ -199,7 +200,7 @@ class LogWriter:
                 size=self._size, lines=F("lines") + lines, known=F("known") + max(0, lines - new)
             )
             if reads and len(ours) < len(made):
-                # They are counted together.
+                # The blocks are counted together, so the whole batch is tried again.
                 raise _Moved
             index.count_blocks(reads)
             if ours and not self._read_here:
@@ -212,7 +213,7 @@ class LogWriter:
             index.finish(pk)
 
     def _made(self, write: Write) -> _Made:
-        """The row that is to be stored; nothing of it is yet."""
+        """Return the row to store for a write, without storing anything."""
         row = copy(write.tail) if write.tail else LogBlock(occurrence=write.piece.occurrence)
         if write.tail:
             known = write.text[: write.kept]
@@ -220,7 +221,7 @@ class LogWriter:
             if write.kept == write.begun:
                 row.occurrence = write.piece.occurrence
             if row.parsed_at is not None:
-                # Its last line may have had no end, and be another now.
+                # Its last line may have had no end, and may be another line now.
                 row.counted = known.rfind(b"\n") + 1
         row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
         row.digest = digest_of(write.text) if write.tail else write.piece.digest
@@ -231,12 +232,12 @@ class LogWriter:
         return _Made(write, row, write.tail)
 
     def _inserted(self, rows: list[LogBlock]) -> set[uuid.UUID]:
-        """Which of them are ours: what another import has stored since we looked is left to it."""
+        """Insert rows and return the ids of those inserted; rows that another import stored since are left to it."""
         LogBlock.objects.bulk_create(rows, ignore_conflicts=True)
         return set(LogBlock.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", flat=True))
 
     def _put_in_place(self, made: _Made) -> None:
-        """Writes the longer block over its tail, and takes back what was counted of a last line without an end."""
+        """Replace the tail by the longer block, and subtract what was counted for a last line without an end."""
         tail = made.tail
         if tail is None:
             return

@@ -1,4 +1,4 @@
-"""Logs that come in by a request: a small one is stored at once, a large one in parts that a worker stores."""
+"""Logs uploaded by a request: a small log is stored at once, a large one in parts that a worker stores."""
 
 import math
 import time
@@ -20,12 +20,13 @@ from handoffaudit.diagnostics.logs import index, store
 from handoffaudit.diagnostics.logs.blocks import APART, Cutter, compress, decompress
 from handoffaudit.diagnostics.models import LogImport, LogPart
 
-# What a request stores itself: a moment of work. `handoffaudit import-log --url` sends parts that are smaller.
+# A request stores logs up to this size itself, which takes a moment. `handoffaudit import-log --url` sends smaller
+# parts.
 INLINE_BYTES: Final = 9 * 1024 * 1024
 
 INLINE_LINES: Final = 250_000
 
-# A part is stored by a worker in one transaction.
+# A worker stores a part in one transaction.
 PART_BYTES: Final = 4 * 1024 * 1024
 
 PART_LINES: Final = 250_000
@@ -34,10 +35,11 @@ PART_LINES: Final = 250_000
 def receive_log(
     tenant: Tenant, source: str, sent_by: str, pieces: Iterable[bytes], *, first_line: int = 1, keep_broken: bool
 ) -> LogImport:
-    """Take in a log whose content comes in pieces. It is durable when this returns, and each of its lines is stored or
-    in a part that waits for a worker.
+    """Receive a log whose content comes in pieces.
 
-    What the stream raises is raised. What came before is kept, with the error, where `keep_broken` says so.
+    When this returns, the log is durable: each of its lines is stored, or is in a part that waits for a worker. An
+    exception of the stream is raised; with `keep_broken`, the content before the exception is kept, together with the
+    error.
     """
     stream = iter(pieces)
     begun: list[bytes] = []
@@ -60,7 +62,7 @@ def receive_log(
 
 
 def _resume(begun: list[bytes], stream: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces that were taken already, without keeping them, and the rest."""
+    """Yield the pieces that were taken already, without keeping them, and the rest."""
     begun.reverse()
     while begun:
         yield begun.pop()
@@ -88,7 +90,7 @@ def _receive_parts(
             row.delete()
         raise
     with transaction.atomic():
-        # From here on it is acknowledged, and a worker may begin.
+        # From here on, the log is acknowledged and a worker may begin.
         LogImport.objects.filter(pk=row.pk).update(received_at=timezone.now())
         index.wake()
     row.refresh_from_db()
@@ -96,7 +98,7 @@ def _receive_parts(
 
 
 def _parts(stream: Iterator[bytes]) -> Iterator[bytes]:
-    """What came before the stream broke off is a part too."""
+    """Yield the parts of a stream; content before an error of the stream is a part too."""
     part: list[bytes] = []
     size = lines = 0
     try:
@@ -116,7 +118,7 @@ def _parts(stream: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
-    """Keep a part, in a transaction of its own: others must not wait until a large log has come."""
+    """Store a part in its own transaction: others must not wait until a large log has come."""
     row.size += len(part)
     with transaction.atomic():
         LogPart.objects.create(
@@ -127,15 +129,15 @@ def _put(row: LogImport, number: int, part: bytes, first_line: int) -> None:
 
 log = structlog.get_logger(__name__)
 
-# By then a request that sends a log has ended, with its server or without it.
+# By then, a request that sends a log has ended, even if its server died.
 ABANDONED: Final = timedelta(hours=1)
 
-# A cutter splits so much at once into lines.
+# The cutter splits this many bytes at once into lines.
 _PIECE: Final = 64 * 1024
 
 
 class _Lost(Exception):
-    """Another worker has the part: the lease ran out."""
+    """The lease has expired, and another worker has the part."""
 
 
 def anything_waits() -> bool:
@@ -144,7 +146,7 @@ def anything_waits() -> bool:
 
 
 def drain(seconds: float = math.inf) -> bool:
-    """Store parts until none waits, or for so long; return whether none waits."""
+    """Store parts until none waits, or for so many seconds; return whether none waits."""
     _end_abandoned()
     park_exhausted()
     end = time.monotonic() + seconds
@@ -157,10 +159,10 @@ def drain(seconds: float = math.inf) -> bool:
 
 
 def lease_part(token: uuid.UUID) -> LogPart | None:
-    """Take the next part of the oldest import of a log that nobody is at."""
+    """Lease the next part of the oldest import of a log that no other worker is storing."""
     now = timezone.now()
     for pk in list(_free().order_by("imported_id", "number").values_list("pk", flat=True)[:2]):
-        # Asked again in the UPDATE: of two workers that picked the same part one finds it taken.
+        # The UPDATE checks again: of two workers that picked the same part, one finds it taken.
         free = LogPart.objects.filter(_is_free(), pk=pk, stored_at=None)
         expires = now + timedelta(seconds=settings.CLAIM_SECONDS)
         if free.update(claim=token, claim_expires_at=expires, tries=F("tries") + 1):
@@ -169,13 +171,13 @@ def lease_part(token: uuid.UUID) -> LogPart | None:
 
 
 def count_unstored_bytes(imports: Iterable[LogImport]) -> dict[uuid.UUID, int]:
-    """Return how many bytes of each import wait for a worker, where any do."""
+    """Return how many bytes of each import wait for a worker, for the imports that have any."""
     waiting = LogPart.objects.filter(imported__in=list(imports), stored_at=None)
     return dict(waiting.values_list("imported").annotate(Sum("size")).order_by())
 
 
 def _has_bytes() -> Q:
-    """An import whose bytes came, or came in part."""
+    """Return the condition that the bytes of an import came, or came in part."""
     return Q(imported__received_at__isnull=False) | ~Q(imported__error="")
 
 
@@ -185,7 +187,7 @@ def _is_free() -> Q:
 
 
 def _free() -> "QuerySet[LogPart]":
-    """The first part of each log that waits; of several imports of one log the oldest goes first."""
+    """Return the first waiting part of each log; of several imports of one log, the oldest goes first."""
     waiting = LogPart.objects.filter(_has_bytes(), stored_at=None)
     same = waiting.filter(imported__tenant=OuterRef("imported__tenant"), imported__source=OuterRef("imported__source"))
     earlier = same.filter(
@@ -200,7 +202,7 @@ def _store_one(part: LogPart, pool: ThreadPoolExecutor) -> None:
     except _Lost:
         log.warning("another worker has the part of a log", part=str(part.pk))
     except Exception:
-        # Whatever it is, other logs must go on; this one is tried again, and then parked.
+        # After any error, other logs must go on. This part is tried again, and finally parked.
         log.exception("a part of a log can't be stored", part=str(part.pk))
         later = timezone.now() + timedelta(seconds=min(settings.CLAIM_SECONDS, 2**part.tries))
         LogPart.objects.filter(pk=part.pk, claim=part.claim).update(claim=None, claim_expires_at=later)
@@ -239,7 +241,7 @@ def _exhausted() -> "QuerySet[LogPart]":
 
 
 def park_exhausted() -> None:
-    """Give up on imports with a part that was tried as often as allowed, and say so at them."""
+    """Give up on imports with a part that was tried as often as allowed, and record the error on the imports."""
     for part in _exhausted().order_by("id")[:100]:
         said = f"The lines from {part.first_line:,} on could not be stored in {part.tries} tries and are not counted."
         if _exhausted().filter(pk=part.pk).update(claim=uuid.uuid4()):
@@ -255,6 +257,6 @@ def _abandoned() -> "QuerySet[LogImport]":
 
 
 def _end_abandoned() -> None:
-    """Note that the rest of a log will not come; what came of it is stored."""
+    """Record that the rest of an abandoned log will not come; the lines that came are stored."""
     said = store.broken_message("the server ended while the log came in. What came of it is kept.")
     LogImport.objects.filter(pk__in=list(_abandoned().values_list("pk", flat=True)[:100])).update(error=said)

@@ -1,4 +1,4 @@
-"""The rows of diagnostics, by what they are about."""
+"""The models of diagnostics: handoff files, findings, logs and retention runs."""
 
 from handoffaudit.diagnostics.models.files import FileReport, HealthCount
 from handoffaudit.diagnostics.models.findings import (

@@ -1,4 +1,4 @@
-"""What became of handoff files: each report, and the counts of reports and health lines together."""
+"""Models of handoff files: each report, and hourly counts of reports and health lines together."""
 
 from django.db import models
 
@@ -7,11 +7,11 @@ from handoffaudit.handoffs.models import new_id
 
 
 class FileReport(models.Model):
-    """What was found where an agent's handoff file was expected. Only added, never changed.
+    """A report on an agent's expected handoff file. Rows are only added, never changed.
 
-    `handoff` is the handoff that the report arrived as. `reason` is empty where the file was used, `fallback` where the
-    response's text was not tried. `failed`: the phase should block, by the policy of that moment. `content` is the
-    answer that the sender got, as JSON.
+    `handoff` is the handoff that the report arrived as. `reason` is empty if the file was used, `fallback` if the
+    response text was not tried. `failed`: the phase should block, by the policy at that time. `content` is the answer
+    that the sender got, as JSON.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -24,7 +24,7 @@ class FileReport(models.Model):
     runtime = models.CharField(max_length=200, blank=True)
     iteration = models.CharField(max_length=40, blank=True)
     expected_path = models.CharField(max_length=1000)
-    # Where a file of that name was found instead; the nearest of several.
+    # The path where a file of that name was found instead, the nearest of several.
     wrong_path = models.CharField(max_length=1000, blank=True)
     source = models.CharField(max_length=20)
     reason = models.CharField(max_length=20, blank=True)
@@ -45,7 +45,7 @@ class FileReport(models.Model):
 
 
 class HealthCount(models.Model):
-    """How many handoff files of an hour were used or not, and why not: of reports and of health lines of logs."""
+    """How many handoff files of an hour were used or not, and why not, from reports and health lines of logs."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()
@@ -64,7 +64,7 @@ class HealthCount(models.Model):
                 name="one_health_count",
             )
         ]
-        # Every pair ever seen is stepped through by it, also those that did not run of late.
+        # A query steps through this index over every pair ever seen, also pairs that did not run lately.
         indexes = [models.Index(fields=["tenant", "phase", "agent"], name="health_count_by_pair")]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Findings along traces and in groups, worked out after judging, so that pages count nothing."""
+"""Models of findings along traces and in groups, computed after judging, so that pages count nothing."""
 
 from django.db import models
 
@@ -6,8 +6,11 @@ from handoffaudit.accounts.models import Tenant
 
 
 class TracedHandoff(models.Model):
-    """A judged handoff within its trace. `took_seconds` since its source was handed the work; None: it is not known.
-    `caused` and `passed_on` count its findings, those of `verdict`. `grouped`: they are in their finding groups."""
+    """A judged handoff within its trace.
+
+    `took_seconds` is the time since its source received the work, None where unknown. `caused` and `passed_on` count
+    the introduced and inherited findings of `verdict`. `grouped`: the findings are in their finding groups.
+    """
 
     handoff = models.UUIDField(primary_key=True)
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
@@ -19,7 +22,7 @@ class TracedHandoff(models.Model):
     caused = models.PositiveIntegerField(default=0)
     passed_on = models.PositiveIntegerField(default=0)
     verdict = models.UUIDField(null=True)
-    # Not yet true of what was gone over before there were groups.
+    # Handoffs that were attributed before finding groups existed are not grouped yet.
     grouped = models.BooleanField(default=False, db_default=False)
 
     class Meta:
@@ -27,7 +30,7 @@ class TracedHandoff(models.Model):
             models.Index(fields=["handoff"], condition=models.Q(grouped=False), name="traced_not_grouped"),
             models.Index(fields=["tenant", "at"], name="traced_by_time"),
             models.Index(fields=["tenant", "trace_id"], name="traced_by_trace"),
-            # Few are from one agent or to it: by time, all of the others would be read with them.
+            # Few handoffs are from one agent or to it. An index by time alone would read all others with them.
             models.Index(fields=["tenant", "source_agent_id", "at"], name="traced_by_source"),
             models.Index(fields=["tenant", "target_agent_id", "at"], name="traced_by_target"),
         ]
@@ -37,8 +40,11 @@ class TracedHandoff(models.Model):
 
 
 class Attribution(models.Model):
-    """One finding and who is behind it: `caused` by the handoff's source, or passed on from `origin`, the handoff of
-    the trace in which it came up first. `value` is what is wrong, where the finding is about a value."""
+    """A finding, introduced (`caused`) by the handoff's source or inherited from `origin`.
+
+    `origin` is the handoff of the trace in which the finding came up first. `value` is the wrong value, where the
+    finding is about a value.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     trace_id = models.CharField(max_length=200, blank=True)
@@ -63,7 +69,7 @@ class Attribution(models.Model):
 
 
 class Watermark(models.Model):
-    """How far a background pass has come, so that the next one begins there, whichever process runs it."""
+    """How far a background pass has come, so that the next pass continues there in whichever process runs it."""
 
     name = models.CharField(primary_key=True, max_length=50)
     at = models.DateTimeField()
@@ -78,16 +84,18 @@ _REGRESSED = models.Q(regressed_at__isnull=False)
 
 
 class FindingGroup(models.Model):
-    """Findings of one code at one shape of path between the same two agents. `number` counts the handoffs that have
-    one. Muted, it counts as noise until `number` reaches `muted_until` (None: for good); then it comes back as
-    regressed."""
+    """Findings with one code and one shape of path, between the same two agents.
+
+    `number` counts the handoffs that have such a finding. A muted group counts as noise until `number` reaches
+    `muted_until` (None: forever); then the group comes back as regressed.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     code = models.CharField(max_length=100)
     path_shape = models.CharField(max_length=500)
     source_agent_id = models.CharField(max_length=200)
     target_agent_id = models.CharField(max_length=200)
-    # SHA-256 of the four above: together they are too long for an index of every database.
+    # The SHA-256 of the four columns above, which together are too long for an index in some databases.
     key = models.CharField(max_length=64)
     number = models.PositiveBigIntegerField(default=0)
     first_seen = models.DateTimeField()
@@ -104,7 +112,7 @@ class FindingGroup(models.Model):
             models.Index(fields=["tenant", "last_seen"], name="group_by_last_seen"),
             models.Index(fields=["tenant", "number"], name="group_by_number"),
             models.Index(fields=["tenant", "code", "last_seen"], name="group_by_code"),
-            # Few rows each, and looked for on every page of the review queue.
+            # Few rows match, and every page of the review queue looks for them.
             models.Index(fields=["tenant", "muted_at"], condition=_MUTED, name="group_muted"),
             models.Index(fields=["tenant", "regressed_at"], condition=_REGRESSED, name="group_regressed"),
         ]
@@ -114,7 +122,7 @@ class FindingGroup(models.Model):
 
 
 class FindingGroupDay(models.Model):
-    """How many handoffs received on a day (UTC) a group has: its trend."""
+    """How many handoffs of a group were received on a day (UTC), for its trend."""
 
     group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)
     day = models.DateField()
@@ -128,8 +136,11 @@ class FindingGroupDay(models.Model):
 
 
 class GroupedHandoff(models.Model):
-    """A handoff with a finding of a group. `decisive`: among its gravest, the errors, or the warnings of a handoff
-    without errors."""
+    """A handoff with a finding of a group.
+
+    `decisive`: the finding is among the gravest of the handoff, which are its errors, or its warnings if there are no
+    errors.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     group = models.ForeignKey(FindingGroup, on_delete=models.CASCADE, db_index=False)

@@ -1,4 +1,4 @@
-"""Logs that were sent in: kept as compressed blocks of lines, so that a gigabyte is a few thousand rows."""
+"""Models of uploaded logs, stored as compressed blocks of lines, so that a gigabyte is a few thousand rows."""
 
 from django.db import models
 
@@ -7,10 +7,11 @@ from handoffaudit.handoffs.models import new_id
 
 
 class LogImport(models.Model):
-    """One log sent in. `source` is its name, the same when it is sent in again after it grew.
+    """One upload of a log; `source` is the log's name, the same when the log is sent again after it grew.
 
-    `received_at`: all its bytes are stored. `finished_at`: all its lines are read. `lines` counts all of them, `known`
-    those that an earlier import had, `bad` the new ones in no known format; `kinds` counts the new ones by format.
+    `received_at` is set when all bytes are stored, `finished_at` when all lines are read. `lines` counts all lines,
+    `known` those that an earlier import had, `bad` the new ones in no known format; `kinds` counts the new lines by
+    format.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -36,12 +37,12 @@ class LogImport(models.Model):
 
 
 class LogPart(models.Model):
-    """A part of a log that came in and waits for a worker to store its lines, compressed in `packed`; parts of an
-    import are stored in their order, and are deleted with the last.
+    """A part of an uploaded log that waits for a worker to store its lines, compressed in `packed`.
 
-    `first_line`, `since` and `shift` are where the part before it ended: the number of its first line, how many bytes
-    came after the last line that may end a block, and how many lines the log has lost at its head. `digests` are of the
-    blocks that it was stored as, each on a line: they tell equal blocks of one import apart.
+    The parts of an import are stored in their order, and are deleted with the last one. `first_line`, `since` and
+    `shift` say where the part before ended: the number of the first line, the bytes after the last line that may end a
+    block, and the number of lines that the log has lost at its head. `digests` has the digests of the blocks that the
+    part was stored as, one per line: they tell equal blocks of one import apart.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -67,14 +68,16 @@ class LogPart(models.Model):
 
 
 class LogBlock(models.Model):
-    """Lines of a log that stand together. Cut where the content says, so that the same lines make the same block
-    wherever they stand in a file that grew; `digest` is of the first line and of the whole text.
+    """Consecutive lines of a log.
+
+    The content decides where a block is cut, so that the same lines make the same block wherever they are in a file
+    that grew; `digest` covers the first line and the whole text.
 
     `occurrence` tells equal blocks of one import apart. `tail`: the file ended here, and may have grown since; then the
-    block grows too, and belongs to the import that it grew in. `counted` is how many bytes of it are counted already,
-    `known` how many of its lines an earlier import had. `first_at` and `last_at` bound the times of its lines.
-    `facets` has what its lines hold, as JSON: a search skips blocks by it. `removed_at`: retention took its lines; the
-    block stays, so that the same lines are known when they are sent again.
+    block grows too, and belongs to the import that it grew in. `counted` is the number of its bytes that are counted
+    already, `known` the number of its lines that an earlier import had. `first_at` and `last_at` bound the times of its
+    lines. `facets` describes its lines as JSON, so that a search can skip the block. `removed_at`: retention removed
+    its lines; the block stays, so that the same lines are known when they are sent again.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id)
@@ -117,7 +120,7 @@ class LogBlock(models.Model):
 
 
 class LogText(models.Model):
-    """The lines of a block, compressed. In a row of its own, so that a search skips blocks without reading them."""
+    """The lines of a block, compressed, in a row of their own, so that a search skips blocks without reading them."""
 
     block = models.OneToOneField(LogBlock, on_delete=models.CASCADE, primary_key=True, related_name="text")
     packed = models.BinaryField()
@@ -127,9 +130,12 @@ class LogText(models.Model):
 
 
 class LogCount(models.Model):
-    """How many lines of an hour say what: `event` is the event type of gate and trace lines, the reason of health
-    lines; `component` is the gate's component, a trace's phase, a health line's agent. Bad lines have no hour of their
-    own: they count in the hour of their import."""
+    """How many log lines of an hour have the same kind, event, level and component.
+
+    `event` is the event type of gate and trace lines, or the reason of health lines. `component` is the gate's
+    component, a trace's phase or a health line's agent. Bad lines have no time of their own and count in the hour of
+    their import.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     hour = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""What was removed because it was old enough."""
+"""The model of runs that remove old data."""
 
 import uuid
 
@@ -10,11 +10,11 @@ NOWHERE = uuid.UUID(int=0)
 
 
 class RetentionRun(models.Model):
-    """The newest run over one kind of data of a tenant: what is older than `before` goes, which was `days` before it
-    began. It has removed `number` so far and has come as far as `reached`; unfinished, it goes on in whichever process
-    takes it up.
+    """The newest run over one kind of data of a tenant.
 
-    The rest is about all runs: how much they removed, and the last one that found something.
+    The run removes what is older than `before`, which was `days` days before the run began. It has removed `number`
+    items so far, and has come as far as `reached`; any process can continue an unfinished run. The columns from
+    `removed` on are about all runs: how much they removed, and the last run that found something.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, db_index=False)

@@ -1,1 +1,1 @@
-"""What is removed once it is old: how much there is, what would go, and the run that takes it."""
+"""Retention of old data: its kinds, counts of what is stored and what is due, and the run that removes it."""

@@ -1,6 +1,7 @@
-"""Each kind of data that can be removed: which of its rows are there, which are old enough, and how they go.
+"""The kinds of data that retention removes: their stored rows, the rows that are old enough, and the removal.
 
-Ages are told by primary keys, which begin with the time: when a row came, or of a report the time that it is about.
+The age of a row comes from its primary key, which begins with a time: when the row arrived or, for a file report, the
+time that it is about.
 """
 
 import uuid
@@ -32,14 +33,14 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.policy.retention import Data
 
 Rows = QuerySet[Any]
-# Longer than a decision can be undone without a note.
+# For longer than this, a decision cannot be undone without a note.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DueRows:
-    """Rows of a batch that are to go by a rule: what is older than `before`, kept for `days`."""
+    """Rows of a batch that a rule removes: older than `before`, because they are kept for `days` days."""
 
     tenant: Tenant
     pks: Sequence[uuid.UUID]
@@ -49,9 +50,12 @@ class DueRows:
 
 @dataclass(frozen=True, slots=True)
 class RetentionTarget:
-    """One kind. `there`: its rows in a tenant. `old`: those of them that may go, older than that. `remove` takes the
-    rows of a batch, within a transaction, and says how many things went; `weight` names the column that counts these,
-    where a row holds several."""
+    """One kind of data.
+
+    `there` returns its rows in a tenant; `old` returns those of them that are older than a given time and may be
+    removed. `remove` removes the rows of a batch within a transaction, and returns how many items it removed. `weight`
+    names the column that counts the items, where a row holds several.
+    """
 
     there: Callable[[Tenant], Rows]
     old: Callable[[Tenant, datetime], Rows]
@@ -64,12 +68,12 @@ def _log_blocks(tenant: Tenant) -> "QuerySet[LogBlock]":
 
 
 def _old_log_blocks(tenant: Tenant, before: datetime) -> "QuerySet[LogBlock]":
-    # An end that grew later has its old id, and new lines.
+    # A block that grew later has its old id but new lines, so the time of its last reading counts too.
     return _log_blocks(tenant).filter(id__lt=first_id_at(before), parsed_at__lt=before)
 
 
 def _remove_log_texts(due: DueRows) -> int:
-    """The lines go; that there were such lines stays, or they would be counted again when their log is sent again."""
+    """Remove the lines of log blocks; without the blocks, they would be counted again if their log were sent again."""
     blocks = _old_log_blocks(due.tenant, due.before).filter(pk__in=due.pks)
     now = timezone.now()
     blocks.update(removed_at=now, facets="")
@@ -99,7 +103,7 @@ def _old_events(tenant: Tenant, before: datetime) -> "QuerySet[HookEvent]":
 
 
 def _remove_events(due: DueRows) -> int:
-    """With the validation states that they came to."""
+    """Remove hook events together with the validation states that they led to."""
     ValidationState.objects.filter(tenant=due.tenant, event__in=due.pks).delete()
     return _old_events(due.tenant, due.before).filter(pk__in=due.pks).delete()[0]
 
@@ -121,7 +125,7 @@ def _deliveries(tenant: Tenant) -> "QuerySet[Delivery]":
 
 
 def _old_deliveries(tenant: Tenant, before: datetime) -> "QuerySet[Delivery]":
-    """Without those that are still to be delivered."""
+    """Return old deliveries, except those that are still to be delivered."""
     return _deliveries(tenant).filter(id__lt=first_id_at(before)).exclude(delivered_at=None, gave_up_at=None)
 
 
@@ -134,9 +138,12 @@ def _documents(tenant: Tenant) -> "QuerySet[HandoffBody]":
 
 
 def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
-    """Of handoffs that nothing and nobody has to read again: not of those that wait, were rejected and may be repaired
-    or approved, were handed out and have no end, or are still gone over because the model could not check them. A
-    fresh decision can still be undone."""
+    """Return old documents of handoffs that nothing and nobody has to read again.
+
+    The documents of other handoffs stay: of those that wait, that were rejected and may be repaired or approved, that
+    were handed out and have no end, or that are still rechecked because the LLM could not check them. A recent decision
+    can still be undone, so its document stays as well.
+    """
     caught_up = timezone.now() - timedelta(hours=settings.MODEL_CATCH_UP_HOURS) - _UNDOABLE
     settled = Handoff.objects.filter(
         tenant=tenant,
@@ -151,8 +158,8 @@ def _old_documents(tenant: Tenant, before: datetime) -> "QuerySet[HandoffBody]":
 
 
 def _remove_documents(due: DueRows) -> int:
-    """What is left of each says when, by which rule, and what its bytes were."""
-    # Nobody may reopen one meanwhile.
+    """Remove documents, and keep a record of when and by which rule each was removed, and of its SHA-256."""
+    # The lock keeps everybody from reopening one of the handoffs meanwhile.
     list(Handoff.objects.select_for_update().filter(pk__in=due.pks).order_by("pk").values_list("pk"))
     bodies = _old_documents(due.tenant, due.before).filter(pk__in=due.pks)
     now = timezone.now()

@@ -1,4 +1,4 @@
-"""The run that removes old data, in small batches by one process at a time, and how much there is and would go."""
+"""The run that removes old data in small batches, by one process at a time, and counts of what it will remove."""
 
 import time
 import uuid
@@ -36,35 +36,35 @@ CLAIM: Final = "retention.claim"
 
 REMOVED: Final = "retention.remove"
 
-# How often all tenants are looked at; and the time from one run over a kind to the next.
+# EVERY is the time between two looks at all tenants, AGAIN the time between two runs over one kind of data.
 EVERY: Final = timedelta(minutes=10)
 
 AGAIN: Final = timedelta(hours=24)
 
 BATCH: Final = 200
 
-# Of one thread's time while handoffs wait.
+# A run may take this share of one thread's time while handoffs wait.
 _SHARE: Final = 0.05
 
 _LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 
 class _Overtaken(Exception):
-    """Another process has taken the run up meanwhile."""
+    """Another process has taken over the run meanwhile."""
 
 
 def begins_at(table: Table[Retention]) -> datetime | None:
-    """When the rules in force are first carried out; None for those as shipped: at once."""
+    """Return when the current rules are first carried out, or None for the default rules, which apply at once."""
     return table.changed_at + first_after() if table.changed_at else None
 
 
 def first_after() -> timedelta:
-    """From the save of a rule to its first run: time to take it back."""
+    """Return the time from saving a rule to its first run, in which the rule can be taken back."""
     return timedelta(seconds=settings.RETENTION_SECONDS)
 
 
 def anything_due() -> bool:
-    """Whether a run was left behind, or it is time to look for what is old; and nobody is at it. Cheap, for a sweep."""
+    """Return whether a run is unfinished or it is time to look for old data, and nobody does. Cheap, for a sweep."""
     if not singleton_lock.is_free(CLAIM):
         return False
     now = timezone.now()
@@ -76,7 +76,7 @@ def anything_due() -> bool:
 
 
 def remove_due(seconds: float) -> bool:
-    """Removes what is due, for so long or until handoffs wait; False where more could be removed at once."""
+    """Remove due data for so many seconds or until handoffs wait. Return False if more could be removed at once."""
     claim = singleton_lock.acquire(CLAIM)
     if claim is None:
         return True
@@ -106,7 +106,7 @@ def remove_due(seconds: float) -> bool:
 
 
 def _due(tenant: Tenant) -> Iterator[RetentionRun]:
-    """The tenant's runs that were left behind, and those that it is time for."""
+    """Yield the tenant's unfinished runs and the runs that are due."""
     now = timezone.now()
     table = retention.current(tenant)
     begins = begins_at(table)
@@ -134,10 +134,10 @@ def _begun(tenant: Tenant, data: Data, days: int, now: datetime) -> RetentionRun
 
 
 def _goes_on(tenant: Tenant, one: RetentionRun) -> bool:
-    """Takes the run's next batch; False where it ended."""
+    """Remove the next batch of a run. Return False if the run has ended."""
     data = Data(one.kind)
     row = retention.current(tenant).row(data)
-    # Whoever keeps it for longer now means what is still there, too.
+    # A longer retention period, saved since the run began, also applies to the data that is still there.
     if row is None or row.days is None or row.days > one.days:
         _finish(tenant, one)
         return False
@@ -178,7 +178,7 @@ COUNTED_AT_MOST: Final = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """`more`: counting stopped there."""
+    """A number of items; `more` means that counting stopped at this number."""
 
     number: int
     more: bool = False
@@ -189,8 +189,11 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One kind of data in a tenant. `goes`: at `next_at`, the next run, by the rule in force; both are None where it is
-    kept for good. `last`: the newest run, under way or over."""
+    """The state of one kind of data in a tenant.
+
+    `goes` counts what the current rule removes at the next run, at `next_at`; both are None where the data is kept
+    forever. `last` is the newest run, unfinished or finished.
+    """
 
     rule: Retention
     there: Count
@@ -207,7 +210,7 @@ class Standing:
 def list_standings(
     tenant: Tenant, table: Table[Retention] | None = None, now: datetime | None = None
 ) -> list[Standing]:
-    """Each kind, in the order of `Data`."""
+    """Return the state of each kind of data, in the order of `Data`."""
     now = now or timezone.now()
     table = table or retention.current(tenant)
     runs = {one.kind: one for one in RetentionRun.objects.filter(tenant=tenant)}
@@ -225,7 +228,7 @@ def _standing_of(
 
 
 def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> Count:
-    """What goes of it in a run at that time, where it is kept for so many days."""
+    """Return how much a run at that time removes, where the data is kept for so many days."""
     if days is None:
         return Count(0)
     kept = KINDS[data]
@@ -233,12 +236,12 @@ def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> C
 
 
 def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
-    """What pages say of what is not there any more: the run that took some; None where none did."""
+    """Return the run that last removed such data, which pages name where data is missing, or None."""
     return RetentionRun.objects.filter(tenant=tenant, kind=data.value).exclude(removed_at=None).first()
 
 
 def removal_message(tenant: Tenant, data: Data) -> str:
-    """The same in a sentence that follows another; empty where none did."""
+    """Return the last removal as a sentence that follows another sentence, or an empty text if there was none."""
     run = last_removal(tenant, data)
     if run is None or run.removed_before is None or run.removed_at is None:
         return ""

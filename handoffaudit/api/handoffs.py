@@ -114,7 +114,7 @@ def list_events(request: HttpRequest, reference: Reference) -> HttpResponse:
     response={200: AttemptsOut, 404: ProblemOut},
 )
 def list_attempts(request: HttpRequest, reference: Reference) -> HttpResponse:
-    """List the newest 20 attempts of the handoff's lineage, with what was asked of the lineage so far."""
+    """List the newest 20 attempts of the handoff's lineage, with the lineage's remediation so far."""
     who = caller(request)
     handoff = queries.get(who.tenant, reference)
     items = [serializers.attempt_of(attempt, who.tenant.slug) for attempt in compare.compare_attempts(handoff)]

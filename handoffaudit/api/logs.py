@@ -1,4 +1,4 @@
-"""API of logs: send a log, search its lines, and read what became of the import."""
+"""API of logs: send a log, search its lines, and read the state of its import."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,1 +1,1 @@
-"""How well layers judge: labelled data through the pipeline, and figures of what they found. No files, no Django."""
+"""Evaluation of the layers: labelled data, the pipeline's findings, and their statistics. No files, no Django."""

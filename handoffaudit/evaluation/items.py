@@ -1,4 +1,4 @@
-"""A handoff of labelled data: what is judged, and, kept apart from it, what is known of it."""
+"""Items of labelled data: a document to judge, and separately its label."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,20 +9,20 @@ from handoffaudit.validation.record import Envelope
 
 Line: TypeAlias = dict[str, Any]
 Span: TypeAlias = tuple[int, int]
-# The text of a file that stands beside the data, by the name the data calls it; None where it is not there.
+# Returns the text of a file beside the data by its name in the data, None where there is no such file.
 Beside: TypeAlias = Callable[[str], str | None]
 
 
 class UnreadableError(Exception):
-    """A line that is no labelled data, or breaks off from what its kind promises."""
+    """A line that is no labelled data, or that does not have the structure of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What people said of one handoff, never shown to a layer.
+    """The label that people gave a handoff. No layer ever sees the label.
 
     `faulty` is None where nobody knows. `spans` are the faulty characters of the text at `place` in the data,
-    half-open; None where the text as a whole was labelled.
+    half-open; None where people labelled the text as a whole.
     """
 
     faulty: bool | None
@@ -33,8 +33,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """How far a handoff of a failed trace is from its decisive mistake: in steps, 0 where it holds it. `by_culprit`:
-    its source is who made it. `group` is the part of the data that the trace is from."""
+    """The distance of a handoff in a failed trace from the decisive mistake.
+
+    `distance` counts steps, 0 for the handoff with the mistake. `by_culprit` says that the source agent made the
+    mistake. `group` is the part of the data that holds the trace.
+    """
 
     distance: int
     by_culprit: bool
@@ -43,7 +46,10 @@ class Mistake:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """`name` tells people which one it is. `files` are the sender's files, None where they cannot be seen."""
+    """One handoff of labelled data.
+
+    `name` identifies the item for people. `files` holds the sender's files, None where they are unknown.
+    """
 
     name: str
     document: dict[str, Any]
@@ -56,7 +62,7 @@ class Item:
 def payload(
     source: str, target: str, handoff_type: str, data: dict[str, Any], chain: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """A document in the `payload` format."""
+    """Return a document in the `payload` format."""
     return {
         "source_agent_id": source,
         "target_agent_id": target,

@@ -1,4 +1,4 @@
-"""An item through the pipeline, by the same call as a handoff of the product."""
+"""Judge for items of labelled data: the product's own pipeline with chosen layers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,15 +15,17 @@ from handoffaudit.validation.record import Record
 from handoffaudit.validation.tokenizers import TokenCounter
 from handoffaudit.validation.verdict import Verdict
 
+# Every handoff type is strict, and there are no rules.
 AS_SHIPPED = ValidationConfig(version=0, other=TypePolicy("*", strictness=Strictness.STRICT))
-
-"""Every type strict, no rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`found` holds what a person would be shown of the chosen layers: warnings and worse. `spans` are the marked
-    characters of the labelled text. `ms`: reading not counted."""
+    """The result for one item.
+
+    `found` holds the findings that a person would see, warnings and worse. `spans` are the marked characters of the
+    labelled text. `ms` is the time of the layers, without the time to read the item.
+    """
 
     item: Item
     found: tuple[Issue, ...]
@@ -45,7 +47,7 @@ class _Files:
 
 
 class Judge:
-    """Judges items in their order. `names` are the layers to run; raises `ValueError` for a name that is none."""
+    """A judge of items in their order. `names` are the layers to run; raises `ValueError` for an unknown layer."""
 
     def __init__(
         self,
@@ -61,7 +63,7 @@ class Judge:
         self._repeats = Repeats()
 
     def judge(self, item: Item) -> Judged:
-        """Raises `UnreadableError` where the item is in no format."""
+        """Judge an item. Raises `UnreadableError` for an item in an unknown format."""
         record = record_of(item)
         before = self._repeats.see(record)
         subject = subject_of(
@@ -75,7 +77,7 @@ class Judge:
 
 
 def record_of(item: Item) -> Record:
-    """Raises `UnreadableError` where the item is in no format."""
+    """Return the record of an item. Raises `UnreadableError` for an item in an unknown format."""
     record = formats.read(item.document, item.format or None, item.envelope).record
     if record is None:
         raise UnreadableError("holds a document in no format that is read")
@@ -91,7 +93,7 @@ def subject_of(
     files: frozenset[str] | None = None,
     repeats: int = 0,
 ) -> Subject:
-    """The record as the pipeline takes it."""
+    """Return the record as the input of the pipeline."""
     return Subject(
         record=record,
         policy=config.policy_for(record.handoff_type),
@@ -104,7 +106,7 @@ def subject_of(
 
 
 def choose_layers(names: Sequence[str]) -> tuple[Layer, ...]:
-    """These layers, in the pipeline's order."""
+    """Return these layers in the order of the pipeline. Raises `ValueError` for an unknown name."""
     known = [layer.name for layer in LAYERS]
     for name in names:
         if name not in known:

@@ -1,4 +1,4 @@
-"""An item put to a language model by the product's own layer, and judged by what was answered."""
+"""Judge for items of labelled data by the semantic layer, with given answers of an LLM."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from handoffaudit.validation.verdict import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What two questions share that need one answer: the model, the version of the prompt, and all that is sent."""
+    """The identity of an answer: the LLM, the version of the prompt, and the digest of all content that is sent."""
 
     model: str
     prompt: str
@@ -31,19 +31,21 @@ class Key:
 
 
 class LLMJudge:
-    """Judges items by the semantic layer alone, with answers that somebody else brings."""
+    """A judge that runs the semantic layer alone, with answers from the caller."""
 
     def __init__(self, *, now: Callable[[], datetime], config: ValidationConfig = AS_SHIPPED) -> None:
         self._now, self._config = now, config
 
     def question(self, item: Item) -> Question | None:
-        """What the model is asked about it, None where the layer would not ask. Raises `UnreadableError`."""
+        """Return the question to the LLM, None where the layer would not ask. Raises `UnreadableError`."""
         subject = self._subject(item)
         return semantic.question_of(subject) if semantic.skip(subject) is None else None
 
     def judged(self, item: Item, answer: Answer) -> Judged:
-        """What the layer makes of an answer to this item's question. `ms` is the time that the answer took. Raises
-        `MalformedAnswer`."""
+        """Return the result of the layer for an answer to this item's question. Raises `MalformedAnswer`.
+
+        `ms` is the time that the answer took.
+        """
         subject = self._subject(item)
         value = semantic.question_of(subject).read(answer.text)
         subject.model = _Answered(replace(answer, value=value))
@@ -66,14 +68,17 @@ class _Answered:
 
 
 def _spans(item: Item, subject: Subject, verdict: Verdict) -> tuple[Span, ...]:
-    """Where the claims that it quotes stand in the labelled text; a quotation in other words stands nowhere."""
+    """Return the positions of the quoted claims in the labelled text.
+
+    A claim that the LLM quotes in other words has no position.
+    """
     place = placer(subject.record)(item.label.place)
     found = (issue.metadata.get("span") for issue in verdict.issues if issue.location == place)
     return tuple((span[0], span[1]) for span in found if span)
 
 
 def percentile(values: list[float], share: float) -> float | None:
-    """The smallest of the values that at least this share of them does not exceed; None where there are none."""
+    """Return the smallest value that at least `share` of the values do not exceed, None without values."""
     if not values:
         return None
     ordered = sorted(values)

@@ -1,4 +1,4 @@
-"""How near the handoffs that are to be looked at first come to the mistake of failed traces, against guesses."""
+"""Origin of mistakes in failed traces: how near the top-ranked handoffs come to the mistake, compared with guesses."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _SETS_OF_SIGNS: Final = tuple(
 
 @dataclass(slots=True)
 class Chat:
-    """One trace: its handoffs as steps, what was found in them, and, kept apart, how far each is from the mistake."""
+    """One trace: its handoffs as steps with findings, and separately the distance of each from the mistake."""
 
     steps: list[Step] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
@@ -36,18 +36,21 @@ class Chat:
         return [one.step for one in suspects(self.steps, self.attributed, signs)]
 
     def flagged(self, wanted: Callable[[Flaw], bool]) -> list[int]:
-        """The handoffs with a finding that is wanted, in their order."""
+        """Return the positions of the handoffs with a wanted finding, in order."""
         return [at for at, step in enumerate(self.steps) if any(wanted(flaw) for flaw in step.flaws)]
 
 
 class OriginTally:
-    """Takes the judged handoffs of traces, in their order, and tells how near the flags come."""
+    """A tally of the judged handoffs of traces, added in their order."""
 
     def __init__(self) -> None:
         self._chats: dict[str, Chat] = {}
 
     def add(self, judged: Judged) -> None:
-        """Only the document and what was found in it make the flags; the label counts them."""
+        """Add a judged handoff.
+
+        Only the document and its findings determine the ranking. The label only measures the ranking.
+        """
         mistake, trace_id = judged.item.label.mistake, judged.item.envelope.trace_id
         if mistake is None or not trace_id:
             return
@@ -57,7 +60,7 @@ class OriginTally:
         chat.mistakes.append(mistake)
 
     def figures(self) -> dict[str, Any]:
-        """For all traces, and for each group of them where there are several."""
+        """Return the statistics of all traces, and of each group where there are several."""
         chats = list(self._chats.values())
         for chat in chats:
             chat.attributed = attribute(chat.steps)
@@ -96,7 +99,7 @@ def _is_no_loop(flaw: Flaw) -> bool:
 
 
 def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Shares of all chats, also of those in which nothing was flagged."""
+    """Return shares of all chats, including chats without any flag."""
     pairs = list(zip(chats, flags, strict=True))
     tops = [chat.mistakes[some[0]] if some else None for chat, some in pairs]
     return {
@@ -117,7 +120,7 @@ def _method_figures(chats: Sequence[Chat], flags: Sequence[Sequence[int]]) -> di
 
 
 def _expected(chats: Sequence[Chat]) -> dict[str, Any]:
-    """What somebody gets who looks at handoffs by chance, each only once: computed, not drawn."""
+    """Return the exact expected shares for a person who reads random handoffs without repetition."""
 
     def share(is_right: Callable[[Mistake], bool], number: int = 1) -> float:
         return mean(_chance(len(chat.mistakes), sum(map(is_right, chat.mistakes)), number) for chat in chats)
@@ -140,14 +143,16 @@ def _expected(chats: Sequence[Chat]) -> dict[str, Any]:
 
 
 def _chance(size: int, right: int, number: int) -> float:
-    """That one of `number` drawn of `size` without putting back is among the `right`."""
+    """Return the chance that `number` draws of `size` without replacement include at least one of the `right`."""
     number = min(number, size)
     return 1 - comb(size - right, number) / comb(size, number)
 
 
 def _cross_validated(chats: Sequence[Chat]) -> list[list[int]]:
-    """The flags of each chat by the signs that do best on the chats of the other folds: exact and near hits together,
-    the smaller set where they are equal."""
+    """Return the ranking of each chat by the signs that do best on the chats of the other folds.
+
+    The worth of signs is the sum of exact and near hits. Of equal sets of signs, the smaller set counts.
+    """
     ranked = {signs: [chat.ranked(signs) for chat in chats] for signs in _SETS_OF_SIGNS}
     worth = {
         signs: [_worth(chat, some) for chat, some in zip(chats, rows, strict=True)] for signs, rows in ranked.items()

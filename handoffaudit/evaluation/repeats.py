@@ -1,4 +1,4 @@
-"""What went the same way before in a trace, as the server counts it from what it has stored."""
+"""Repeated handoffs in a trace, counted as the server counts its stored handoffs."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -8,15 +8,14 @@ from handoffaudit.validation.record import Record
 
 
 class Before(NamedTuple):
-    """How many earlier handoffs of the trace went from this source to this target, and how many of these with the same
-    data."""
+    """The earlier handoffs of the trace on the same route (`same_way`), and those of them with the same data."""
 
     same_way: int = 0
     same_data: int = 0
 
 
 class Repeats:
-    """Sees the handoffs of a trace in their order. Those without a trace repeat nothing."""
+    """A counter that receives the handoffs of a trace in order. Handoffs without a trace repeat nothing."""
 
     def __init__(self) -> None:
         self._seen: Counter[tuple[str, ...]] = Counter()

@@ -1,4 +1,4 @@
-"""A file of labelled data, line by line, into its figures. Files are never pooled: their base rates differ."""
+"""Statistics of a file of labelled data. Files are never pooled: their base rates differ."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,7 +15,7 @@ from handoffaudit.evaluation.origin import OriginTally
 
 @dataclass(slots=True)
 class Characters:
-    """Counts over the characters of all labelled texts together (micro)."""
+    """Counts over the characters of all labelled texts together (micro average)."""
 
     texts: int = 0
     both: int = 0
@@ -32,7 +32,7 @@ class Characters:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts as they grow, item by item."""
+    """Counts that grow item by item."""
 
     items: int = 0
     flagged: int = 0
@@ -67,10 +67,10 @@ class Tally:
             self.codes.setdefault(code, Counter())[_label_name(label.faulty)] += 1
 
     def figures(self) -> dict[str, Any]:
-        """Null where there is nothing to divide by.
+        """Return the statistics, with None where there is nothing to divide by.
 
-        `same_way` counts the handoffs whose source had handed over to their target before in their trace, `same_data`
-        those of them with the same data as one before; `codes` counts the items that each code was found in.
+        `same_way` counts the handoffs on a route that their trace used before, and `same_data` those of them with the
+        same data as an earlier one. `codes` counts the items with each rule code.
         """
         recall = _share(self.flagged_faulty, self.faulty)
         passed = _share(self.sound - self.flagged_sound, self.sound)
@@ -120,9 +120,12 @@ _BROKEN = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 @dataclass(slots=True)
 class Measured:
-    """`unread`: why lines could not be used, the first few of `unread_lines`. `wrong`: the first faulty items that were
-    missed and sound ones that were flagged. `locating`: where it is asked for, how near flags come to the mistakes of
-    whole traces."""
+    """The result for one file of labelled data.
+
+    `unread` says why the first few of `unread_lines` lines could not be used. `wrong` holds the first faulty items
+    without a finding and sound items with one. `locating` is the optional tally of the origin of mistakes in whole
+    traces.
+    """
 
     kind: str = ""
     tally: Tally = field(default_factory=Tally)
@@ -132,7 +135,7 @@ class Measured:
     locating: OriginTally | None = None
 
     def add(self, judged: Judged, show: int = 0) -> None:
-        """Counts an item, and keeps it where it is one of the first `show` that were judged wrongly."""
+        """Count an item, and keep it where it is one of the first `show` wrongly judged items."""
         self.tally.add(judged)
         if self.locating:
             self.locating.add(judged)
@@ -158,8 +161,10 @@ def measure(
     each: Callable[[int], None] = lambda _: None,
     origin: bool = False,
 ) -> Measured:
-    """`lines` with their numbers; `each` hears how many items there were so far. `origin`: whole traces are looked at,
-    too."""
+    """Judge numbered lines and return the result.
+
+    `each` is called with the number of items so far. `origin` measures the origin of mistakes in whole traces as well.
+    """
     measured = Measured(locating=OriginTally() if origin else None)
     for number, text in lines:
         try:
@@ -175,8 +180,7 @@ def measure(
 
 
 def read_line(text: bytes, beside: Beside) -> tuple[str, list[Item]]:
-    """The kind of a line and its items; a line that turns out to be broken leaves none of them. Raises
-    `UnreadableError`."""
+    """Return the kind of a line and its items, all of them or none. Raises `UnreadableError`."""
     try:
         line = orjson.loads(text)
     except orjson.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The kinds of labelled data. One table; a new kind is one module and one line here."""
+"""The kinds of labelled data, in one table. A new kind needs one module and one line here."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -10,7 +10,7 @@ __all__ = ["KINDS", "Kind", "recognise"]
 
 
 class Kind(Protocol):
-    """A module of this package: the handoffs in one line of its kind of data."""
+    """A module of this package, which reads the handoffs in one line of its kind of data."""
 
     @property
     def NAME(self) -> str: ...  # noqa: N802  (a constant of the module)
@@ -18,7 +18,7 @@ class Kind(Protocol):
     def recognise(self, line: Line) -> bool: ...
 
     def items(self, line: Line, beside: Beside) -> Iterable[Item]:
-        """Raises `ValueError`, `KeyError` or `TypeError` for a line that is broken."""
+        """Return the items of a line. Raises `ValueError`, `KeyError` or `TypeError` for a broken line."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Texts that a model wrote from a source, each with the label whether it strays from it, and some with where."""
+"""Texts that an LLM wrote from a source, labelled as grounded or not, some with the ungrounded spans."""
 
 import ast
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from handoffaudit.validation.record import Envelope
 
 NAME: Final = "grounding"
 PLACE = ("response",)
-# `ast` takes about a hundred times the memory of what it reads.
+# `ast` needs about a hundred times the memory of its input.
 LONGEST_LITERAL = 1024 * 1024
 
 

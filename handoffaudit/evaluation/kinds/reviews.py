@@ -1,7 +1,7 @@
-"""Handoffs that people have decided on: a submission with its `review` beside the document.
+"""Handoffs with a human decision: a submission with its `review` beside the document.
 
-`{…submission…, "review": {"decision": "approved" | "declined", "codes": […]}}`. What was declined is faulty, what was
-approved is sound, whatever the layers had said of it. `codes`, optional, are those it was shown with.
+`{…submission…, "review": {"decision": "approved" | "declined", "codes": […]}}`. A declined handoff is faulty and an
+approved handoff is sound, whatever the layers found. `codes`, optional, are the rule codes that the reviewer saw.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""Work orders with what was reported back and the files that the report names.
+"""Work orders with their reports and the files that the reports name.
 
-A file that never existed is a claim without evidence; one that existed once may have been moved since, so that fewer
-files can be seen than were honestly claimed.
+A file that never existed is a claim without evidence. A file that existed once may have been moved since, so fewer
+files may exist now than the report honestly claimed.
 """
 
 from collections.abc import Iterable
@@ -55,7 +55,8 @@ def _handoff(line: Line, paths: list[str]) -> dict[str, Any]:
         },
         "meta": {"confidence": "medium", "handoff_chain": [source]},
     }
-    # The data declares no count, the format demands one: a right one, so that no finding comes from this conversion.
+    # The format requires a token count, which the data does not have. A correct count makes sure that this conversion
+    # causes no finding.
     return {**handoff, "meta": {**handoff["meta"], "token_count": _token_count(handoff)}}
 
 
@@ -64,5 +65,5 @@ def _token_count(handoff: dict[str, Any]) -> int:
 
 
 def _trace_id(chain: str) -> str:
-    """One for all tasks of a chain: the format wants a UUID of version 4."""
+    """Return one trace ID for all tasks of a chain, as a UUID of version 4, which the format requires."""
     return str(UUID(bytes=sha256(chain.encode("utf-8", "replace")).digest()[:16], version=4))

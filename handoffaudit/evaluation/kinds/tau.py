@@ -1,6 +1,6 @@
-"""Customer service under a written policy: customer, agent and tools hand over to each other, with the outcome.
+"""Customer service under a written policy: handoffs between customer, agent and tools, with the outcome of the run.
 
-The handoffs of a run that succeeded are sound. Of one that failed only the steps that people named are known.
+The handoffs of a successful run are sound. In a failed run, only the steps that people named have a label.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def items(line: Line, beside: Beside) -> Iterable[Item]:
 
 
 def _data(block: Block) -> dict[str, Any]:
-    """What was said, and the arguments of the tools that were called."""
+    """Return the text of the block and the arguments of its tool calls."""
     data: dict[str, Any] = {"text": block.text} if block.text.strip() else {}
     if block.calls:
         data["arguments"] = [_arguments(call) for call in block.calls]
@@ -46,7 +46,7 @@ def _data(block: Block) -> dict[str, Any]:
 
 
 def _arguments(call: dict[str, Any]) -> Any:
-    """A call's arguments, which are JSON in a text where they come as the model wrote them."""
+    """Return the arguments of a call, parsed where they are JSON text."""
     given = call.get("arguments", call.get("function", {}).get("arguments"))
     if not isinstance(given, str):
         return given

@@ -1,4 +1,4 @@
-"""A conversation's turns as handoffs: neighbouring turns of one agent are a block, and each border is a handoff."""
+"""Turns of a conversation as handoffs: adjacent turns of one agent form a block, and each border is a handoff."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What one agent said without a break; `steps` are the numbers of its turns, `turns` the turns themselves."""
+    """The adjacent turns of one agent, with their text and the `steps` that number them."""
 
     agent: str
     text: str
@@ -32,7 +32,7 @@ def _block(agent: str, turns: tuple[dict[str, Any], ...]) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The handoff from `block` to the block after it, with what was said before."""
+    """The handoff from `block` to the block after it, with the earlier blocks."""
 
     block: Block
     after: Block
@@ -45,7 +45,7 @@ def borders_of(blocks: list[Block]) -> Iterator[Border]:
 
 
 def earlier_turns(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    """Return earlier blocks as a context, with their tool calls: a value may stand only in the arguments of a call."""
+    """Return earlier blocks as a context, with their tool calls: some values are only in the arguments of a call."""
     return [_block_said(block) for block in blocks]
 
 

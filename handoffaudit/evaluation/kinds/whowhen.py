@@ -1,7 +1,7 @@
 """Failed group chats of agents, with the step of the decisive mistake.
 
-Only the handoff that holds the mistake is known to be faulty, and only what came before it counts as sound: all these
-chats failed, so that what came after may carry the mistake on.
+Only the handoff with the mistake is faulty, and only handoffs before it are sound. Later handoffs have no label: all
+these chats failed, so later handoffs may carry the mistake on.
 """
 
 from collections.abc import Iterable

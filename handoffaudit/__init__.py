@@ -1,1 +1,1 @@
-"""handoffaudit: every handoff between agents, stored, judged and, where need be, decided by a person."""
+"""handoffaudit stores and validates every handoff between agents and lets people decide where needed."""

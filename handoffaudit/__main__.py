@@ -1,4 +1,4 @@
-"""`python -m handoffaudit` is the command line too."""
+"""The command line as `python -m handoffaudit`."""
 
 from handoffaudit.cli.main import main
 

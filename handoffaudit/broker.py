@@ -1,6 +1,6 @@
-"""The broker of the embedded way: kombu's folder of messages, with each message complete before anybody can see it.
+"""Broker without Redis: kombu's filesystem transport, with messages that are complete before a reader can see them.
 
-kombu writes into the file that a reader may take already; a reader that gets half a message ends its worker.
+kombu writes into a file that readers may already take, and half a message ends the worker that reads it.
 """
 
 import time
@@ -17,7 +17,7 @@ BINDING_PAUSE_SECONDS = 0.01
 
 
 class Channel(filesystem.Channel):
-    """Messages appear by being renamed, which is one step on a file system."""
+    """A channel that publishes messages by a rename, which is atomic on a file system."""
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         folder = Path(self.data_folder_out)
@@ -30,7 +30,7 @@ class Channel(filesystem.Channel):
             raise ChannelError(f"Cannot add a message to {folder}") from error
 
     def _queue_bind(self, *arguments: Any) -> None:
-        """Of two processes that start at once, one may find the file that the other has not written yet."""
+        """Bind the queue, with retries: of two processes that start at once, one may find the other's file empty."""
         for left in reversed(range(BINDING_TRIES)):
             try:
                 super()._queue_bind(*arguments)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""The Celery application. Its tasks carry nothing but a wake-up: what is to be done stands in the database."""
+"""The Celery application. Its tasks carry only a wake-up: the work itself is in the database."""
 
 import os
 from typing import Any
@@ -15,22 +15,24 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["handoffaudit.handoffs", "handoffaudit.diagnostics"])
 
 if not settings.REDIS_URL:
-    # The filesystem transport does not make its folders.
+    # The filesystem transport does not create its folders.
     for folder in ("messages", "control"):
         (settings.QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
 
-# Beside its tasks a worker has threads for its periodic work and what that finds, for telling subscribers, and for
-# sending to them.
+# Besides its tasks, a worker has threads for its periodic jobs, for the work that these find, and for the dispatch and
+# delivery of webhooks.
 OWN_THREADS = 16
 
 
 @worker_init.connect  # type: ignore[untyped-decorator]
 def have_connections(sender: Any, **_: Any) -> None:
-    """A connection of the pool for each thread: with fewer, checks of the model would wait for each other until they
-    fail."""
+    """Give each thread of the worker a connection of the pool.
+
+    With fewer connections, LLM checks would wait for each other until they fail.
+    """
     pool = settings.DATABASES["default"].get("OPTIONS", {}).get("pool")
     if pool:
-        # Another pool, where one was opened to prepare something.
+        # A pool that was opened during startup has the old size, so a new pool replaces it.
         connection.close()
         connection.close_pool()  # type: ignore[attr-defined]
         pool["max_size"] = max(pool["max_size"], sender.concurrency + OWN_THREADS)

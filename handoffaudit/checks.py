@@ -1,4 +1,4 @@
-"""System checks for settings that are unsafe, or that lose work. Each says what to set."""
+"""System checks for settings that are unsafe or lose work. Each check says what to set."""
 
 import os
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Causes of database errors, by the error codes of SQLite and PostgreSQL, and the room left on the disk."""
+"""Causes of database errors, from the error codes of SQLite and PostgreSQL, and the free space on the disk."""
 
 import errno
 import re
@@ -19,17 +19,17 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
-# libpq takes no shorter one.
+# libpq accepts no shorter timeout.
 CONNECT_SECONDS: Final = 2
 
 LOCK_MILLISECONDS: Final = 1000
 
-# Whoever sends a request hears within 5 seconds that the database is locked.
+# A sender learns within 5 seconds that the database is locked.
 REQUEST_LOCK_MILLISECONDS: Final = 4000
 
 
 class Cause(StrEnum):
-    """The kinds of trouble that are nobody's bug."""
+    """Causes of database errors that are no bug of the product."""
 
     AWAY = "away"
     BUSY = "busy"
@@ -41,7 +41,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A cause, as people read it, and after how many seconds a sender should try again."""
+    """A cause with a description for people, and the seconds after which a sender should try again."""
 
     cause: Cause
     detail: str
@@ -49,7 +49,7 @@ class Fault:
 
     @property
     def symptom(self) -> str:
-        """The detail without what an operator should do, which is nothing for senders."""
+        """Return the detail without the advice to the operator, which does not concern senders."""
         return self.detail.partition(":")[0]
 
 
@@ -80,7 +80,7 @@ _SQLITE: Final = {
     sqlite3.SQLITE_NOTADB: Cause.DAMAGED,
 }
 
-# Codes of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html), and classes of them.
+# Error codes of PostgreSQL (https://www.postgresql.org/docs/current/errcodes-appendix.html), and classes of codes.
 _SQLSTATES: Final = {
     "53100": Cause.FULL,
     "25006": Cause.READ_ONLY,
@@ -98,12 +98,12 @@ _SQLSTATES: Final = {
 
 _OF_THE_POOL: Final = ("PoolTimeout", "TooManyRequests")
 
-# A connection that is refused has no code.
+# A refused connection has no code.
 _NO_CONNECTION_FREE: Final = re.compile(r"too many (clients|connections)|connection slots are reserved", re.IGNORECASE)
 
 
 def fault_of(error: BaseException | None) -> Fault | None:
-    """Return what an error, or one that it was raised from, says of the database; None for any other error."""
+    """Return the database fault behind an error or its causes, None for any other error."""
     while error is not None:
         cause = _cause_of(error)
         if cause:
@@ -113,28 +113,28 @@ def fault_of(error: BaseException | None) -> Fault | None:
 
 
 def page(fault: Fault) -> HttpResponse:
-    """Return the page for people. Rendered without a request: what pages have in common is read from the database."""
+    """Return the error page. It is rendered without a request, since the context of all pages needs the database."""
     response = HttpResponse(render_to_string("503.html", {"fault": fault}), status=503)
     response["Retry-After"] = str(fault.retry_after)
     return response
 
 
 def limit_lock_waits(connection: BaseDatabaseWrapper, **_: object) -> None:
-    """Have a new connection wait for locks for a short time only; for processes that answer requests."""
+    """Limit the time that a new connection waits for locks, in processes that answer requests."""
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout={REQUEST_LOCK_MILLISECONDS}")
     elif not getattr(connection.connection, "lock_waits_are_limited", False):
-        # A connection of the pool comes here each time that it is lent.
+        # A pooled connection gets here each time it is taken from the pool.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {REQUEST_LOCK_MILLISECONDS}")
         connection.connection.lock_waits_are_limited = True
 
 
 def find_fault() -> Fault | None:
-    """Look at the database and return what is wrong with it. Takes 2 seconds at most where nobody answers.
+    """Check the database and return its fault. Takes at most 2 seconds where the server does not answer.
 
-    PostgreSQL is asked on a new connection: those of the pool may all be in use, or gone.
+    PostgreSQL is checked on a new connection: all connections of the pool may be in use or broken.
     """
     try:
         if connection.vendor == "postgresql":
@@ -157,7 +157,7 @@ def _find_fault_of_server() -> Fault | None:
 
 
 def _find_fault_of_file() -> Fault | None:
-    """Begin a transaction that may write, which says all but whether there is room."""
+    """Begin a write transaction, which reveals every fault except a full disk."""
     with lock_wait(LOCK_MILLISECONDS), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT 1")
     return None
@@ -165,7 +165,7 @@ def _find_fault_of_file() -> Fault | None:
 
 @contextmanager
 def lock_wait(milliseconds: int) -> Iterator[None]:
-    """Wait for locks of an SQLite file no longer than this. Waits for rows of PostgreSQL are not changed."""
+    """Limit waits for locks of an SQLite file. Waits for rows in PostgreSQL do not change."""
     if connection.vendor != "sqlite":
         yield
         return
@@ -182,7 +182,7 @@ def _cause_of(error: BaseException) -> Cause | None:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Cause.FULL
     if isinstance(error, sqlite3.Error):
-        # The low byte is the code, the others say more of it.
+        # The low byte is the primary code, the other bytes extend it.
         return _SQLITE.get((getattr(error, "sqlite_errorcode", None) or 0) & 0xFF)
     psycopg = sys.modules.get("psycopg")
     return _cause_in_postgresql(psycopg, error) if psycopg and isinstance(error, psycopg.Error) else None
@@ -199,21 +199,21 @@ def _cause_in_postgresql(psycopg: ModuleType, error: Any) -> Cause | None:
 
 
 def _cause_of_used_up_pool() -> Cause:
-    """A pool says only that it has no connection: whether the server is there tells why."""
+    """Return the cause of an exhausted pool. The pool does not say why, so this checks whether the server answers."""
     fault = find_fault()
     return fault.cause if fault else Cause.BUSY
 
 
-# Of the whole disk, where this is less than the setting: a small disk must not look full from the start.
+# A share of the whole disk, used where it is less than the setting: a small disk must not look full from the start.
 LEAST_FREE_SHARE = 0.02
 
 RETRY_SECONDS = 60
 
 
 def describe_shortage() -> str:
-    """Say in words that a disk is nearly full; empty where there is room.
+    """Describe the disk that is nearly full. Return an empty text where there is room.
 
-    Only disks that this process sees: the one of an SQLite file, and the one of the queue where there is no Redis.
+    Only disks of this process count: the disk of an SQLite file, and without Redis the disk of the queue.
     """
     for folder in _folders():
         try:

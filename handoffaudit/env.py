@@ -1,4 +1,4 @@
-"""Settings from the environment, read with their type; a wrong value is refused with the remedy."""
+"""Typed settings from environment variables. A wrong value raises an error that says what to set."""
 
 import ipaddress
 import os
@@ -21,7 +21,7 @@ env = Env()
 
 
 def data_folder() -> Path:
-    """The folder of the embedded way: `HANDOFFAUDIT_DATA`, else a folder of the user's own data."""
+    """Return the data folder: `HANDOFFAUDIT_DATA`, or a folder in the user's own data."""
     given = os.environ.get("HANDOFFAUDIT_DATA")
     return Path(given).expanduser().absolute() if given else usual_data_folder()
 
@@ -32,7 +32,10 @@ def usual_data_folder() -> Path:
 
 
 def secret_key(folder: Path) -> str:
-    """`HANDOFFAUDIT_SECRET_KEY`, else one made once and kept in the data folder, readable by its owner only."""
+    """Return `HANDOFFAUDIT_SECRET_KEY`, or a key that is created once in the data folder.
+
+    Only the owner of the file can read the created key.
+    """
     given = os.environ.get("HANDOFFAUDIT_SECRET_KEY")
     if given:
         return given
@@ -52,7 +55,7 @@ def secret_key(folder: Path) -> str:
 
 
 def positive(name: str, default: int) -> int:
-    """A whole number of 1 or more."""
+    """Return a whole number of 1 or more."""
     value: int = env.int(name, default)
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: set it to a whole number of 1 or more.")
@@ -60,12 +63,12 @@ def positive(name: str, default: int) -> int:
 
 
 def most_log_ratio() -> int:
-    """How many times its size a packed log may unpack to."""
+    """Return the limit of the size of an unpacked log, as a multiple of its packed size."""
     return positive("HANDOFFAUDIT_MAX_LOG_RATIO", 100)
 
 
 def amount(name: str, default: float) -> float:
-    """A number of 0 or more."""
+    """Return a number of 0 or more."""
     value: float = env.float(name, default)
     if not 0 <= value < float("inf"):
         raise ImproperlyConfigured(f"{name} is {value}: set it to a number of 0 or more.")
@@ -73,7 +76,7 @@ def amount(name: str, default: float) -> float:
 
 
 def check_prices() -> None:
-    """Refuses prices of the model that cannot be read; who estimates a call reads them."""
+    """Raise an error for prices of LLMs that cannot be read. Cost estimates read the prices later."""
     try:
         prices_here()
     except ValueError as error:
@@ -81,7 +84,7 @@ def check_prices() -> None:
 
 
 def web_address(name: str) -> str:
-    """An address that begins with its scheme; empty where none is set."""
+    """Return a URL with its scheme, or an empty text where none is set."""
     value = os.environ.get(name, "").strip()
     if value and not value.startswith(("http://", "https://")):
         raise ImproperlyConfigured(f"{name} is {value!r}: write it with its scheme, e.g. https://{value}.")
@@ -96,7 +99,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def folder_or_none(name: str) -> Path | None:
-    """A folder that must be there, where one is named."""
+    """Return the folder, None where none is set. The folder must exist."""
     given = os.environ.get(name)
     if not given:
         return None
@@ -107,7 +110,7 @@ def folder_or_none(name: str) -> Path | None:
 
 
 def folders(name: str) -> list[Path]:
-    """Return the folders of a list with commas between, none where it is empty. Each must be there."""
+    """Return the folders of a comma-separated list. Each folder must exist."""
     given = [one.strip() for one in os.environ.get(name, "").split(",")]
     found = [Path(one).expanduser().absolute() for one in given if one]
     for folder in found:
@@ -123,7 +126,7 @@ def folders(name: str) -> list[Path]:
 
 
 def file_or_none(name: str) -> Path | None:
-    """A file to write to, where one is named; its folder must be there."""
+    """Return the file to write to, None where none is set. Its folder must exist."""
     given = os.environ.get(name)
     if not given:
         return None
@@ -134,7 +137,7 @@ def file_or_none(name: str) -> Path | None:
 
 
 def database(folder: Path) -> dict[str, Any]:
-    """Django's database settings from `DATABASE_URL`; without it an SQLite file in the data folder."""
+    """Return Django's database settings from `DATABASE_URL`, or for an SQLite file in the data folder."""
     url = os.environ.get("DATABASE_URL") or f"sqlite:///{folder / 'handoffaudit.sqlite3'}"
     try:
         settings: dict[str, Any] = dict(dj_database_url.parse(url))
@@ -146,7 +149,7 @@ def database(folder: Path) -> dict[str, Any]:
         synchronous = choice("HANDOFFAUDIT_SQLITE_SYNCHRONOUS", "NORMAL", ("NORMAL", "FULL"))
         settings["CONN_MAX_AGE"] = None
         settings["OPTIONS"] = {
-            # A deferred transaction that reads first cannot wait for the writer before it and fails at once.
+            # A deferred transaction that starts with a read cannot wait for an earlier writer and fails at once.
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
             "init_command": (
@@ -158,7 +161,7 @@ def database(folder: Path) -> dict[str, Any]:
     elif settings["ENGINE"] == "django.db.backends.postgresql":
         settings["CONN_MAX_AGE"] = 0
         settings["OPTIONS"] = {
-            # Who asks for a connection hears soon that there is none, and a server that is back is found soon.
+            # A request learns soon that no connection is free, and a server that is back is found soon.
             "pool": {
                 "min_size": 1,
                 "max_size": positive("HANDOFFAUDIT_DATABASE_POOL", 12),
@@ -166,7 +169,7 @@ def database(folder: Path) -> dict[str, Any]:
                 "reconnect_timeout": 5.0,
             },
             "connect_timeout": 3,
-            # A server that vanished without a word is noticed while a query waits for it.
+            # A query notices a server that vanished without closing the connection.
             "tcp_user_timeout": 4000,
             "keepalives_idle": 5,
             "keepalives_interval": 2,
@@ -179,7 +182,7 @@ def database(folder: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PrivateTargets:
-    """Which addresses that are not public may be sent to: all of them, or these."""
+    """The non-public addresses that webhooks may send to: all of them, or the given hosts and networks."""
 
     everything: bool = False
     hosts: frozenset[str] = frozenset()
@@ -187,7 +190,7 @@ class PrivateTargets:
 
 
 def private_targets(name: str) -> PrivateTargets:
-    """`true`, `false`, or names of hosts and networks with commas between: `hooks.internal, 10.1.0.0/16`."""
+    """Return the targets from `true`, `false`, or a list of hosts and networks: `hooks.internal, 10.1.0.0/16`."""
     given = [part.strip().lower() for part in os.environ.get(name, "").split(",") if part.strip()]
     if given in ([], ["false"], ["0"]):
         return PrivateTargets()
@@ -208,7 +211,10 @@ def private_targets(name: str) -> PrivateTargets:
 
 
 def mail_server(name: str) -> dict[str, Any]:
-    """Django's EMAIL_ settings from `smtp://USER:PASSWORD@HOST:PORT/?tls=true`, or `smtps://…`; without it none."""
+    """Return Django's EMAIL_ settings from a URL, and no settings without a URL.
+
+    The URL is `smtp://USER:PASSWORD@HOST:PORT/?tls=true` or `smtps://…`.
+    """
     given = os.environ.get(name, "").strip()
     if not given:
         return {}
@@ -217,7 +223,7 @@ def mail_server(name: str) -> dict[str, Any]:
         url = urlsplit(given)
         host, port, asked = url.hostname, url.port, dict(parse_qsl(url.query, strict_parsing=bool(url.query)))
     except ValueError:
-        # What it says could hold the password.
+        # The message of the error could contain the password.
         raise ImproperlyConfigured(f"{name} cannot be read: {example}") from None
     tls = asked.pop("tls", "false")
     if url.scheme not in ("smtp", "smtps") or not host or asked or tls not in ("true", "false"):
@@ -233,7 +239,7 @@ def mail_server(name: str) -> dict[str, Any]:
 
 
 def mail_sender(name: str, default: str) -> str:
-    """An e-mail address, with a name before it or without: `Audit <audit@example.com>`."""
+    """Return an e-mail address, with or without a name: `Audit <audit@example.com>`."""
     value = os.environ.get(name, "").strip() or default
     if not value.isprintable() or "@" not in parseaddr(value)[1]:
         raise ImproperlyConfigured(f"{name} is {value!r}: set it to an address such as audit@example.com.")

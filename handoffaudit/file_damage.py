@@ -1,4 +1,4 @@
-"""Whether the file of the SQLite database is known to be damaged, in this process."""
+"""A watch on the SQLite database file that remembers in this process whether the file is damaged."""
 
 import threading
 import time
@@ -8,13 +8,13 @@ from django.db import connection
 
 from handoffaudit.sqlite_file import find_damage
 
-# How often the file is looked at, and for how long: whoever asks waits for it.
+# The interval and the duration of a look at the file. The request that triggers a look waits for it.
 EVERY_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 
 
 class DamageWatch:
-    """What the last look at the file found. Other requests do not wait for a look that is under way."""
+    """The result of the last look at the file. Other requests do not wait for a look in progress."""
 
     def __init__(self) -> None:
         self._looking = threading.Lock()
@@ -22,7 +22,7 @@ class DamageWatch:
         self._found = ""
 
     def is_there(self) -> bool:
-        """Return whether the file is damaged; look at it where the last look is old."""
+        """Return whether the file is damaged. Look at the file where the last look is old."""
         if connection.vendor != "sqlite":
             return False
         if time.monotonic() >= self._look_at and self._looking.acquire(blocking=False):
@@ -34,7 +34,7 @@ class DamageWatch:
         return bool(self._found)
 
     def is_known(self) -> bool:
-        """Return whether damage was found before; look again only then, as no request of a sound file should wait."""
+        """Return whether the known damage is still there. Requests for a sound file never wait for a look."""
         return bool(self._found) and self.is_there()
 
 

@@ -1,4 +1,4 @@
-"""Logs on standard error: lines to read while developing, JSON in production."""
+"""Logs on standard error: readable lines in development, JSON in production."""
 
 import logging
 import sys
@@ -16,14 +16,14 @@ def _dumps(event: dict[str, Any], **_: Any) -> str:
 
 
 def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """The event without secrets: in its words, in its values and in what is told of an exception."""
+    """Return the event with masked secrets in its message, its values and its traceback."""
     kept = {key: value for key, value in event.items() if key.startswith("_")}
     told = {key: _to_json_value(value) for key, value in event.items() if key not in kept}
     return {**mask_secrets(told), **kept}
 
 
 def _to_json_value(value: Any) -> Any:
-    """What is no JSON value becomes the text that would be written of it."""
+    """Return the value as JSON, with the text of any value that JSON does not have."""
     match value:
         case None | bool() | int() | float() | str():
             return value
@@ -36,7 +36,7 @@ def _to_json_value(value: Any) -> Any:
 
 
 def configure_logs(form: str, level: str) -> None:
-    """Sends structlog's and the standard library's records through one formatter. `form` is `text` or `json`."""
+    """Format the records of structlog and of the standard library in one way. `form` is `text` or `json`."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -65,9 +65,9 @@ def configure_logs(form: str, level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    # What a sender did wrong is in the answer; only what we did wrong belongs in the log.
+    # Answers tell senders about their own errors. Only errors of the product belong in the log.
     for name in ("django.request", "django.security.csrf"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    # A line for each call to the model; the product records them.
+    # These log a line for each call to the LLM, which the product records itself.
     for name in ("httpx", "httpx2"):
         logging.getLogger(name).setLevel(max(logging.getLevelName(level), logging.WARNING))

@@ -1,4 +1,4 @@
-"""The kinds of problem documents (RFC 9457), each with the address at which the help tells it."""
+"""Types of problem documents (RFC 9457), each with the URL of its help page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from django.utils.text import slugify
 
 ADDRESS = "/help/problems/"
 
-# What HTTP itself says all of.
+# The `type` of problems that their HTTP status explains in full.
 PLAIN = "about:blank"
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """`what` it means, and what to do about it (`remedy`)."""
+    """A type of problem: `what` it means, and what the sender should do (`remedy`)."""
 
     title: str
     status: int
     what: str
     remedy: str
-    # Its name in addresses, where that is older than its title.
+    # The name in URLs, where it is older than the title.
     known_as: str = ""
 
     @property
@@ -172,7 +172,7 @@ PROBLEM_TYPES: Mapping[str, ProblemType] = MappingProxyType({one.title: one for 
 
 
 def type_of(title: str) -> str:
-    """The `type` of a problem document with that title."""
+    """Return the `type` of a problem document with that title."""
     known = PROBLEM_TYPES.get(title)
     return f"{ADDRESS}{known.name}/" if known else PLAIN
 
@@ -181,7 +181,7 @@ _LONGEST: Final = 100
 
 
 def explain_unknown_host(request: HttpRequest) -> str:
-    """What is told where the server does not answer to the name that it is called by; else empty."""
+    """Return the explanation of a request for a host name that is not allowed, or an empty text."""
     try:
         request.get_host()
     except DisallowedHost:

@@ -1,4 +1,4 @@
-"""Connections to Redis, and the cache on it. Redis only makes things faster: nothing waits long for it."""
+"""Connections to Redis, and the cache on Redis. Redis only makes things faster, so waits for Redis are short."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ PAUSE_SECONDS = 1.0
 
 
 def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> redis.Redis:
-    """Return a client of `REDIS_URL` that gives up soon and never repeats a command."""
+    """Return a client of `REDIS_URL` with short timeouts and without retries."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_connect_timeout=CONNECT_SECONDS,
@@ -30,7 +30,10 @@ def connect(*, answer_seconds: float | None = ANSWER_SECONDS) -> redis.Redis:
 
 
 class ServerBreaker:
-    """Keep callers away from a server for a moment after it failed, so that each of them does not wait for it."""
+    """A breaker that keeps callers away from a failed server for a moment.
+
+    Without the breaker, each caller would wait for the server's timeout.
+    """
 
     def __init__(self, pause_seconds: float = PAUSE_SECONDS) -> None:
         self._pause_seconds = pause_seconds
@@ -43,7 +46,7 @@ class ServerBreaker:
         return time.monotonic() < self._open_until
 
     def fail(self) -> bool:
-        """Open the breaker. Return whether this is the first failure after a success, which is worth a log line."""
+        """Open the breaker. Return whether this is the first failure after a success, which deserves a log line."""
         with self._lock:
             is_first = not self._is_failing
             self._is_failing = True
@@ -58,7 +61,7 @@ class ServerBreaker:
 
 
 class FallbackCache(RedisCache):
-    """Django's cache on Redis, which goes on in the memory of the process while Redis is away: people still sign in."""
+    """Django's Redis cache with a fallback to process memory, so that people can still sign in without Redis."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         super().__init__(server, params)

@@ -1,4 +1,4 @@
-"""Request bodies: read by a bounded number of threads, and ended if too slow (`docs/decisions/0013-slow-bodies.md`)."""
+"""Request bodies: read by a bounded number of threads, with a least speed (`docs/decisions/0013-slow-bodies.md`)."""
 
 import contextlib
 import io
@@ -20,26 +20,27 @@ log = structlog.get_logger(__name__)
 
 LOOK_SECONDS = 1.0
 
-# A body, or a part of a large one, may be slower than this for so long.
+# Seconds for which a body, or a part of a large body, may be slower than the least speed.
 DEADLINE_SECONDS = 10.0
 
 LEAST_BYTES_PER_SECOND = 4096
 
-# Who received nothing for so long waits, and is not slow. Who sends a byte now and then is slow at that moment.
+# A connection without data for this many seconds waits and is not slow. A connection with a byte now and then is slow.
 PAUSE_SECONDS = 5.0
 
-# Longer than any request is waited for without a word in either direction.
+# No request waits longer than this without data in either direction.
 SILENT_SECONDS = 150.0
 
 _FOLDER = Path("/proc/self/fd")
 
-# Of `struct tcp_info`: milliseconds since something was received; bytes that the other side has, and that it sent.
+# Offsets in `struct tcp_info`: milliseconds since the last data, then the bytes that the other side acknowledged and
+# sent.
 _SIZE, _SILENT_AT, _BYTES_AT = 136, 52, 120
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What the kernel tells of a connection: bytes in both directions, and for how many seconds nothing came."""
+    """The kernel's statistics of a connection: bytes sent and received, and seconds since the last received data."""
 
     sent: int
     received: int
@@ -48,30 +49,33 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A connection since something was last sent to it: the time of that, the traffic by then, and the time of the last
-    look at which nothing more had come."""
+    """A connection since the last data that was sent to it.
+
+    `since` is the time of that data and `before` the traffic by then. `began` is the time of the last look without new
+    received data.
+    """
 
     since: float
     before: Traffic
     began: float
 
     def looked_at(self, now: float, traffic: Traffic) -> "Watched":
-        """Return what is known after another look."""
+        """Return the state after another look."""
         if traffic.sent != self.before.sent:
             return Watched(now, traffic, now)
-        # A connection that is kept open idles before its next request: that time is none of the body's.
+        # A keep-alive connection idles before its next request. This time does not count for the body.
         return self if traffic.received != self.before.received else Watched(self.since, self.before, now)
 
 
 class Guard:
-    """Looks at the connections of a port for as long as a body is being read."""
+    """A watch on the connections of a port while a body is being read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reading = 0
         self._port = 0
         self._thread: threading.Thread | None = None
-        # By the inode of the socket.
+        # The keys are inodes of sockets.
         self._watched: dict[str, Watched] = {}
 
     def begin(self, port: int, now: float) -> None:
@@ -95,7 +99,7 @@ class Guard:
             try:
                 self.look(time.monotonic())
             except Exception:
-                # Our own bug: nobody would start this thread again.
+                # This is a bug of the product. Nothing would restart this thread.
                 log.exception("slow connections could not be looked for")
 
     def look(self, now: float) -> None:
@@ -119,9 +123,9 @@ class Guard:
 
 
 def is_too_slow(seconds: float, received: int, silent: float) -> bool:
-    """Return whether a connection that received so many bytes in so many seconds keeps a thread from others.
+    """Return whether a connection with `received` bytes in `seconds` blocks a thread for too long.
 
-    One that receives nothing more may have sent its request in full and wait for a verdict, so it may be silent for
+    A connection that receives no more data may have sent its whole request and wait for a verdict. It may be silent for
     much longer than it may be slow.
     """
     if seconds < DEADLINE_SECONDS:
@@ -132,7 +136,7 @@ def is_too_slow(seconds: float, received: int, silent: float) -> bool:
 
 
 def _connections(port: int) -> list[tuple[str, socket.socket]]:
-    """Return copies of the sockets of this process that others opened to the port, by inode."""
+    """Return copies of this process's sockets for connections to the port, with their inodes."""
     found = []
     for entry in _FOLDER.iterdir():
         try:
@@ -165,33 +169,34 @@ def _traffic(connection: socket.socket) -> Traffic | None:
     return Traffic(sent, received, silent / 1000)
 
 
-# Of 32 threads of the embedded way; the rest answers requests without a body, whatever senders do.
+# The embedded server has 32 threads. The other threads answer requests without a body, whatever senders do.
 MOST_READING = 24
 
-# Of one key, or of one address that sends forms.
+# The limit of one key, or of one address that sends forms.
 MOST_OF_ONE = 16
 
-# Anybody may send forms, from as many addresses as they have: the last places are kept for those who have a key.
+# Anybody may send forms, from any number of addresses. The last places are reserved for senders with a key.
 MOST_FOR_FORMS = 16
 
-# For so long a request waits for a place, where few others do.
+# Seconds that a request waits for a place, if few others wait.
 PATIENCE_SECONDS = 0.3
 
 MOST_WAITING = 4
 
-# Larger ones are read by the view that allows them.
+# The view that allows a larger body reads that body itself.
 READ_AHEAD_BYTES = 1024 * 1024
 
-# The one form that takes more: its view knows who sends before it reads, and answers with a page what is too large.
+# The only form with a larger limit: its view authenticates the sender before it reads, and reports a large body on a
+# page.
 LOG_FORM = re.compile(r"/t/[^/]+/diagnostics/logs/import/send/\Z")
 
 
 class TooManyBodiesError(Exception):
-    """So many bodies are awaited that this one is not read."""
+    """Too many bodies are being read, so this body is not."""
 
 
 class _Places:
-    """Who reads bodies at this moment."""
+    """The senders whose bodies are being read now."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -228,7 +233,7 @@ class _Places:
 
 
 class _CutOff(io.RawIOBase):
-    """A body whose connection ended before it did: a part of a document must not pass as the whole."""
+    """The body of a connection that ended early: a part of a document must not pass as the whole."""
 
     def __init__(self, received: int, announced: int) -> None:
         self._said = f"{received:,} of {announced:,} bytes came"
@@ -243,15 +248,15 @@ _guard = Guard()
 
 
 def content_length(environ: dict[str, Any]) -> int:
-    """Return the length that the request announces; 0 where that is no number."""
+    """Return the announced length of the body, 0 where it is not a number."""
     announced = environ.get("CONTENT_LENGTH") or "0"
     return int(announced) if announced.isdecimal() else 0
 
 
 def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> None:
-    """Put the whole body in place of the connection, where it is not too large for that.
+    """Replace the connection with the whole body, unless the body is too large.
 
-    Raise `TooManyBodiesError` where so many are awaited, of this sender or of all, that this one is not.
+    Raises `TooManyBodiesError` where too many bodies of this sender, or of all senders, are being read.
     """
     length = content_length(environ)
     if 0 < length <= READ_AHEAD_BYTES:
@@ -262,7 +267,7 @@ def read_ahead(environ: dict[str, Any], sender: Hashable, *, is_form: bool = Fal
 
 @contextlib.contextmanager
 def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = False) -> Iterator[None]:
-    """Hold one of the places while a view reads a body that is too large for `read_ahead`. Raise as that does."""
+    """Hold a place while a view reads a body that is too large for `read_ahead`. Raises `TooManyBodiesError`."""
     if content_length(environ) <= READ_AHEAD_BYTES:
         yield
         return
@@ -272,7 +277,7 @@ def read_by_view(environ: dict[str, Any], sender: Hashable, *, is_form: bool = F
 
 @contextlib.contextmanager
 def end_slow_connections(environ: dict[str, Any]) -> Iterator[None]:
-    """End connections whose bodies come too slowly, for as long as this one is read."""
+    """End connections with slow bodies while this body is being read."""
     port = str(environ.get("SERVER_PORT", ""))
     _guard.begin(int(port) if port.isdecimal() else 0, time.monotonic())
     try:
@@ -282,15 +287,15 @@ def end_slow_connections(environ: dict[str, Any]) -> Iterator[None]:
 
 
 def drop(environ: dict[str, Any]) -> None:
-    """Take the body away unread: whoever sends it is refused, and the server ends the connection.
+    """Discard the body of a request that will be refused, so that the server closes the connection.
 
-    Where the key proves good a moment later, after all, a body that was not read must not pass as an empty one.
+    If the key turns out to be valid after all, the unread body must not pass as an empty body.
     """
     environ["wsgi.input"] = _CutOff(0, content_length(environ))
 
 
 def refuse(start_response: Callable[..., Any], status: str, said: str, *headers: tuple[str, str]) -> Iterable[bytes]:
-    """An answer from before Django, as a problem document."""
+    """Answer with a problem document before Django sees the request."""
     number, _, title = status.partition(" ")
     body = f'{{"type":"about:blank","title":"{title}","status":{number},"detail":"{said}"}}'.encode()
     start_response(status, [("Content-Type", "application/problem+json"), ("Content-Length", str(len(body))), *headers])

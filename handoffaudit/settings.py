@@ -1,4 +1,4 @@
-"""All settings, from the environment. `docs/settings.md` lists each variable."""
+"""All settings, from environment variables. `docs/settings.md` lists each variable."""
 
 import importlib.metadata
 from pathlib import Path
@@ -27,7 +27,7 @@ from handoffaudit.logging import configure_logs
 
 VERSION = importlib.metadata.version("handoffaudit")
 PACKAGE = Path(__file__).resolve().parent
-# A wheel carries the pages inside the package; a checkout has them beside it.
+# A wheel contains the templates and static files in the package. A checkout has them beside the package.
 WEB = PACKAGE / "_web" if (PACKAGE / "_web").is_dir() else PACKAGE.parent
 
 DATA_FOLDER = data_folder()
@@ -62,8 +62,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    # Pages are a tenth as long so. It pads each answer by chance, and tokens of forms differ each time, so that lengths
-    # tell nothing of what is secret.
+    # Compressed pages are a tenth as long. The middleware adds random padding, and form tokens differ in each response,
+    # so lengths reveal no secrets.
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -125,7 +125,7 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "handoffaudit.accounts.adapter.AccountAdapter"
-# Failures are counted by address and by name; "login" would count successes too and answer with a bare page.
+# Failures are counted by address and by user name. "login" would count successes too and answer with a bare page.
 ACCOUNT_RATE_LIMITS = {"login": None, "login_failed": "10/m/ip,5/5m/key"}
 ACCOUNT_SESSION_REMEMBER = True
 LOGIN_URL = "account_login"
@@ -138,7 +138,7 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SECURE_SSL_REDIRECT = False
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.bool("HANDOFFAUDIT_BEHIND_PROXY", False) else None
-# Whose address counts for the lockout: behind a proxy its own would count for everybody.
+# The lockout counts the address of the client. The proxy's address would count for everybody.
 ALLAUTH_TRUSTED_PROXY_COUNT = 1 if SECURE_PROXY_SSL_HEADER else 0
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -169,7 +169,7 @@ STORAGES = {
     "staticfiles": {"BACKEND": "handoffaudit.staticfiles.Storage"},
 }
 
-# Limits of the API; what is over one of them is refused with its name and value.
+# Limits of the API. A request over a limit is refused with the name and value of the limit.
 MAX_BODY_BYTES = positive("HANDOFFAUDIT_MAX_BODY_BYTES", 1024 * 1024)
 MAX_BATCH_ITEMS = positive("HANDOFFAUDIT_MAX_BATCH_ITEMS", 1000)
 MAX_BATCH_BYTES = positive("HANDOFFAUDIT_MAX_BATCH_BYTES", 64 * 1024 * 1024)
@@ -184,18 +184,18 @@ MIN_FREE_BYTES = amount("HANDOFFAUDIT_MIN_FREE_BYTES", 500_000_000)
 KEY_CACHE_SECONDS = env.float("HANDOFFAUDIT_KEY_CACHE_SECONDS", 2.0)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BATCH_BYTES
 
-# Judging: how many handoffs one claim takes, for how long, and after how many tries one is parked.
+# Validation: how many handoffs one lease takes and for how many seconds, and after how many tries a handoff is parked.
 CLAIM_SIZE = positive("HANDOFFAUDIT_CLAIM_SIZE", 200)
 CLAIM_SECONDS = positive("HANDOFFAUDIT_CLAIM_SECONDS", 60)
 CLAIM_TRIES = positive("HANDOFFAUDIT_CLAIM_TRIES", 3)
 SWEEP_SECONDS = positive("HANDOFFAUDIT_SWEEP_SECONDS", 5)
-# From the save of a rule to the first removal by it: time to take it back.
+# Seconds between saving a retention rule and its first deletion, so that people can take the rule back.
 RETENTION_SECONDS = positive("HANDOFFAUDIT_RETENTION_SECONDS", 3600)
 REVIEW_HOLD_SECONDS = 300
 SKILLS_FOLDER = folder_or_none("HANDOFFAUDIT_SKILLS")
 REFERENCE_ROOTS = folders("HANDOFFAUDIT_REFERENCE_ROOTS")
 
-# The language model. Without a key (or a provider with keys of its own) nothing is asked, and verdicts say so.
+# The LLM. Without a key (or a provider with keys of its own) nothing is asked, and verdicts say so.
 MODEL_PROVIDER = choice("HANDOFFAUDIT_MODEL_PROVIDER", "anthropic", ("anthropic", "bedrock", "vertex"))
 ANTHROPIC_API_KEY = env.str("ANTHROPIC_API_KEY", "")
 MODEL_BASE_URL = web_address("ANTHROPIC_BASE_URL")
@@ -212,7 +212,7 @@ MODEL_BREAKER_SECONDS = positive("HANDOFFAUDIT_MODEL_BREAKER_SECONDS", 30)
 MODEL_CATCH_UP_HOURS = positive("HANDOFFAUDIT_MODEL_CATCH_UP_HOURS", 168)
 MODEL_CACHE_DAYS = positive("HANDOFFAUDIT_MODEL_CACHE_DAYS", 30)
 
-# Who is told: where requests may go beside public addresses, and the server that mails go through.
+# Webhooks: the non-public addresses that requests may go to, and the mail server.
 WEBHOOK_PRIVATE = private_targets("HANDOFFAUDIT_WEBHOOK_PRIVATE")
 _MAIL = mail_server("HANDOFFAUDIT_EMAIL_URL")
 EMAIL_SET_UP = bool(_MAIL)
@@ -229,19 +229,19 @@ QUEUE_FOLDER = DATA_FOLDER / "queue"
 CELERY_BROKER_URL = REDIS_URL or "filesystem://localhost"
 CELERY_BROKER_TRANSPORT = None if REDIS_URL else "handoffaudit.broker:Transport"
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    # Who sends a wake-up does not wait for a broker that is away.
+    # A wake-up must not wait for a broker that is away.
     {"visibility_timeout": 120, "socket_connect_timeout": 1, "max_retries": 0}
     if REDIS_URL
     else {
         "data_folder_in": str(QUEUE_FOLDER / "messages"),
         "data_folder_out": str(QUEUE_FOLDER / "messages"),
         "control_folder": str(QUEUE_FOLDER / "control"),
-        # kombu looks once a second without this.
+        # Without this, kombu polls once a second.
         "polling_interval": 0.05,
     }
 )
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# A worker judges without the broker, and comes back to it however long it was away.
+# A worker judges handoffs without the broker, and reconnects however long the broker was away.
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
@@ -249,7 +249,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TASK_DEFAULT_QUEUE = "structural"
-# Slow answers of the model never hold up structural verdicts.
+# Slow answers of the LLM never hold up structural verdicts.
 CELERY_TASK_ROUTES = {
     f"handoffaudit.handoffs.tasks.{task}": {"queue": "semantic"} for task in ("check_waiting", "try_prompts")
 }

@@ -1,4 +1,4 @@
-"""The file of an SQLite database: whether it is damaged, looked at for a bounded time."""
+"""Checks of an SQLite database file for damage, bounded in time."""
 
 import contextlib
 import sqlite3
@@ -9,16 +9,16 @@ REMEDY = (
     "restore a backup: stop the server, put the backup in the place of that file, remove the files that end in -wal and"
     " -shm beside it, and start again."
 )
-# SQLite asks after so many of its own instructions whether to go on: well below a millisecond.
+# SQLite calls the progress handler after this many of its instructions, which take well below a millisecond.
 _STEPS = 10_000
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def find_damage(file: Path, *, seconds: float | None = None, thorough: bool = False) -> str:
-    """Return what SQLite says is wrong with the file, in one line; empty where nothing was found.
+    """Return SQLite's description of the damage in one line, empty where no damage was found.
 
-    Stop after so many `seconds`, and return an empty text where nothing was found until then. `thorough` compares the
-    indexes with their tables, too. A file that is absent, busy or unreadable is not damaged.
+    The check stops after `seconds` and returns an empty text where no damage was found by then. `thorough` also
+    compares the indexes with their tables. A file that is absent, busy or unreadable is not damaged.
     """
     if not file.is_file():
         return ""
@@ -35,9 +35,9 @@ def find_damage(file: Path, *, seconds: float | None = None, thorough: bool = Fa
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Return whether an error of SQLite, or one that it caused, says that the file is damaged."""
+    """Return whether an SQLite error, or one of its causes, says that the file is damaged."""
     while error is not None:
-        # The low byte is the code, the others say more of it.
+        # The low byte is the primary code, the other bytes extend it.
         if isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF in _DAMAGE:
             return True
         error = error.__cause__

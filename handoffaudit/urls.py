@@ -1,4 +1,4 @@
-"""Mount points only."""
+"""URL mount points of the API, the dashboard, the help and the health checks."""
 
 from django.urls import include, path
 

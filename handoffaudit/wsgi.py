@@ -1,4 +1,4 @@
-"""The WSGI application. The API passes none of the middleware that pages need: it halves the rate of a submission."""
+"""The WSGI application. API requests skip the middleware of pages, which would halve the rate of submissions."""
 
 import os
 from collections.abc import Callable, Hashable, Iterable
@@ -24,12 +24,13 @@ from handoffaudit.memory import freeze_startup_objects  # noqa: E402
 
 API_PREFIX = "/api/v1/"
 API_PAGES = ("/api/v1/docs",)
-# Forms are small. Django would hold a batch of a form in memory, and files of any size on the disk, for anybody.
+# Forms are small. Without a limit, Django would hold large forms in memory and files of any size on the disk, for
+# anybody.
 MAX_FORM_BYTES = 1024 * 1024
 
 
 class ApiHandler(WSGIHandler):
-    """Django's handler with one middleware: keys instead of sessions, no cookies, no forms, no pages."""
+    """Django's handler with a single middleware: keys in place of sessions, and no cookies, forms or pages."""
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 -- Django's signature
         self._view_middleware: list[Any] = []
@@ -43,7 +44,7 @@ class ApiHandler(WSGIHandler):
         try:
             response: HttpResponse = super()._get_response(request)  # type: ignore[misc]
         except Http404:
-            # Django would render the page for it, which needs who is signed in.
+            # Django would render the 404 page, which needs the signed-in user.
             return HttpResponseNotFound()
         return response
 
@@ -70,11 +71,11 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         return handler(environ, start_response)
     sender = _sender_of(environ, for_api)
     if sender is None:
-        # The view refuses the call, with the reason.
+        # The view refuses the request with the reason.
         request_bodies.drop(environ)
         return handler(environ, start_response)
     try:
-        # Nobody holds a connection to the database meanwhile.
+        # No thread holds a database connection during the read.
         request_bodies.read_ahead(environ, sender, is_form=not for_api)
         with request_bodies.read_by_view(environ, sender, is_form=not for_api):
             return handler(environ, start_response)
@@ -85,7 +86,7 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 
 def _sender_of(environ: dict[str, Any], for_api: bool) -> Hashable | None:  # noqa: FBT001 -- private
-    """Return whose places a body takes: a key's, or of a form an address's. None for a call without a good key."""
+    """Return the sender whose places a body takes: a key, or an address for a form. None without a valid key."""
     if not for_api:
         return str(environ.get("REMOTE_ADDR", ""))
     key = _key_of(environ)

@@ -75,7 +75,7 @@ class Delegation:
 
     @property
     def deliverable_characters(self) -> int:
-        """The length of the deliverable as text, or of its JSON if the deliverable is no text."""
+        """The length of the deliverable as text, or of its JSON if the deliverable is not text."""
         found = self.deliverable
         if found is None:
             return 0

@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
 
 class Source(StrEnum):
-    """The text that a handoff was read from."""
+    """The origin of a handoff: its file, or the text of the response."""
 
     HANDOFF_JSON = "handoff_json"
     TEXT_FALLBACK = "text_fallback"
@@ -80,7 +80,7 @@ class FileFinding:
 
 
 def judge_report(report: Mapping[str, Any]) -> FileFinding:
-    """Return the judgement of a report; any JSON object that is no report counts as a missing file."""
+    """Return the judgement of a report; any JSON object that is not a report counts as a missing file."""
     file = report.get("file")
     found = _file(file if isinstance(file, dict) else {}, report)
     text = report.get("response_text")

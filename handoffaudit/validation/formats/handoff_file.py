@@ -136,7 +136,7 @@ def sections(document: Document) -> Mapping[str, Section]:
 
 
 def references(document: Document) -> Iterable[Reference]:
-    """Yield the artifacts, which are paths or objects with a path; a URL is no file."""
+    """Yield the artifacts, which are paths or objects with a path; a URL is not a file."""
     for index, entry in enumerate(entries(document.get("artifacts"))):
         path, place = (entry.get("path"), ("path",)) if isinstance(entry, dict) else (entry, ())
         if isinstance(path, str) and "://" not in path[:20]:

@@ -78,7 +78,7 @@ _FORMATS = {"date-time": is_date_time, "date-time-or-local": is_date_time_or_loc
 class Shape:
     """A JSON Schema, compiled once, so that checking a valid document takes microseconds.
 
-    If the schema file is missing or is no JSON, only `basics` are checked, and a warning says so.
+    If the schema file is missing or is not JSON, only `basics` are checked, and a warning says so.
     """
 
     def __init__(self, name: str, basics: Basics, folder: Path = FOLDER) -> None:

@@ -60,7 +60,7 @@ class Subject:
 
     `files` is None if the sender's files cannot be seen. `remediation` is the record of the earlier attempts, None for
     the first attempt. `known_agents` is None if there is no agent registry. `model` is None if the LLM is asked in a
-    later run. `sent` is the document as it arrived, None if the document did not arrive as bytes.
+    later run. `sent` is the document as it arrived, None for a document that never arrived, such as a repair candidate.
     """
 
     record: Record

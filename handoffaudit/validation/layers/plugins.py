@@ -74,7 +74,7 @@ class UsersLayer:
 def wrap(validator: object) -> Layer:
     """Return a validator as a layer.
 
-    Raises PluginError if the object is no validator, or if its name is the name of a shipped layer.
+    Raises PluginError if the object is not a validator, or if its name is the name of a shipped layer.
     """
     if not isinstance(validator, IValidator) or not callable(validator.validate):
         message = f"{type(validator).__name__} has not both layer_name and validate(parsed_output, envelope, result)."
@@ -140,7 +140,7 @@ def _envelope(subject: Subject, data: dict[str, Any]) -> tuple[Any, Any]:
 def _issue(layer: str, found: Any, subject: Subject) -> Issue:
     """Return the issue of a user's validator as an issue of the engine.
 
-    An object that is no issue raises an error, which becomes the layer status `error`.
+    An object that is not an issue raises an error, which becomes the layer status `error`.
     """
     if not all(hasattr(found, name) for name in ("code", "message", "severity")):
         raise TypeError(f"validate returned {show(type(found).__name__)}, which is no ValidationIssue")
@@ -167,7 +167,7 @@ def _json(value: Any) -> Any:
 
 
 def _location(path: str, subject: Subject) -> Location:
-    """Return the location in the document of a path into the data; keep a text that is no path unchanged."""
+    """Return the location in the document of a path into the data; keep a text that is not a path unchanged."""
     if not path:
         return ()
     try:

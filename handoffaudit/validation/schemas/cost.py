@@ -93,7 +93,7 @@ class _Reach:
 def profile(schema: Schema, pattern_steps: Callable[[str], int], most: int = ENDLESS, format_steps: int = 0) -> Profile:
     """Return the most steps that one value costs, by its depth in the data.
 
-    `pattern_steps` returns the cost of a pattern for each 16 characters. Raises TooCostly if the cost cannot be
+    `pattern_steps` returns the cost of a pattern for each 16 characters of text. Raises TooCostly if the cost cannot be
     bounded, or if a single value at the top could cost more than `most`.
     """
     graph = _Graph(schema, pattern_steps, format_steps)

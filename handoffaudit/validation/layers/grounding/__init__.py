@@ -134,7 +134,7 @@ def _names_of(record: Record) -> SourceNames:
 
 
 def _with_marks(claim: Claim, marks: list[Mark]) -> Claim:
-    """Return the claim with its marks; above 200 marks, the ungrounded marks come first."""
+    """Return the claim with its marks; of more than 200 marks, keep 200 and prefer the ungrounded ones."""
     if not marks:
         return claim
     if len(marks) > MOST_MARKS:

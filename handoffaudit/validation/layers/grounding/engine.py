@@ -281,7 +281,7 @@ def _restated(marks: list[Mark]) -> list[Mark]:
 
 
 def _apart(wording: list[Mark], marks: list[Mark]) -> list[Mark]:
-    """Return the wording marks that are no value and no part of a value.
+    """Return the wording marks that are neither a value nor part of a value.
 
     An ungrounded value is marked only once. If the sources have 2024-03-12 or 80 %, the parts `03` and `80` mean
     nothing.
@@ -296,7 +296,7 @@ def _is_part(mark: Mark, value: Mark) -> bool:
 
 
 def _tells(text: str) -> bool:
-    """Return whether a text may describe data: no bare value, no list, no conversation, no question."""
+    """Return whether a text may describe data; a bare value, a list, a conversation or a question does not."""
     words = text[:_MOST_READ].lower().split()
     if _LISTED.search(text, 0, _MOST_READ):
         return False
@@ -336,7 +336,7 @@ def _is_list_marker(text: str, value: TextValue) -> bool:
 def _is_label(text: str, value: TextValue) -> bool:
     """Return whether the name is a heading, a key before a colon, or bold text.
 
-    Such text is capitalized whatever it means.
+    Such text is capitalized whatever its meaning.
     """
     after = text[value.end : value.end + 3].lstrip("*_ ")
     if after[:1] == ":":

@@ -27,7 +27,7 @@ class Fact(NamedTuple):
     """A value of structured data with the words of its key.
 
     `key` holds the lower-case words of the last name on the path of the value, `group` those of the name before.
-    `record` counts rows and list items from 1; it is 0 outside of any.
+    `record` counts rows and list items from 1; a value outside of them has record 0.
     """
 
     key: tuple[str, ...]

@@ -90,7 +90,7 @@ def moments_in(text: str) -> Iterator[TextValue]:
 
 
 def amounts_in(text: str) -> Iterator[TextValue]:
-    """Yield the numbers of `text` that are written in digits and are no part of a date, a time or an identifier."""
+    """Yield the numbers of `text` that are written in digits and are not part of a date, a time or an identifier."""
     return (value for value in _figures(text) if value.kind == "number")
 
 

@@ -1,4 +1,4 @@
-"""General English words that carry no fact of their own: months, number words, capitalized words that are no names."""
+"""General English words that carry no fact of their own: months, number words, capitalized words that are not names."""
 
 MONTHS = {
     name: number

@@ -35,7 +35,7 @@ class Departure:
 
     - `apart`: the share of neighbouring content words that never stand near one another in the source.
     - `new_triples`: the share of three words in a row that the source does not have in a row.
-    - `new_pairs`: the square root of the number of neighbouring words that are no neighbours in the source.
+    - `new_pairs`: the square root of the number of neighbouring words that are not neighbours in the source.
     - `covered`: the share of the worst sentence's content words that one sentence of the source holds.
     - `new_words`, `new_names`, `new_numbers`: how many the source does not have, at most 3 each.
     - `synonyms`: how many of these words the source has a synonym for, at most 3.
@@ -188,7 +188,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2}")
 
 _CASED = re.compile(r"[A-Z][a-z]")
 
-# Code, JSON, tables, lists and identifiers are not prose, and a bare number is no wording.
+# Code, JSON, tables, lists and identifiers are not prose, and a bare number is not wording.
 _NOT_PROSE = re.compile(r"[{}=<>|\n]|```|\w_\w|\A\S*[/@:#\\]\S*\Z")
 
 _NOT_STATED = re.compile(r"[{}=<>|]|\w_\w")
@@ -198,7 +198,7 @@ _QUOTED = re.compile(r"\"[^\"]*\"|\u201c[^\u201c\u201d]*\u201d|``[^`]*?''")
 
 _ENDS = (".", "!", '"', "\u201d", "'", ")")
 
-# A source with questions, or with many words of a speaker, is a conversation and no knowledge to restate.
+# A source with questions, or with many words of a speaker, is a conversation, not knowledge to restate.
 _SPEAKING_SHARE = 0.02
 
 # A summary may say `you` occasionally.
@@ -274,7 +274,7 @@ def _situation(text: str, sentences: list[list[Word]], source: str) -> Situation
 
 
 def _is_knowledge(source: str, *, talks: bool) -> bool:
-    """Return whether a source states something, and is no conversation that the claim continues."""
+    """Return whether a source states something, and is not a conversation that the claim continues."""
     unquoted = _QUOTED.sub(" ", source)
     if "?" in unquoted or _NOT_STATED.search(source):
         return False

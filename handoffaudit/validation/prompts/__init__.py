@@ -1,1 +1,4 @@
-"""Questions put to an LLM and the answers read. Who calls the LLM implements `ports.LanguageModel`."""
+"""Prompts and answers of an LLM: the questions, the masking of secrets and the parsing of answers.
+
+The caller of the LLM implements `ports.LanguageModel`.
+"""

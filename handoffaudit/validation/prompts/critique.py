@@ -1,4 +1,4 @@
-"""The question what a second model thinks of an output before others act on it."""
+"""The critique question: a second LLM's opinion of an output before others act on it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +32,10 @@ LONGEST_CODE = 80
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What the model holds against the output; `code` is its own short name for it."""
+    """One objection of the LLM to the output.
+
+    `code` is the LLM's own short name for the objection.
+    """
 
     code: str
     message: str
@@ -41,7 +44,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What the second model thinks; `score` from 0.0 to 1.0."""
+    """The second LLM's opinion.
+
+    `score` lies from 0.0 to 1.0.
+    """
 
     score: float
     remarks: tuple[Remark, ...]
@@ -81,7 +87,10 @@ def question(
     role: Role = Role.FAST,
     max_cost_usd: float | None = None,
 ) -> Question:
-    """About `output`; `evidence` and `context` may be empty. Not asked where it would cost more than `max_cost_usd`."""
+    """Return the question about `output`; `evidence` and `context` may be empty.
+
+    The question is not asked where it would cost more than `max_cost_usd`.
+    """
     chosen = asked or default_prompt(Use.CRITIQUE)
     parts = [fence("output", as_text(output))]
     parts += [fence("evidence", select_relevant(evidence, output))] if evidence else []
@@ -99,7 +108,7 @@ def question(
 
 
 def read(text: str) -> Opinion:
-    """What the model thinks. Raises `MalformedAnswer`."""
+    """Return the opinion in the LLM's text. Raises `MalformedAnswer`."""
     answer = parse_answer(text)
     score = read_share(answer, "overall_score")
     remarks = tuple(_remark(one) for one in read_list(answer, "issues")[:MAX_ISSUES])

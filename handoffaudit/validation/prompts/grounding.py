@@ -1,4 +1,4 @@
-"""The questions of the semantic layer: whether data is supported, and whether a deliverable meets its objective."""
+"""The questions of the semantic layer: is the data supported, and does a deliverable meet its objective."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,8 +37,10 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Doubted:
-    """One claim that the model doubts. `field` is its dotted path in the data as the model wrote it, `quote` the
-    claim's words; each may be empty."""
+    """One claim that the LLM doubts.
+
+    `field` is its dotted path in the data as the LLM wrote it, `quote` the words of the claim; each may be empty.
+    """
 
     kind: Doubt
     field: str
@@ -79,7 +81,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
 def question(
     data: Any, context: Any, evidence: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
-    """About `data`, beside what it must rest on; `context` and `evidence` may be empty."""
+    """Return the question whether `data` is supported; `context` and `evidence` may be empty."""
     chosen = asked or default_prompt(Use.GROUNDING)
     return Question(
         use=Use.GROUNDING,
@@ -93,7 +95,7 @@ def question(
 
 
 def content(data: Any, context: Any, evidence: Any = None) -> str:
-    """What agents wrote, each part between tags of its own."""
+    """Return the text that agents wrote, each part between tags of its own."""
     parts = [fence("context", select_relevant(context, data)) if context else "No context is given."]
     if evidence:
         parts.append(fence("evidence", select_relevant(evidence, data)))
@@ -101,7 +103,7 @@ def content(data: Any, context: Any, evidence: Any = None) -> str:
 
 
 def read(text: str) -> Grounding:
-    """What the model found. Raises `MalformedAnswer`."""
+    """Return the LLM's judgement of the data. Raises `MalformedAnswer`."""
     answer = parse_answer(text)
     valid = answer.get("valid")
     if not isinstance(valid, bool):
@@ -110,7 +112,7 @@ def read(text: str) -> Grounding:
 
 
 def _doubted(issue: Any) -> Doubted:
-    """One issue; a plain sentence is a reason."""
+    """Return one issue; a plain sentence becomes a reason without field and quote."""
     if not isinstance(issue, dict):
         reason = clean(issue, LONGEST_REASON) if isinstance(issue, str) else show(issue)
         return Doubted(Doubt.UNSUPPORTED, "", "", reason)
@@ -132,7 +134,10 @@ FAILED: Final = "FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Whether the objective is met; `confidence` from 0.0 to 1.0."""
+    """The LLM's judgement whether the objective is met.
+
+    `confidence` lies from 0.0 to 1.0.
+    """
 
     met: bool
     reasoning: str
@@ -154,7 +159,7 @@ OBJECTIVE_SCHEMA: Final[Mapping[str, Any]] = {
 def objective_question(
     objective: str, deliverable: Any, asked: Prompt | None = None, *, role: Role = Role.FAST
 ) -> Question:
-    """About what was handed back, beside what was asked for."""
+    """Return the question whether `deliverable` meets `objective`."""
     chosen = asked or default_prompt(Use.OBJECTIVE)
     return Question(
         use=Use.OBJECTIVE,
@@ -168,7 +173,7 @@ def objective_question(
 
 
 def read_objective(text: str) -> Objective:
-    """What the model found. Raises `MalformedAnswer`."""
+    """Return the LLM's judgement of the deliverable. Raises `MalformedAnswer`."""
     answer = parse_answer(text)
     status = read_word(answer, "status").upper()
     if status not in (PASSED, FAILED):

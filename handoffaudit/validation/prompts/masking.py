@@ -1,4 +1,4 @@
-"""Secrets taken out of what goes to an LLM, and out of logs: by the field's name or the text's look."""
+"""Masking of secrets in values that go to an LLM or a log, by the name of the field or the form of the text."""
 
 import re
 import unicodedata
@@ -8,7 +8,7 @@ from typing import Any
 
 from handoffaudit.validation.prompts.secrets import MASKED, mask_text
 
-# what a name ends with once its separators are gone
+# Endings of a secret's name, after its separators are removed.
 _PASSWORDS: tuple[str, ...] = (
     "password",
     "passwd",
@@ -53,10 +53,10 @@ _KEYS += ("credential", "seedphrase", "recoverycode", "backupcode")
 
 _TOKENS = ("token", "authorization", "cookie", "bearer", "jwt")
 
-# of many tokens: a plain `tokens` counts or lists words
+# Names for several tokens: a plain `tokens` counts or lists words.
 _TOKEN_LISTS = ("accesstokens", "refreshtokens", "apitokens", "authtokens", "bearertokens", "sessiontokens")
 
-# too short or too common to be looked for at the end of a word
+# These words are too short or too common to be matched at the end of a word.
 _WORDS = frozenset({"senha", "parola", "haslo", "heslo", "sifre", "jelszo", "clave", "pin", "otp", "cvv"})
 
 _BESIDE = ("value", "plain", "plaintext", "confirmation", "confirm", "repeat", "hash", "string", "header", "encoded")
@@ -67,17 +67,17 @@ _SEPARATED = re.compile(r"[\W_]+|(?<=[a-z0-9])(?=[A-Z])")
 
 
 def of_text(name: str) -> bool:
-    """Whether a text of that name is a secret."""
+    """Return whether a text under that name is a secret."""
     return of_all_below(name) or _ends(name, _TOKENS)
 
 
 def of_number(name: str) -> bool:
-    """Whether a number is one; a `token` that is a number is a count."""
+    """Return whether a number under that name is a secret; a `token` that is a number is a count."""
     return _ends(name, _PASSWORDS) or _last_word(name) in _WORDS
 
 
 def of_all_below(name: str) -> bool:
-    """Whether all that stands in a list or an object of that name is secret."""
+    """Return whether every value in a list or an object under that name is a secret."""
     return _ends(name, (*_PASSWORDS, *_KEYS, *_TOKEN_LISTS)) or _last_word(name) in _WORDS
 
 
@@ -95,23 +95,23 @@ def _last_word(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _words(name: str) -> tuple[str, ...]:
-    """In lower case and without accents. Of an overlong name its end."""
+    """Return the words of a name in lower case and without accents; of an overlong name, only those at its end."""
     plain = unicodedata.normalize("NFKD", name[-_LONGEST_NAME:])
-    # what was composed of two is put together again where it is a letter of its own: й, 비, パ
+    # Characters that are letters of their own, such as й, 비 and パ, are composed again.
     bare = unicodedata.normalize("NFC", "".join(char for char in plain if not "\u0300" <= char <= "\u036f"))
     return tuple(word.casefold() for word in _SEPARATED.split(bare) if word)
 
 
 __all__ = ["MASKED", "mask_secrets"]
 
-# how settings, headers and form fields are listed: `{"name": "DB_PASSWORD", "value": "…"}`
+# Settings, headers and form fields are often listed as `{"name": "DB_PASSWORD", "value": "…"}`.
 _NAMING = ("name", "key", "header", "variable", "field")
 
 _VALUED = ("value", "val", "default")
 
 
 def mask_secrets(value: Any) -> Any:
-    """A copy of a JSON value without its secrets; its objects and lists stay as they are built."""
+    """Return a copy of a JSON value with its secrets masked; objects and lists keep their structure."""
     match value:
         case dict():
             return _masked_object(value)
@@ -133,12 +133,15 @@ def _masked_object(held: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """All entries: two keys that look the same once they are masked must not hide what stands under one of them."""
+    """Return all entries, with a number after repeated keys.
+
+    Two keys that are equal once masked must not hide the value under one of them.
+    """
     kept: dict[str, Any] = {}
     number = 1
     for key, value in entries:
         name = key
-        # a sender may have keys that look like ours
+        # A sender may have keys that look like the numbered ones.
         while name in kept:
             number += 1
             name = f"{key} {number}"
@@ -147,7 +150,7 @@ def _under_distinct_keys(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _named_in(held: Mapping[str, Any]) -> str:
-    """The secret's name that an object of a name and a value gives, else empty."""
+    """Return the secret's name in an object of a name and a value; empty where there is none."""
     if not any(key in held for key in _VALUED):
         return ""
     names = (held.get(key) for key in _NAMING)

@@ -1,4 +1,4 @@
-"""What a call to a model costs: estimated before it is made, and counted from its tokens after it."""
+"""The cost of a call to an LLM: estimated before the call, and computed from its tokens afterwards."""
 
 import json
 from collections.abc import Mapping
@@ -7,13 +7,14 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
-# Current models think before they answer, and what they think counts as answer.
+# Current LLMs think before they answer, and the tokens of their thoughts are billed as answer.
 ROOM_FOR_THINKING: Final = 4096
 
-# The densest prose of current models has about 2.5 characters a token. Text of other scripts has fewer, and more bytes.
+# The densest prose has about 2.5 characters per token with current LLMs. Other scripts have fewer characters per token,
+# and more bytes per character.
 _BYTES_PER_TOKEN = 2
 
-# what the service adds to a prompt so that the answer keeps its schema
+# The service adds these tokens to a prompt so that the answer follows its schema.
 _ADDED_TOKENS = 500
 
 _MILLION = 1_000_000
@@ -21,15 +22,18 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD for a million tokens; `cached` for those of the prompt that came from the service's cache."""
+    """The price of an LLM in USD per million tokens.
+
+    `cached` is the price of prompt tokens that came from the service's cache.
+    """
 
     input: float
     output: float
     cached: float
 
 
-# List prices of Anthropic's own service, November 2026, by a part of the model's name; the first part that fits counts.
-# A prompt of over 100,000 tokens costs more with some models; none that is sent here is that long.
+# List prices of Anthropic's own service, November 2026, by a part of the LLM's name; the first part that matches
+# counts. Some LLMs charge more for a prompt of over 100,000 tokens; no prompt that is sent here is that long.
 SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
     {
         "haiku-5-5": Price(0.10, 0.50, 0.01),
@@ -47,7 +51,7 @@ SHIPPED: Final[Mapping[str, Price]] = MappingProxyType(
 
 
 def price_of(model: str, prices: Mapping[str, Price] = SHIPPED) -> Price:
-    """A model of no known name is taken to cost what the dearest one does."""
+    """Return the price of an LLM; an unknown name has the price of the dearest LLM."""
     name = model.lower()
     found = next((price for part, price in prices.items() if part in name), None)
     return found or max([*prices.values(), *SHIPPED.values()], key=lambda price: price.output)
@@ -56,24 +60,31 @@ def price_of(model: str, prices: Mapping[str, Price] = SHIPPED) -> Price:
 def cost(
     model: str, *, tokens_in: int, tokens_out: int, tokens_cached: int, prices: Mapping[str, Price] = SHIPPED
 ) -> float:
-    """USD for the tokens of a call. `tokens_in` are those of the prompt that did not come from a cache."""
+    """Return the cost of a call in USD.
+
+    `tokens_in` are the prompt tokens that did not come from a cache.
+    """
     price = price_of(model, prices)
     return (tokens_in * price.input + tokens_cached * price.cached + tokens_out * price.output) / _MILLION
 
 
 def estimate_call_cost(model: str, sent_size: int, answer_tokens: int, prices: Mapping[str, Price] = SHIPPED) -> float:
-    """USD for sending a text of so many bytes (or characters, of plain English) and getting an answer of so many
-    tokens, with what the model thinks before. Rather too high than too low."""
+    """Return the estimated cost of a call in USD, rather too high than too low.
+
+    `sent_size` is the size of the prompt in bytes (or in characters, of plain English); `answer_tokens` are the tokens
+    of the answer. The estimate adds the tokens of the LLM's thoughts.
+    """
     tokens_in = sent_size // _BYTES_PER_TOKEN + _ADDED_TOKENS
     tokens_out = answer_tokens + ROOM_FOR_THINKING
     return cost(model, tokens_in=tokens_in, tokens_out=tokens_out, tokens_cached=0, prices=prices)
 
 
 def read_prices(text: str) -> Mapping[str, Price]:
-    """The shipped prices with those of `text` before them: a JSON object such as
-    `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`. Empty text changes nothing.
+    """Return the shipped prices, preceded by the prices in `text`.
 
-    Without `cached`, what comes from the cache costs as much as what does not. Raises ValueError.
+    `text` is a JSON object such as `{"sonnet-5-5": {"input": 2, "output": 10, "cached": 0.1}}`; empty text changes
+    nothing. Without `cached`, cached tokens cost as much as others. Raises ValueError for text that is not such an
+    object and for a price that is negative or no finite number.
     """
     if not text.strip():
         return SHIPPED

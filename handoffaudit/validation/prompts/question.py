@@ -1,4 +1,4 @@
-"""One question to an LLM: its instructions, what agents wrote between tags, and the answer read defensively."""
+"""One question to an LLM: its instructions, the texts of agents between tags, and the parsing of the answer."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ ANSWER_TOKENS = 1024
 
 
 class Use(StrEnum):
-    """What the model is asked for."""
+    """The purpose of a question."""
 
     GROUNDING = "grounding"
     OBJECTIVE = "objective"
@@ -28,14 +28,14 @@ class Use(StrEnum):
 
 
 class Role(StrEnum):
-    """Which of the configured models is asked."""
+    """The configured LLM that a question goes to."""
 
     FAST = "fast"
     CAREFUL = "careful"
 
 
 class Reason(StrEnum):
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
     TIMEOUT = "timeout"
     RATE_LIMIT = "rate_limit"
@@ -52,9 +52,10 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`prompt` names the instructions with their version. `content` holds what agents wrote, masked and delimited.
+    """One question to an LLM.
 
-    `schema` is the JSON Schema of the answer. `read` makes the answer's value of the model's text and raises
+    `prompt` names the instructions with their version. `content` holds the texts of agents, masked and delimited.
+    `schema` is the JSON Schema of the answer. `read` converts the LLM's text to the value of the answer and raises
     `MalformedAnswer`. A question whose estimated cost is over `max_cost_usd` is not asked.
     """
 
@@ -70,18 +71,24 @@ class Question:
 
     @property
     def digest(self) -> str:
-        """The same for two questions that a model is sent in the same words. The version of a prompt is in its words:
-        a table of prompts that was saved again with the same ones asks nothing anew."""
+        """Return a hash that is equal for two questions with the same text.
+
+        The version of a prompt counts through its words: a table of prompts that is saved again without a change causes
+        no new questions.
+        """
         sent = [self.instructions, self.content, self.schema, self.max_tokens]
-        # Escaped, because a text that was cut within a character is no UTF-8.
+        # Escape non-ASCII characters: a text that was cut within a character is not valid UTF-8.
         told = json.dumps(sent, sort_keys=True, default=dict)
         return hashlib.sha256(told.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`value` is what the question's reader made of `text`. A cached answer cost nothing now: `cost_usd` is what it
-    cost when it was asked for."""
+    """The answer to a question.
+
+    `value` is the result of the question's reader for `text`. `cost_usd` is the cost of the call; a cached answer has
+    the cost of the original call, and no cost now. `latency_ms` is in milliseconds.
+    """
 
     value: Any
     text: str
@@ -92,13 +99,18 @@ class Answer:
 
 
 class MalformedAnswer(ValueError):
-    """The model's text is not the answer that was asked for; the message says what is wrong with it, to the model
-    too."""
+    """Raised where the LLM's text is not the answer that was requested.
+
+    The message says what is wrong with the text; the LLM receives the message too.
+    """
 
 
 class Unavailable(Exception):
-    """No usable answer came. `detail` is one sentence for whoever reads the verdict; `retry_after` in seconds, where
-    the other side said so; `status` is its HTTP status."""
+    """Raised where no usable answer came.
+
+    `detail` is one sentence for the readers of the verdict; `retry_after` is in seconds, where the service named a
+    time; `status` is the HTTP status of the service.
+    """
 
     def __init__(
         self, reason: Reason, detail: str, *, retry_after: float | None = None, status: int | None = None
@@ -116,7 +128,10 @@ class _Asked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoModel:
-    """In place of a model, where there is none to ask: `detail` says so to whoever reads the verdict."""
+    """The stand-in for an LLM that cannot be asked.
+
+    `detail` explains the reason to the readers of the verdict.
+    """
 
     reason: Reason
     detail: str
@@ -126,9 +141,9 @@ class NoModel:
 
 
 def ask_model(model: _Asked, question: Callable[[], Question]) -> Answer:
-    """The model's answer. A model that lets a malformed answer through had none: that is `Unavailable` as well."""
+    """Return the LLM's answer; a malformed answer that the client lets through raises `Unavailable` too."""
     if isinstance(model, NoModel):
-        # Before the question is made: that costs as much as all other layers together.
+        # Raise before the question is built: building costs as much as all other layers together.
         raise Unavailable(model.reason, model.detail)
     try:
         return model.ask(question())
@@ -142,7 +157,7 @@ _FENCE = "```"
 
 
 def parse_answer(text: object) -> dict[str, Any]:
-    """The JSON object that a model answered with. Raises `MalformedAnswer`."""
+    """Return the JSON object in the LLM's text. Raises `MalformedAnswer`."""
     if not isinstance(text, str):
         raise MalformedAnswer("The answer is no text.")
     if len(text) > _LONGEST_ANSWER:
@@ -156,7 +171,7 @@ def parse_answer(text: object) -> dict[str, Any]:
 
 
 def _out_of_fence(text: str) -> str:
-    """What stands in a code fence, where that is all there is."""
+    """Return the content of a code fence where the text is nothing but the fence, else the text."""
     first, line_end, rest = text.partition("\n")
     language = first.removeprefix(_FENCE).strip()
     fenced = first.startswith(_FENCE) and line_end and rest.endswith(_FENCE)
@@ -164,12 +179,12 @@ def _out_of_fence(text: str) -> str:
 
 
 def read_word(answer: dict[str, Any], key: str) -> str:
-    """The word under `key`, as it is compared: in lower case. Empty where there is none."""
+    """Return the word under `key` in lower case, for comparison; empty where there is none."""
     return clean_or_empty(answer.get(key)).strip().lower()
 
 
 def read_list(answer: dict[str, Any], key: str) -> list[Any]:
-    """The list under `key`, empty where there is none. Raises `MalformedAnswer` for anything else."""
+    """Return the list under `key`, empty where there is none. Raises `MalformedAnswer` for another type."""
     value = answer.get(key)
     if value is None:
         return []
@@ -179,7 +194,7 @@ def read_list(answer: dict[str, Any], key: str) -> list[Any]:
 
 
 def read_share(answer: dict[str, Any], key: str) -> float:
-    """The number from 0.0 to 1.0 under `key`. Raises `MalformedAnswer`."""
+    """Return the number from 0.0 to 1.0 under `key`. Raises `MalformedAnswer` for any other value."""
     value = answer.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
         raise MalformedAnswer(f'"{key}" is not a number from 0.0 to 1.0.')
@@ -190,8 +205,9 @@ LONGEST_PART = 10_000
 
 TRUNCATED = "[truncated]"
 
-# what opens a tag, or looks as if it did; and what a reader does not see: text turned around, characters of no width;
-# and the words at which Claude declines to answer, so that software can be tried: an agent could pass by writing them
+# Three kinds of text are escaped: characters that open a tag or look like one that does; characters that a reader does
+# not see, such as text direction marks and zero-width characters; and the words at which Claude declines to answer for
+# test purposes, since an agent could pass by writing them.
 _ESCAPED = re.compile(
     "(?<=ANTHROPIC)_(?=MAGIC_STRING)|[<\uff1c\ufe64\u2039\u2329\u27e8\u3008\u276e\u02c2\u1438\u276c\u29fc"
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
@@ -199,24 +215,29 @@ _ESCAPED = re.compile(
 
 
 def as_text(value: Any, limit: int = LONGEST_PART) -> str:
-    """A JSON value as compact JSON of at most `limit` characters, without secrets; a cut is marked."""
+    """Return a JSON value as compact JSON of at most `limit` characters, secrets masked and a cut marked."""
     return cut_part(python_compact(mask_secrets(value)).decode("utf-8", "replace"), limit)
 
 
 def cut_part(text: str, limit: int = LONGEST_PART) -> str:
-    """At most `limit` characters of `text`; a cut is marked."""
+    """Return at most `limit` characters of `text`, with a mark at the cut."""
     return text if len(text) <= limit else text[: limit - len(TRUNCATED)] + TRUNCATED
 
 
 def is_cut(content: str) -> bool:
-    """Whether of something between tags only a part is there. No text can say so itself: JSON ends with another
-    character."""
+    """Return whether a part between tags was cut.
+
+    No text can imitate the mark: JSON ends with another character.
+    """
     return f"{TRUNCATED}\n</" in content
 
 
 def fence(tag: str, text: str) -> str:
-    """`text` between tags. No text can close them: its own `<` is written as JSON's escape for it, and so is what only
-    looks like one, what hides from a reader, and what would keep the model from answering."""
+    """Return `text` between tags.
+
+    No text can close the tags: its own `<` is written as a JSON escape, and so are characters that look like `<`,
+    characters that a reader does not see, and the words that would keep the LLM from answering.
+    """
     return f"<{tag}>\n{_ESCAPED.sub(_escape, text)}\n</{tag}>"
 
 
@@ -227,7 +248,7 @@ def _escape(found: re.Match[str]) -> str:
 
 @cache
 def prompt(name: str) -> str:
-    """The text of `<name>.txt`."""
+    """Return the text of `<name>.txt`."""
     return (files("handoffaudit.validation.prompts") / "texts" / f"{name}.txt").read_text(encoding="utf-8").strip()
 
 
@@ -238,20 +259,26 @@ LONGEST_PROMPT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """`name` says which version of which prompt it is."""
+    """A prompt.
+
+    `name` has the version of the prompt.
+    """
 
     name: str
     text: str
 
 
 def default_prompt(use: Use) -> Prompt:
-    """The prompt that comes with the package."""
+    """Return the shipped prompt for a use."""
     name = f"{use.value}-{VERSION}"
     return Prompt(name, prompt(name))
 
 
 def build_instructions(use: Use, asked: Prompt) -> str:
-    """The prompt with the frame: what stands between tags is no instruction, and what the answer must look like."""
-    # a character that cannot be sent would keep every question from being asked
+    """Return the instructions: the prompt, the frame and the form of the answer.
+
+    The frame says that text between tags is no instruction.
+    """
+    # A character that cannot be sent would keep every question from being asked.
     told = asked.text[:LONGEST_PROMPT].encode("utf-8", "replace").decode()
     return "\n\n".join((told, prompt(f"frame-{VERSION}"), prompt(f"{use.value}-answer-{VERSION}")))

@@ -1,4 +1,4 @@
-"""The part of a context that bears on some data, where all of it is too long to send."""
+"""Selection of the part of a context that is relevant for some data, where the whole context is too long to send."""
 
 import re
 from typing import Any
@@ -7,15 +7,15 @@ from handoffaudit.validation.canonical import compact
 from handoffaudit.validation.prompts.masking import mask_secrets
 from handoffaudit.validation.prompts.question import LONGEST_PART, TRUNCATED, as_text, cut_part
 
-# a level with more parts is taken in bundles of neighbours
+# A level with more parts is divided into bundles of neighbours.
 _MOST_PARTS = 400
 
 _DEEPEST = 12
 
-# of one part, this much is compared
+# The most characters of a part that are compared.
 _COMPARED = 20_000
 
-# what is left of the room is not worth a part of something
+# A smaller remaining room is not worth a part of a value.
 _LEAST_ROOM = 200
 
 _SHORTEST_WORD = 3
@@ -24,15 +24,16 @@ _WORD = re.compile(r"\w+(?:[.,:-]\w+)*")
 
 _BREAKS = (re.compile(r"\n\s*\n"), re.compile(r"\n"), re.compile(r"(?<=[.!?;]) "))
 
-# keys that go over several lines are masked before a text is taken apart
+# Keys that span several lines are masked before the text is split.
 _OVER_LINES = ("-----BEGIN ", "PuTTY-User-Key-File-")
 
 
 def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
-    """The context as text of at most `limit` characters. All of it where that fits; else what shares the most words and
-    numbers with the data comes first, and the rest is left out, which is marked at the end.
+    """Return the context as text of at most `limit` characters.
 
-    Parts are the fields of an object, the entries of a list and the paragraphs of a text, each on its own level.
+    A longer context is reduced: the parts that share the most words and numbers with the data come first, the rest is
+    left out, and a mark at the end says so. Parts are the fields of an object, the entries of a list and the paragraphs
+    of a text, each on its own level.
     """
     if _size(context) <= limit:
         return as_text(context, limit)
@@ -42,7 +43,7 @@ def select_relevant(context: Any, data: Any, limit: int = LONGEST_PART) -> str:
 
 
 def _fitted(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
-    """What of `value` fits into that many characters, the most relevant first."""
+    """Return the part of `value` that fits into `room` characters, the most relevant first."""
     if _size(value) <= room:
         return value
     if isinstance(value, str):
@@ -63,7 +64,7 @@ def _fitted(value: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
 
 
 def _narrowed(part: Any, wanted: frozenset[str], room: int, deepest: int) -> Any:
-    """A part that is too long: of several bundled ones the best, of a single one what is best in it."""
+    """Return the best parts of a bundle that is too long, or the best content of a single part that is."""
     if len(part) > 1:
         return _fitted(part, wanted, room, deepest)
     if isinstance(part, list):
@@ -78,7 +79,7 @@ def _fitted_text(text: str, wanted: frozenset[str], room: int) -> str:
     taken: list[str] = []
     for part in sorted(_paragraphs(text), key=lambda part: -_shared(part, wanted)):
         if len(part) > room:
-            # nothing is cut before its secrets are out
+            # Mask secrets before the cut: half a secret would not be recognised.
             taken.append(cut_part(mask_secrets(part), room) if room > len(TRUNCATED) else "")
             break
         taken.append(part)
@@ -87,7 +88,7 @@ def _fitted_text(text: str, wanted: frozenset[str], room: int) -> str:
 
 
 def _paragraphs(text: str) -> list[str]:
-    """Paragraphs, or where there are none lines, or sentences."""
+    """Return the paragraphs of a text, or its lines or sentences where it has a single paragraph."""
     found = next((parts for split in _BREAKS if len(parts := split.split(text)) > 1), [text])
     bundled = ["\n".join(bundle) for bundle in _bundles(found)]
     return [part for part in bundled if part]
@@ -100,7 +101,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _bundles(parts: list[Any]) -> list[list[Any]]:
-    """Bundles of neighbours, as many as are compared at most."""
+    """Return bundles of neighbouring parts, at most as many as are compared."""
     each = -(-len(parts) // _MOST_PARTS) or 1
     return [parts[start : start + each] for start in range(0, len(parts), each)]
 
@@ -110,7 +111,7 @@ def _size(value: Any) -> int:
 
 
 def _shared(part: Any, wanted: frozenset[str]) -> int:
-    """How many of the wanted words it has; a number counts for two."""
+    """Return how many of the wanted words the part has; a number counts as two."""
     found = wanted.intersection(_words(_text(part)[:_COMPARED]))
     return len(found) + sum(1 for word in found if word[0].isdecimal())
 

@@ -1,11 +1,11 @@
-"""Secrets inside a text: values assigned to a name such as `password=`, and keys of a known look."""
+"""Masking of secrets inside a text: values assigned to a name such as `password=`, and keys of a known form."""
 
 import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-# what a name ends with; each stands in the pattern below
+# Endings of a secret's name; the pattern below contains each of them.
 _WORDS = (
     *("password", "passwd", "passphrase", "passcode", "pwd", "pin", "passwort", "kennwort", "wachtwoord", "senha"),
     *("parola", "de passe", "de_passe", "de-passe", "depasse", "contrase", "пароль", "密码", "密碼", "パスワード"),
@@ -30,10 +30,10 @@ _HEAD = r"""
     )
 """
 
-# one of them stands behind every name
+# One of these characters follows every name.
 _SIGNS = (":", "=", " ", "\t", "\uff1a")
 
-# a value is judged by as much of it as this, so that hostile texts are not read over and over
+# Only the beginning of a value is judged, so that hostile texts are not read again and again.
 _JUDGED = 100
 
 _LONGEST_QUOTED = 4000
@@ -42,7 +42,7 @@ _MOST_ESCAPES = 64
 
 _RUN = re.compile(r"[^\s;&\"'`<>]*+")
 
-# a cookie's own value may stand in quotes
+# A cookie's own value may be in quotes.
 _LINE = re.compile(r"(?:[^\n\"'`]|(?<==)\"[^\n\"]*\")*+")
 
 _REST_OF_LINE = re.compile(r"[^\n]*+")
@@ -76,7 +76,7 @@ def _head() -> re.Pattern[str]:
 
 
 def mask_assignments(text: str, mask: str) -> str:
-    """The text with `mask` in place of each value."""
+    """Return the text with `mask` in place of each assigned value."""
     if not any(sign in text for sign in _SIGNS):
         return text
     parts: list[str] = []
@@ -93,8 +93,8 @@ def mask_assignments(text: str, mask: str) -> str:
 
 
 def _places(text: str) -> list[int]:
-    """Where one of the words stands, in order."""
-    # one letter that grows when it is made small would move all places behind it
+    """Return the positions of all words in the text, in order."""
+    # The letter İ becomes longer in lower case and would shift all positions after it.
     lower = text.replace("\u0130", "I").lower()
     found: list[int] = []
     for word in _WORDS:
@@ -106,7 +106,7 @@ def _places(text: str) -> list[int]:
 
 
 def _end_of_value(text: str, head: re.Match[str]) -> int:
-    """Where the value behind `head` ends; where it begins, if it is none."""
+    """Return the end of the value after `head`; its start where the text after `head` is no value."""
     start = head.end()
     if head["open"]:
         return _end_of_quoted(text, start, head["open"])
@@ -127,10 +127,10 @@ def _end_of_quoted(text: str, start: int, closing: str) -> int:
 
 
 def _closing_quote(text: str, start: int, closing: str) -> int:
-    """Where the first quote stands that is not escaped, or -1.
+    """Return the position of the first quote that is not escaped, or -1.
 
-    Each level of quoting doubles the backslashes and adds one before a quote: as many as the opening quote has close
-    it, and so do these with whole escaped backslashes before them.
+    Each level of quoting doubles the backslashes and adds one before a quote. A quote closes the value if it has as
+    many backslashes as the opening quote, or these after whole escaped backslashes.
     """
     depth = len(closing) - 1
     place = text.find(closing, start, start + _LONGEST_QUOTED)
@@ -152,7 +152,7 @@ def _is_header(text: str, start: int, head: re.Match[str]) -> bool:
 
 
 def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
-    """Whether what follows is a value and not the next word of a sentence."""
+    """Return whether the text after a name is a value and not the next word of a sentence."""
     if not run:
         return False
     if not head["sign"]:
@@ -163,14 +163,14 @@ def _is_value(run: str, text: str, head: re.Match[str]) -> bool:
     if "=" in head["sign"]:
         return not _is_folder(head["password"], run)
     if head["password"]:
-        # one plain word is a password where nothing follows, else it begins a sentence
+        # A single plain word is a password where nothing follows; otherwise it begins a sentence.
         end = head.end() + len(run)
         return not run.isalpha() or text[end : end + 1] in _ENDS
     return len(run) >= _SHORTEST_KEY and _has_digit(run)
 
 
 def _is_folder(name: str | None, run: str) -> bool:
-    """A shell's working directory has a name like a password's."""
+    """Return whether the value is a shell's working directory, whose name looks like a password's."""
     return name is not None and name.upper().endswith("PWD") and run.startswith("/")
 
 
@@ -180,8 +180,11 @@ def _has_digit(run: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`starts`: fixed texts that it may begin with; `pattern` is held against the place where one stands, or `back`
-    characters before it. The pattern's group, where it has one, is the secret."""
+    """The form of a kind of key.
+
+    `starts` are fixed texts that the key may begin with; `pattern` is matched at the position of such a text, or `back`
+    characters before it. The group of the pattern, where it has one, is the secret.
+    """
 
     starts: tuple[str, ...]
     pattern: str
@@ -189,18 +192,18 @@ class Look:
 
 
 def _key(starts: str, rest: str) -> Look:
-    """A word that begins with one of the words of `starts` and goes on like `rest`."""
+    """Return the form of a word that begins with one of the words in `starts` and continues as `rest`."""
     words = tuple(starts.split())
     return Look(words, rf"\b(?:{'|'.join(word.replace('.', '[.]') for word in words)}){rest}")
 
 
-# a digit somewhere near: what has none is words with hyphens between
+# Require a digit nearby: a text without one is words with hyphens between them.
 _DIGIT_AHEAD = r"(?=[\w-]{0,60}\d)"
 
 _HEX = r"[0-9a-fA-F]"
 
 LOOKS: Final = (
-    # private keys, whole; of one that is cut off all that is there
+    # Private keys: the whole key, or the available part of one that is cut off.
     Look(
         ("-----BEGIN ",),
         r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -208,20 +211,20 @@ LOOKS: Final = (
     ),
     Look(("PuTTY-User-Key-File-",), r"PuTTY-User-Key-File-\d:[^-]{0,8000}+(?:-[^-]{0,8000}+){0,9}"),
     _key("AGE-SECRET-KEY-1", r"[A-Z0-9]{20,}+"),
-    # JSON web tokens
+    # JSON web tokens.
     Look(("eyJ",), r"(?<![\w-])eyJ[\w-]{8,}+\.eyJ[\w-]{4,}+(?:\.[\w-]*+){1,3}"),
-    # our own
+    # Keys of handoffaudit itself.
     _key("ha_", r"[\w-]{43}(?![\w-])"),
-    # language models
+    # LLM services.
     _key("sk- pk- rk-", rf"{_DIGIT_AHEAD}[\w-]{{16,}}+"),
     _key("gsk_ hf_ r8_ fw_ xai- pplx- nvapi- csk- tgp_v1_", rf"{_DIGIT_AHEAD}[\w-]{{20,}}+"),
-    # payment
+    # Payment services.
     _key("sk_live_ sk_test_ pk_live_ rk_live_ rk_test_", r"\w{10,}+"),
     _key("whsec_", r"[\w+/=]{16,}+"),
     _key("sq0atp- sq0csp- sq0idp-", r"[\w-]{20,}+"),
     _key("shpat_ shpca_ shppa_ shpss_", rf"{_HEX}{{20,}}+"),
     _key("access-sandbox- access-production-", r"[0-9a-f-]{30,}+"),
-    # where code is kept and packages are published
+    # Code hosting and package registries.
     _key("ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", r"\w{20,}+"),
     _key("glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glimt- glagent-", r"[\w.-]{16,}+"),
     _key("npm_", r"[A-Za-z0-9]{30,}+"),
@@ -229,7 +232,7 @@ LOOKS: Final = (
     _key("rubygems_ bkua_ sqp_ squ_ sqa_", rf"{_HEX}{{30,}}+"),
     _key("dckr_pat_ dckr_oat_ CCIPAT_", r"[\w-]{20,}+"),
     _key("ATATT3 ATBB ATCTT3", r"[\w=-]{24,}+"),
-    # clouds
+    # Cloud providers.
     _key("AKIA ASIA", r"[A-Z0-9]{16}\b"),
     _key("LTAI AKID", r"(?=[A-Za-z]{0,20}\d)[A-Za-z0-9]{12,40}\b"),
     _key("AIza", r"[\w-]{30,}+"),
@@ -244,7 +247,7 @@ LOOKS: Final = (
     Look((".atlasv1.",), r"\b\w{14}\.atlasv1\.[\w-]{40,}+", back=14),
     _key("pul-", rf"{_HEX}{{40}}\b"),
     _key("dp.pt. dp.st. dp.ct. dp.sa.", r"[\w.]{30,}+"),
-    # messages
+    # Messaging services.
     _key("xoxa- xoxb- xoxe- xoxe. xoxo- xoxp- xoxr- xoxs-", r"[\w.-]{10,}+"),
     _key("xapp-", r"\d-[\w-]{20,}+"),
     Look(("hooks.slack.com/",), r"hooks\.slack\.com/((?:services|workflows|triggers)/[\w/-]{10,}+)"),
@@ -256,7 +259,7 @@ LOOKS: Final = (
     _key("key-", r"[0-9a-f]{32}\b"),
     Look(("-us",), r"\b[0-9a-f]{32}-us\d{1,2}\b", back=32),
     _key("xkeysib-", r"[0-9a-f]{40,}[\w-]*+"),
-    # others that say what they are
+    # Other keys with a telling prefix.
     _key("ntn_ lin_api_ figd_ figo_ figu_ tfp_ aio_", rf"{_DIGIT_AHEAD}[\w-]{{24,}}+"),
     _key("PMAK- NRAK- CFPAT-", r"[\w-]{24,}+"),
     _key("glsa_ glc_ sntrys_ sntryu_", r"[\w=+/-]{30,}+"),
@@ -266,20 +269,20 @@ LOOKS: Final = (
     _key("sl.", r"[\w-]{100,}+"),
     _key("ops_eyJ", r"[\w-]{40,}+"),
     _key("A3-", r"[A-Z0-9]{6}-(?:[A-Z0-9]{5,6}-){4}[A-Z0-9]{5}\b"),
-    # headers
+    # HTTP headers.
     Look(("earer ", "EARER "), r"(?i:earer) (?=[\w.~+/=-]{0,200}\d|[A-Za-z]{20})([\w.~+/=-]{16,}+)"),
     Look(
         ("asic ", "ASIC "),
         r"(?i:asic) (?=[A-Za-z0-9+/]{0,60}(?:[a-z][A-Z]|\d|=(?![A-Za-z0-9])))([A-Za-z0-9+/]{8,}+={0,2})",
     ),
-    # who signs in, within an address
+    # Credentials within an address.
     Look(("://",), r"://([^\s/:@\"'<>]{0,100}+:[^\s/\"'<>]{1,300}|[\w.~-]{16,300}+)(?=@)"),
     Look(("jdbc:oracle:thin:",), r"jdbc:oracle:thin:([^\s/@]{1,60}/[^\s@]{1,200})(?=@)"),
 )
 
 MASKED: Final = "[masked]"
 
-# `pin=1` is as short as it gets
+# No assignment is shorter than `pin=1`.
 _SHORTEST = 5
 
 _SHORTEST_LOOK = 13
@@ -296,10 +299,10 @@ _BETWEEN = re.compile(r" |://")
 
 
 def mask_text(text: str) -> str:
-    """The text with a mark in place of each secret."""
+    """Return the text with a mark in place of each secret."""
     for _ in range(_MOST_PASSES):
         before, text = text, _masked_once(text)
-        # a secret that stands right behind another shows where it begins only when that one is gone
+        # A secret directly behind another one is recognised only once that one is masked.
         if text == before or not _GLUED.search(text):
             break
     return text
@@ -320,13 +323,13 @@ def _masked_once(text: str) -> str:
 
 
 def _runs(text: str) -> str:
-    """The long words of a long text: most looks are searched for in them alone."""
+    """Return the long words of a long text: most forms of keys are searched for in them alone."""
     return "\n".join(_LONG_RUN.findall(text)) if len(text) > _LONG else text
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    # when first needed: most texts need none
+    # Compile at the first use: most texts need no pattern.
     return re.compile(pattern)
 
 

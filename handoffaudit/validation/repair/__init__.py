@@ -1,4 +1,7 @@
-"""Repair: candidates for a document that was rejected, in three tries, each judged. Nothing is applied here."""
+"""Repair: candidates for a rejected document, in three tries, each judged.
+
+This package applies no candidate: its caller decides.
+"""
 
 from handoffaudit.validation.repair.results import Attempt, Means, Repair, RepairStatus, Try, budget_of, repair_to_dict
 from handoffaudit.validation.repair.run import TRIES, is_left_to_model, repair, tries_with

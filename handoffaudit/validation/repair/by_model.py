@@ -1,4 +1,4 @@
-"""An LLM's try at a document: the question, what it may not change, and the secrets put back that it was not shown."""
+"""The LLM's try at a document: the question, the fields that the LLM may not change, and the restored secrets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +35,7 @@ from handoffaudit.validation.verdict import Verdict
 
 MAX_TOKENS = 8192
 
-# a document that is longer would come back cut
+# The LLM would return only a part of a longer document.
 LONGEST_DOCUMENT = 20_000
 
 _SCHEMA: Final[Mapping[str, Any]] = {"type": "object"}
@@ -69,7 +69,8 @@ _HANDOFF: Final = "handoff"
 
 _META: Final = (_HANDOFF, "meta")
 
-# An approval or a reason that nobody gave, a chain without its loop, a hash that fits: each would undo a check.
+# A change of these fields would undo a check: an approval or a reason that nobody gave, a chain without its loop, a
+# hash that fits.
 ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     {
         "payload": (
@@ -99,7 +100,8 @@ ALWAYS: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     }
 )
 
-# What the data is held against, and what its sender alone knows: mended only where its form is wrong.
+# These fields are the base of the checks, or known to the sender alone: the LLM may change them only where their form
+# is wrong.
 UNLESS_FAULTY: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
     {
         "payload": (("confidence",), ("timestamp",), ("context_refs",)),
@@ -121,12 +123,15 @@ UNLESS_FAULTY: Final[Mapping[str, Sequence[Location]]] = MappingProxyType(
 
 
 def may_be_mended(issue: Issue, form: str) -> bool:
-    """Whether an issue stands where a model may change something."""
+    """Return whether the issue concerns a place that an LLM may change."""
     return not any(_holds(place, issue.location) for place in ALWAYS[form])
 
 
 def restore_protected(answer: Document, before: Document, form: str, issues: Iterable[Issue]) -> Document:
-    """`answer` with all put back that a model may not change of `before`. `issues` are those found in `before`."""
+    """Return `answer` with the values of `before` at every place that an LLM may not change.
+
+    `issues` are the issues found in `before`.
+    """
     faulty = [issue.location for issue in issues if _is_of_form(issue)]
     for place in UNLESS_FAULTY[form]:
         answer = _restored(answer, before, place, faulty)
@@ -144,7 +149,7 @@ def _holds(place: Location, inner: Location) -> bool:
 
 
 def _restored(answer: Document, before: Document, place: Location, faulty: Sequence[Location]) -> Document:
-    """What is at a faulty place or under it is left as the model wrote it."""
+    """Return `answer` with one place restored; at and below a faulty place, the LLM's value stays."""
     if any(_holds(wrong, place) for wrong in faulty):
         return answer
     was, now = at(before, place, _ABSENT), at(answer, place, _ABSENT)
@@ -171,19 +176,19 @@ def _put_back(answer: Document, before: Document, place: Location, was: Any) -> 
 
 
 class LostSecretError(Exception):
-    """A masked value stands where nobody can say what it was."""
+    """Raised where a masked value is at a place whose original value is unknown."""
 
 
 def restore_secrets(answer: Any, shown: Any, before: Any) -> Any:
-    """`answer` with the values of `before` in place of what was masked in `shown`, the copy that the model was given.
+    """Return `answer` with the values of `before` in place of the masks in `shown`, the copy that the LLM received.
 
-    A value comes back at its place, or among the entries of the list that it was in. Raises
-    `LostSecretError` where a mask is left over: a secret that moved is not guessed.
+    A value is restored at its own place, or among the entries of its list. Raises `LostSecretError` where a mask is
+    left: a secret that moved is not guessed.
     """
     if same(answer, shown):
         return before
     if isinstance(answer, dict) and isinstance(shown, dict):
-        # A secret can be a key, and then nothing says which.
+        # A secret can be a key, and then nothing says which secret the masked key was.
         _free_of_masks(dict.fromkeys(answer))
         return {key: restore_secrets(value, shown.get(key), before.get(key)) for key, value in answer.items()}
     if isinstance(answer, list) and isinstance(shown, list):
@@ -192,7 +197,11 @@ def restore_secrets(answer: Any, shown: Any, before: Any) -> Any:
 
 
 def _entries(answer: list[Any], shown: list[Any], before: list[Any]) -> list[Any]:
-    """By their position where none came or went; else only those that stayed as they were, wherever they stand now."""
+    """Return the entries of a list with their secrets.
+
+    Entries are matched by position where the length is unchanged; otherwise only unchanged entries are, wherever they
+    are now.
+    """
     if len(answer) == len(shown):
         return [restore_secrets(*three) for three in zip(answer, shown, before, strict=True)]
     return [_entry(entry, shown, before) for entry in answer]
@@ -202,7 +211,7 @@ def _entry(entry: Any, shown: list[Any], before: list[Any]) -> Any:
     found = [before[place] for place, one in enumerate(shown) if same(entry, one)]
     if not found:
         return _free_of_masks(entry)
-    # two secrets look the same once they are masked
+    # Two different secrets look the same once they are masked.
     if any(not same(one, found[0]) for one in found):
         raise LostSecretError
     return found[0]
@@ -225,8 +234,10 @@ def _free_of_masks(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Author:
-    """A model as the author of one candidate; asked at most once in a repair. `name` says which model wrote it, `note`
-    why there is none: both are empty until it was asked."""
+    """An LLM as the author of one candidate, asked at most once per repair.
+
+    `name` says which LLM wrote the candidate, `note` why there is none; both are empty until the LLM was due.
+    """
 
     model: LanguageModel
     prompt: Prompt | None = None
@@ -238,7 +249,7 @@ class Author:
         return bool(self.name or self.note)
 
     def mended(self, draft: Draft, verdict: Verdict, work: Work) -> Draft:
-        """The draft as the model corrected it, or the same one where it could not, or may not, be asked."""
+        """Return the draft as the LLM corrected it, or the same draft where the LLM gave no usable correction."""
         issues = [issue for issue in verdict.issues if issue.severity in (Severity.ERROR, Severity.CRITICAL)]
         self.note = why_not_asked(draft.document, issues, work.form)
         if self.note:
@@ -274,7 +285,10 @@ class Author:
 
 @dataclass(slots=True)
 class OrModel:
-    """A try by rule, and the model's in its place where it finds nothing to do. Made for one repair."""
+    """A try by rule that falls back to the LLM where the rule finds nothing to do.
+
+    An instance serves one repair.
+    """
 
     rule: Try
     author: Author
@@ -298,7 +312,7 @@ class OrModel:
 
 
 def _tellable(issues: Iterable[Issue], document: Document) -> list[Issue]:
-    """The issues, without the words of those that may quote a secret."""
+    """Return the issues, without the message and hint of those that may quote a secret."""
     shown = mask_secrets(document)
     return [_without_words(one) if _is_masked(one, document, shown) else one for one in issues]
 
@@ -313,7 +327,7 @@ def _without_words(issue: Issue) -> Issue:
 
 
 def why_not_asked(document: Document, issues: list[Issue], form: str) -> str:
-    """Why the model is not asked, empty where it is."""
+    """Return why the LLM is not asked; empty where it is asked."""
     if not any(may_be_mended(issue, form) for issue in issues):
         return "The model was not asked: what is wrong is said by fields that only the sender may change."
     length = len(_shown(document))
@@ -330,11 +344,11 @@ def _shown(document: Document) -> str:
 
 
 def _read(answer: Answer, before: Document, form: str) -> Document | None:
-    """The model's document with its secrets, None where it is of another format than the one it was given."""
+    """Return the LLM's document with its secrets restored, or None where its format differs from the original's."""
     document = answer.value
     if not isinstance(document, dict) or deeper_than(document, MAX_DEPTH):
         return None
-    # one that only its submission calls so is not recognised before either
+    # A document whose format only its submission names is not recognised before the repair either.
     if _format(before) == form != _format(document):
         return None
     found: Document = restore_secrets(document, mask_secrets(before), before)

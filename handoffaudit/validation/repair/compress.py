@@ -1,4 +1,4 @@
-"""A document brought under its token budget, in a fixed order of each format, stopping as soon as it is met."""
+"""Compression of a document to its token budget, in a fixed order per format, until the budget is met."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,9 +24,12 @@ from handoffaudit.validation.tokenizers import TokenCounter
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What may go of a format's document. `dropped` in this order; `session` is the one of them that can be stored as a
-    file in place of being dropped, in the folder named at `session_path`; then `summary` is shortened, `prompts` to
-    their key phrases, and the long texts under `texts` by whole sentences."""
+    """The parts of a format's document that compression may remove or shorten.
+
+    `dropped` are removed in this order. `session` is the one of them that can be stored as a file instead, in the
+    folder named at `session_path`. Then `summary` is shortened, `prompts` are reduced to their key phrases, and the
+    long texts under `texts` are cut after whole sentences.
+    """
 
     dropped: tuple[Location, ...] = ()
     session: Location | None = None
@@ -63,7 +66,7 @@ _UNIVERSAL = Plan(
     chain=(_HANDOFF, "meta", "handoff_chain"),
 )
 
-# what the others are checked against stays: evidence, the context, references, a schema that the sender gives
+# Evidence, the context, references and a schema of the sender stay: other fields are checked against them.
 PLANS: Mapping[str, Plan] = MappingProxyType(
     {
         "universal": _UNIVERSAL,
@@ -90,8 +93,11 @@ _ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`limit` in tokens as `counter` counts them. A chain is cut to `chain_length` entries, never to fewer than are
-    waved through unseen: what a person must approve stays as long as it takes."""
+    """A token budget.
+
+    `limit` is in tokens as `counter` counts them. A chain is cut to `chain_length` entries; that length must be above
+    the approval length, so that a chain that a person must approve does not become one that passes.
+    """
 
     limit: int
     counter: TokenCounter
@@ -100,9 +106,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Compressed:
-    """`document` is the one that was given where nothing had to be changed, or could be.
+    """The result of a compression.
 
-    `saved` holds the tokens that each step took out, as estimated while it ran.
+    `document` is the original where nothing had to be changed, or nothing could be. `saved` maps each step to the
+    tokens that the step removed, as estimated while it ran.
     """
 
     document: Document
@@ -112,7 +119,7 @@ class Compressed:
     saved: Mapping[str, int] = field(default_factory=dict)
 
     def shortfall(self, limit: int) -> str:
-        """Say which step saved how much and what is left; empty where the document meets its budget."""
+        """Return how much each step saved and what is left; empty where the document meets its budget."""
         if self.fits:
             return ""
         steps = ", ".join(f"{step} (about {tokens:,})" for step, tokens in self.saved.items())
@@ -121,7 +128,7 @@ class Compressed:
 
 
 def count(document: Document, counter: TokenCounter) -> int:
-    """Tokens of the compact JSON of a whole document."""
+    """Return the tokens in the compact JSON of a whole document."""
     return counter.count(_text(document))
 
 
@@ -133,11 +140,11 @@ def compress(
     store: FileStore | None = None,
     summarizer: Summarizer | None = None,
 ) -> Compressed:
-    """The document within its budget, or as short as this can make it. What is given is left as it is.
+    """Return the document within its budget, or as short as possible; the original is not changed.
 
-    `form` is the name of its format; of one that is not known, nothing is changed. With a `store` the session is
-    written to a file where it would be dropped; where that fails, it is dropped. What the document says of itself, its
-    count and its payload's hash, is recomputed.
+    `form` is the name of its format; a document of an unknown format is not changed. With a `store`, the session is
+    written to a file instead of being dropped; where the write fails, the session is dropped. The token count and the
+    payload hash that the document declares are recomputed.
     """
     tokens = count(document, budget.counter)
     if tokens <= budget.limit:
@@ -151,8 +158,11 @@ def compress(
 
 @dataclass(slots=True)
 class _Press:
-    """One document on its way under the budget. `left` is its count as estimated from the parts that changed, and made
-    exact where that says that the budget is met: counting a megabyte after each step would take minutes."""
+    """One document during its compression.
+
+    `left` is the token count, estimated from the changed parts and made exact where the estimate meets the budget:
+    counting a megabyte after each step would take minutes.
+    """
 
     document: Document
     form: str
@@ -171,7 +181,7 @@ class _Press:
                 return
 
     def _steps(self, plan: Plan) -> Iterator[None]:
-        """Every step in its order; the caller asks for the next one while the budget is not met."""
+        """Run one step per iteration, in order; the caller continues while the budget is not met."""
         self._cut_chain(plan)
         yield
         for location in plan.dropped:
@@ -194,8 +204,10 @@ class _Press:
             yield
 
     def _own(self, roots: Sequence[Location]) -> None:
-        """From here on what is under the roots is changed in place: a new document for each of thousands of texts would
-        take minutes."""
+        """Copy the values under the roots, so that later steps can change them in place.
+
+        A new document for each of thousands of texts would take minutes.
+        """
         for root in roots:
             value = at(self.document, root)
             if isinstance(value, dict | list):
@@ -262,7 +274,7 @@ class _Press:
     def _store_session(self, plan: Plan) -> str | None:
         """Store the session as a file that the document refers to; return why that was not possible, else None.
 
-        The reason is empty where nobody takes files, or where there is no session.
+        The reason is empty where there is no store, or no session.
         """
         if self.store is None or plan.session is None:
             return ""
@@ -279,7 +291,8 @@ class _Press:
         try:
             path = f"{folder.rstrip('/')}/{SESSION_FILE}"
             path = self.store.write(path, compact(session)) or path
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        # A NUL in the path raises ValueError.
+        except (OSError, ValueError) as error:
             return f"it could not be stored: {getattr(error, 'strerror', None) or error}"
         entry = {"path": path, "description": "payload.session of this handoff", "relevance": "important"}
         document = place_value(self.document, plan.files[:-1], {**references, plan.files[-1]: [*files, entry]})
@@ -292,8 +305,9 @@ class _Press:
 
 
 def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[Any]:
-    """A chain of at most `length` entries, one of which says how many went. Its ends stay, and so does the whole chain
-    where an agent of `kept` stands in its middle: a loop must not vanish.
+    """Return a chain of at most `length` entries, one of which says how many were removed.
+
+    The ends stay. A chain with an agent of `kept` in its middle stays whole: a loop must not vanish.
 
     >>> cut_chain(["a", "b", "c", "d", "e", "f", "g"], 5)
     ['a', 'b', '... 3 more ...', 'f', 'g']
@@ -309,7 +323,7 @@ def cut_chain(chain: list[Any], length: int, kept: Sequence[Any] = ()) -> list[A
 
 
 def _long_texts(document: Document, roots: Sequence[Location]) -> list[Location]:
-    """The places of the long texts, the longest first, so that few of them are touched."""
+    """Return the places of the long texts, the longest first, so that few texts are shortened."""
     found: list[tuple[int, Location]] = []
     stack = [(root, at(document, root)) for root in roots]
     while stack:

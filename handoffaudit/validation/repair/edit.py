@@ -15,7 +15,7 @@ from handoffaudit.validation.tokenizers import estimate
 
 
 def place_value(document: Any, location: Location, value: Any) -> Any:
-    """The document with `value` at `location`. A field may be new; what it stands in must be there."""
+    """Return the document with `value` at `location`; the field may be new, but its parent must exist."""
     if not location:
         return value
 
@@ -29,10 +29,11 @@ def place_value(document: Any, location: Location, value: Any) -> Any:
 
 
 def remove_field(document: Any, location: Location) -> Any:
-    """The document without the field at `location`, which must be there."""
+    """Return the document without the field at `location`, which must exist."""
 
     def drop(holder: Any) -> Any:
-        # a copy and one key less: of a document of a hundred thousand fields many are dropped, one after the other
+        # Copy and delete instead of rebuilding: of a document with a hundred thousand fields, many may be removed one
+        # by one.
         rest = dict(holder)
         del rest[location[-1]]
         return rest
@@ -41,7 +42,7 @@ def remove_field(document: Any, location: Location) -> Any:
 
 
 def rename_field(document: Any, location: Location, name: str) -> Any:
-    """The document with the field at `location` called `name`, at the place where it stood."""
+    """Return the document with the field at `location` renamed to `name`, in the same position."""
 
     old = location[-1]
 
@@ -52,7 +53,7 @@ def rename_field(document: Any, location: Location, name: str) -> Any:
 
 
 def copy_value(value: Any) -> Any:
-    """The value with lists and objects of its own, which may be changed."""
+    """Return a deep copy of the lists and objects in a value."""
     if isinstance(value, dict):
         return {key: copy_value(item) for key, item in value.items()}
     return [copy_value(item) for item in value] if isinstance(value, list) else value
@@ -77,9 +78,10 @@ ABSENT = object()
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Each change makes a new draft, and None where it cannot be made: what it would stand in is not there.
+    """A document under repair, with its changes.
 
-    `moved`: fields that got their name from a guess. `note`: what the last try could not reach.
+    Each change returns a new draft, or None where the change is not possible, for example because the parent does not
+    exist. `moved` are fields that were renamed by a guess. `note` says which part of its goal the last try missed.
     """
 
     document: Document
@@ -98,7 +100,7 @@ class Draft:
         return Draft(place_value(self.document, location, value), (*self.changes, change), self.moved)
 
     def drop(self, location: Location, why: str) -> "Draft | None":
-        """Only fields are dropped: without an entry the others of its list would have other places."""
+        """Remove a field; a list entry cannot be removed, since the later entries would change their places."""
         before = self.value(location)
         if before is ABSENT or not location or isinstance(location[-1], int):
             return None
@@ -106,7 +108,7 @@ class Draft:
         return Draft(remove_field(self.document, location), (*self.changes, change), self.moved - {location})
 
     def rename(self, location: Location, name: str, why: str) -> "Draft | None":
-        """To a name that is not taken."""
+        """Rename a field to a name that is not taken."""
         new = (*location[:-1], name)
         value = self.value(location)
         if value is ABSENT or isinstance(location[-1], int) or self.value(new) is not ABSENT:
@@ -127,10 +129,10 @@ _ABSENT = object()
 
 
 def recompute_hashes(before: Document, after: Document, form: str) -> tuple[Document, tuple[Change, ...]]:
-    """`after` with its figures recomputed, and what that changed. Nothing is recomputed where both are the same.
+    """Return `after` with its hash, size and token count recomputed, and the changes made.
 
-    A hash or a size that was wrong before stays: that the payload is not the one its sender sealed must not vanish with
-    a repair.
+    Nothing is recomputed where both documents are the same. A hash or a size that was wrong before stays wrong: a
+    repair must not hide that the payload differs from the one that the sender sealed.
     """
     if form not in BY_NAME or before is after:
         return after, ()
@@ -167,9 +169,10 @@ def _recounted(document: Document, form: str) -> Change | None:
 
 
 def token_count(document: Document, place: Location) -> int:
-    """The count that a document should declare at `place`: of its characters with the count in it."""
+    """Return the token count that a document should declare at `place`, with the digits of the count included."""
     count = MOST_TOKENS
-    for _ in range(2):  # the count's own digits count
+    # The second round counts the digits of the count itself.
+    for _ in range(2):
         count = min(
             round(estimate(compact(place_value(document, place, count)).decode("utf-8", "replace"))), MOST_TOKENS
         )
@@ -186,14 +189,14 @@ _LONGEST_PHRASES = 200
 
 _READ = 8000
 
-# the full stop of "3.5" or "e.g. x" ends no sentence: what follows must be a blank and no lower-case letter
+# The full stop of "3.5" or "e.g. x" ends no sentence: white space and no lower-case letter must follow.
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]]?(?=\s+[^\sa-z])|[\u3002\uff01\uff1f]|\n\s*\n")
 
 _BREAK = re.compile(r"[.,;:!?()\[\]{}\"\n\r]+(?:\s|$)|\s[-\u2013\u2014]\s")
 
 _WORD = re.compile(r"[^\s.,;:!?()\[\]{}\"]+(?:[.,:][^\s.,;:!?()\[\]{}\"]+)*")
 
-# words that carry a sentence and not its subject
+# Words of grammar, which say nothing about the subject of a sentence.
 _STOP_WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -209,27 +212,29 @@ _STOP_WORDS = frozenset(
 
 
 def cut(text: str, most: int) -> str:
-    """The first characters of a text, `...` at the cut; at most `most` characters in all."""
+    """Return at most `most` characters of a text, with `...` at the cut included."""
     if len(text) <= most:
         return text
     return text[: max(most - len(MARK), 0)].rstrip() + MARK
 
 
 def whole_sentences(text: str, fits: Callable[[str], bool]) -> str:
-    """As many whole sentences from the start as fit, `...` after them. Where not even the first fits, as many of its
-    words; where no word does, nothing but the mark."""
+    """Return as many whole sentences from the start as fit, followed by `...`.
+
+    Where the first sentence does not fit, as many of its words are returned; where no word fits, only the mark.
+    """
     if fits(text):
         return text
     return _longest(text, _sentence_ends(text), fits, " ") or _longest(text, _word_ends(text), fits, "") or MARK
 
 
 def within(most: int) -> Callable[[str], bool]:
-    """Fits in that many characters."""
+    """Return a predicate that accepts texts of at most `most` characters."""
     return lambda text: len(text) <= most
 
 
 def _longest(text: str, ends: list[int], fits: Callable[[str], bool], joint: str) -> str | None:
-    """The longest beginning that fits, by bisection."""
+    """Return the longest beginning that fits, found by bisection, or None."""
     best, low, high = None, 0, len(ends)
     while low < high:
         middle = (low + high) // 2
@@ -250,7 +255,7 @@ def _word_ends(text: str) -> list[int]:
 
 
 def key_phrases(text: str) -> str:
-    """What a text is about: runs of words that carry meaning, each once, in their order; `...` at the end.
+    """Return the key phrases of a text: runs of meaningful words, each once, in their order, with `...` at the end.
 
     >>> key_phrases("Please write the market overview for 2026, and compare the prices of all five suppliers.")
     'write; market overview; 2026; compare; prices; five suppliers...'

@@ -1,4 +1,4 @@
-"""The hints of issues that can be followed without knowing more than the document does, one function per code."""
+"""Hints that can be followed without knowledge beyond the document, one function per rule code."""
 
 from collections.abc import Callable, Mapping
 from difflib import SequenceMatcher
@@ -17,7 +17,7 @@ from handoffaudit.validation.times import utc_text
 _VERSION: Final[Location] = ("handoff", "version")
 _META: Final[Location] = ("handoff", "meta")
 _ALIKE: Final = 0.7
-# by the chain that cannot be without it: the field that names the source
+# Maps each chain to the field of the source, which the chain must contain.
 _SOURCES: Final[Mapping[Location, Location]] = MappingProxyType(
     {("call_chain",): ("source_agent_id",), ("handoff", "meta", "handoff_chain"): ("handoff", "source", "skill")}
 )
@@ -26,7 +26,7 @@ Mend = Callable[[Draft, Issue, Work], Draft | None]
 
 
 def follow(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """The draft with the issue's hint followed, or None where only its sender could."""
+    """Return the draft with the issue's hint followed, or None where only its sender could follow the hint."""
     mend = _MENDS.get(issue.code)
     found = mend(draft, issue, work) if mend else None
     if found is not None or mend is None:
@@ -72,7 +72,7 @@ def _own_chain(draft: Draft, place: Location) -> Any:
 
 
 def _trace_id(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """The id that the handoff was read with, so that the candidate stays in its trace."""
+    """Put the id that the handoff was read with, so that the candidate stays in its trace."""
     given = issue.metadata.get("trace_id")
     if as_uuid(given) == given:
         return draft.put(issue.location, given, "missing; the id that the handoff was stored with")
@@ -94,7 +94,7 @@ def _wrong_type(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _count(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Recounted when the draft is judged."""
+    """Put 0 as the token count; the count is recomputed when the draft is judged."""
     return draft.put(issue.location, 0, "replaced by a count")
 
 
@@ -138,7 +138,7 @@ def _bad_format(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _too_long(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """Names and ids are not cut: two of them might be one then."""
+    """Cut a text to its limit; names and ids are not cut, since two of them might become equal."""
     value, limit = draft.value(issue.location), issue.metadata.get("cut")
     if not isinstance(value, str) or not isinstance(limit, int):
         return None
@@ -154,12 +154,18 @@ def _unknown(draft: Draft, issue: Issue, work: Work) -> Draft | None:
 
 
 def _alike(name: str, known: str) -> bool:
-    """Closer than a hint must be, which a person reads before following it: "extra" is no "meta"."""
+    """Return whether two names are similar enough to rename one without asking.
+
+    The limit is higher than for a hint, which a person reads before following it: "extra" is not "meta".
+    """
     return SequenceMatcher(None, name.lower(), known.lower()).ratio() >= _ALIKE
 
 
 def _source_not_in_chain(draft: Draft, issue: Issue, work: Work) -> Draft | None:
-    """An entry that is the source but for its spelling is spelled like it; else the source is the last entry."""
+    """Correct the spelling of the source's entry, or else append the source.
+
+    An entry counts as the source's if it differs only in case and punctuation.
+    """
     chain, source = draft.value(issue.location), draft.value(_SOURCES.get(issue.location, ()))
     if not isinstance(chain, list) or not isinstance(source, str):
         return None

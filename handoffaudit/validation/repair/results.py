@@ -1,4 +1,4 @@
-"""What a repair has to work with, and what came of it."""
+"""The inputs of a repair, its tries and its result."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,10 @@ from handoffaudit.validation.verdict import Verdict
 
 
 class RepairStatus(StrEnum):
-    """`not_needed`: there are no errors. `not_possible`: there is no document that rules could mend."""
+    """The status of a repair.
+
+    `not_needed`: the document has no errors. `not_possible`: there is no document that rules could fix.
+    """
 
     NOT_NEEDED = "not_needed"
     NOT_POSSIBLE = "not_possible"
@@ -29,9 +32,11 @@ class RepairStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try: the candidate that it came to, all changes since the document that arrived, and the verdict on it.
-    `note` says why a try found nothing to do, or where it fell short. `is_idle`: it found nothing to do, so that its
-    candidate is the one before."""
+    """One try: its candidate, all changes since the document that arrived, and the verdict on the candidate.
+
+    `note` says why the try found nothing to do, or where it fell short. `is_idle`: the try found nothing to do, so that
+    its candidate is the one before.
+    """
 
     number: int
     name: str
@@ -48,8 +53,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """`repaired` is the attempt to offer: the first without errors, and with a quality score no lower than before.
-    Where there is none, `why` says what is to be done."""
+    """The result of a repair.
+
+    `repaired` is the attempt to offer: the first one without errors and with a quality score no lower than before.
+    Without such an attempt, `why` says what to do.
+    """
 
     status: RepairStatus
     attempts: tuple[Attempt, ...] = ()
@@ -58,7 +66,10 @@ class Repair:
 
 
 def repair_to_dict(result: Repair) -> dict[str, Any]:
-    """The result as the API and files show it. `document` is the candidate, null where there is none."""
+    """Return the result as the API and files show it.
+
+    `document` is the candidate, null where there is none.
+    """
     return {
         "status": result.status.value,
         "why": result.why,
@@ -86,8 +97,11 @@ Judge = Callable[[Document], Verdict]
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """`new_id` makes UUIDs of version 4; `known` are values that the caller knows better than any sender, such as the
-    tenant; `store` writes files beside the sender's, where it can."""
+    """The means of a repair.
+
+    `new_id` makes UUIDs of version 4. `known` are values that the caller knows better than the sender, such as the
+    tenant. `store`, where given, writes files beside the sender's.
+    """
 
     budget: Budget
     now: datetime
@@ -104,7 +118,7 @@ def budget_of(policy: TypePolicy, counter: TokenCounter, format_name: str = "") 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A draft with its figures recomputed, and what the judge says of it."""
+    """A draft with its hash, size and token count recomputed, and the verdict on it."""
 
     document: Document
     changes: tuple[Change, ...]
@@ -113,7 +127,10 @@ class Candidate:
 
 @dataclass(slots=True)
 class Work:
-    """One repair under way. The last draft's candidate is kept, so that no draft is judged twice."""
+    """One repair in progress.
+
+    `last` caches the candidate of the last draft, so that no draft is judged twice.
+    """
 
     original: Document
     form: str
@@ -130,9 +147,9 @@ class Work:
 
 
 class Try(Protocol):
-    """One way to mend a document: a draft further on, or the one that was given where there is nothing to do.
+    """One way to fix a document: returns a changed draft, or the given draft where there is nothing to do.
 
-    `idle` says in a sentence why there is nothing to do for a draft.
+    `idle` returns a sentence that says why there is nothing to do for a draft.
     """
 
     @property

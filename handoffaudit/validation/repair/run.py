@@ -1,4 +1,4 @@
-"""Three tries at a document, each judged; a person after the third."""
+"""The repair of a document: three tries, each judged, and escalation to a person after the third."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,8 +20,10 @@ _MOST_ROUNDS = 5
 
 
 class DefaultsAndHints:
-    """Defaults for what is missing, and every hint that can be followed mechanically. What that brings to light is
-    mended too, a few times over."""
+    """The try that adds defaults for missing fields and follows every hint that needs no person.
+
+    New findings that these changes reveal are fixed too, in at most five rounds.
+    """
 
     name = "defaults and hints"
 
@@ -42,7 +44,7 @@ class DefaultsAndHints:
 
 
 class Compression:
-    """The document shortened until it meets its budget."""
+    """The try that shortens the document until it meets its token budget."""
 
     name = "compression"
 
@@ -62,7 +64,7 @@ class Compression:
 
 
 class WorkingOnly:
-    """Of the payload only what is needed to go on."""
+    """The try that keeps only the working part of the payload."""
 
     name = "working only"
 
@@ -89,15 +91,17 @@ TRIES: Final[Sequence[Try]] = (DefaultsAndHints(), Compression(), WorkingOnly())
 
 
 def tries_with(model: LanguageModel, prompt: Prompt | None = None) -> Sequence[Try]:
-    """Three tries for one repair, of which the model's takes the place of the first after the hints that finds nothing
-    to do."""
+    """Return the three tries for one repair with an LLM.
+
+    The LLM replaces the first try after the hints that finds nothing to do.
+    """
     hints, *others = TRIES
     author = Author(model, prompt)
     return (hints, *(OrModel(rule, author) for rule in others))
 
 
 def is_left_to_model(result: Repair, form: str) -> bool:
-    """Whether a model might mend what the rules alone could not, in a try that they left."""
+    """Return whether an LLM might fix what the rules could not, in a try that the rules left idle."""
     if result.status is not RepairStatus.ESCALATED or not any(attempt.is_idle for attempt in result.attempts[1:]):
         return False
     last = result.attempts[-1]
@@ -107,10 +111,11 @@ def is_left_to_model(result: Repair, form: str) -> bool:
 def repair(
     document: object, verdict: Verdict, form: str, *, judge: Judge, means: Means, tries: Sequence[Try] = TRIES
 ) -> Repair:
-    """Candidates for `document`, of which `verdict` was given, up to the first that has no errors left.
+    """Return the candidates for `document`, up to the first one without errors.
 
-    `form` is the name of its format, empty where none was recognised. Each try goes on from the one before. What is
-    given is never changed, and a candidate with a lower quality score than came is never offered.
+    `verdict` is the verdict on `document`; `form` is the name of its format, empty where none was recognised. Each try
+    continues from the one before. The document is never changed, and a candidate with a lower quality score than the
+    document's is never offered.
     """
     if verdict.valid:
         return Repair(RepairStatus.NOT_NEEDED, why="There are no errors to repair.")

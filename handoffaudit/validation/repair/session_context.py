@@ -1,4 +1,4 @@
-"""The session that a repair takes out of a document and refers to as a file."""
+"""The session that a repair moves from a document into a file that the document refers to."""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from handoffaudit.validation.repair.results import Repair
 
 
 def check_inside(path: str) -> None:
-    """Raise `PermissionError` for the file of a session whose folder leads upwards, as written on any system."""
+    """Raise `PermissionError` for a session file whose folder leads upwards, in the notation of any system."""
     if ".." in re.split(r"[/\\]", path):
         folder = path.removesuffix(f"/{SESSION_FILE}")
         raise PermissionError(0, f"{folder} leads out of its folder")
@@ -21,9 +21,10 @@ def check_inside(path: str) -> None:
 
 @dataclass(slots=True)
 class HeldFiles:
-    """A `FileStore` in memory, for callers that answer the files beside the candidate.
+    """A `FileStore` in memory, for callers that return the files beside the candidate.
 
-    A path that `handoffaudit repair` would not write to is refused here, too: whoever gets the answer writes the file.
+    A path that `handoffaudit repair` would not write to is refused here too: the receiver of the response writes the
+    file.
     """
 
     files: dict[str, bytes] = field(default_factory=dict)
@@ -37,9 +38,10 @@ class HeldFiles:
 
 
 def session_context(result: Repair, files: Mapping[str, bytes]) -> dict[str, Any] | None:
-    """Return `path` and `content` of the file that the offered candidate refers to, of those the repair made.
+    """Return `path` and `content` of the file that the offered candidate refers to.
 
-    None where the session stayed in the document, was dropped, or no candidate is offered.
+    `files` are the files that the repair made. None where the session stayed in the document, was dropped, or no
+    candidate is offered.
     """
     if result.repaired is None:
         return None

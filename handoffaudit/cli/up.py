@@ -159,6 +159,7 @@ def command(host: str, port: int, *, sample: bool) -> None:
         children += [Child("asker", [])] if has_llm_key() else []
         supervisor = Supervisor(children, tell=warn)
         obey_signals(supervisor)
+        say("  Preparing the database and the static files …")
         prepared = prepare()
         announce(address, folder, prepared["link"])
         try:
@@ -225,6 +226,7 @@ def announce(address: str, folder: Path, link: str | None) -> None:
         say(f"  Sign in  {click.style(address + link, fg='cyan', underline=True)}")
         say("           Works once: it makes you the first administrator.")
     say(f"  Data     {folder}\n")
+    say("  Starting the web server and the worker …")
 
 
 def wait_until_ready(supervisor: Supervisor, host: str, port: int) -> bool:

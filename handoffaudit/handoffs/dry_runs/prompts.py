@@ -37,7 +37,7 @@ SAMPLE = 50
 
 MOST_SECONDS = 5.0
 
-# After an outage for one of these reasons, all later questions would fail in the same way.
+# After an outage for any of these reasons, all later questions would fail in the same way.
 _ENDING: Final = frozenset({Reason.NO_KEY, Reason.REFUSED, Reason.BUDGET, Reason.BREAKER_OPEN})
 
 
@@ -81,7 +81,7 @@ class Cost:
 
 
 class AnswerNotStored(Exception):
-    """An answer of the LLM is no longer stored, so the verdicts need new calls."""
+    """The error for an answer of the LLM that is no longer stored, so that the verdicts need new calls."""
 
 
 def judge_twice(part: Sequence[Handoff], in_force: ValidationConfig, draft: ValidationConfig) -> list[Pair]:

@@ -266,7 +266,7 @@ def _reached(trial: Trial, part: list[Handoff]) -> None:
 
 
 def _decides(verdict: Verdict) -> tuple[Outcome, Outcome]:
-    # Shadow mode rejects nothing, and the effect of a draft there is the reason for a dry run.
+    # Shadow mode rejects nothing, but people run dry runs to see what a draft would reject there.
     return verdict.outcome, verdict.would_decide
 
 
@@ -277,7 +277,8 @@ def _note(trial: Trial, handoff: Handoff, now: Verdict, then: Verdict) -> None:
     flip = f"{before.value}>{after.value}"
     trial.flips[flip] = trial.flips.get(flip, 0) + 1
     if len(trial.changed) < MOST_SHOWN or trial.flips[flip] <= MOST_OF_A_FLIP:
-        # The decisive findings are in the new verdict where it got worse, and in the old verdict where it got better.
+        # Where the verdict got worse, the new verdict holds the decisive findings. Where it got better, the old verdict
+        # does.
         levels = _deciding(then if after is not Outcome.ACCEPTED else now)
         codes = list(levels)[:MOST_CODES]
         row: dict[str, Any] = {"handoff": str(handoff.pk), "handoff_id": handoff.handoff_id, "codes": codes}

@@ -44,7 +44,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveCheck:
-    """The result of the LLM check of the objective, and the model that made it."""
+    """The result of the LLM check of the objective, and the LLM that made the check."""
 
     status: Status
     message: str

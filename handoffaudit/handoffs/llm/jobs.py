@@ -20,7 +20,7 @@ CHECK = db.Columns.of(ModelCheck, "handoff", "tenant", "kind", "since", "tries")
 # One handoff may need the check, the critique and a repair, whose candidate needs a check and a critique again.
 CALLS_OF_A_LEASE = 5
 
-# Limits of the pause before a handoff is asked about again that alone gets no answer.
+# Limits of the pause before a recheck of a handoff that gets no answer although the LLM answers for others.
 SOONEST_AGAIN = timedelta(minutes=1)
 
 LATEST_AGAIN = timedelta(days=1)
@@ -60,7 +60,7 @@ def take_left_behind() -> Job | None:
 
 
 def is_any_left_behind() -> bool:
-    """Return whether a worker died with a check in hand."""
+    """Return whether a worker died while it held the lease of a check."""
     late = ModelCheck.objects.filter(claim_expires_at__lt=timezone.now(), tries__lt=settings.CLAIM_TRIES)
     return late.exclude(claim=None).exists()
 

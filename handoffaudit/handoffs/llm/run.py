@@ -138,7 +138,7 @@ def _concerns_it_alone(judged: JudgedHandoff) -> bool:
 def _apply_recheck(handoff: Handoff, judged: JudgedHandoff, repaired: list[RepairResult]) -> None:
     held = handoff.state == State.HELD
     state = results.STATES[judged.verdict.outcome] if held else State(handoff.state)
-    # A finding that only a newer policy produces is no oversight of the earlier decision.
+    # A finding that only a newer policy produces is no mistake of the earlier decision.
     flagged = not held and judged.verdict.outcome is Outcome.REJECTED and _model_rejects(judged.verdict)
     if not held:
         # The recommended action was decided when the handoff was accepted.

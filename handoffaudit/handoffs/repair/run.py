@@ -52,7 +52,7 @@ CHECKED_LATER = "The model is asked about the candidate once it is stored: so fa
 
 
 class NotRepairable(Exception):
-    """The handoff is in a state that repair does not accept."""
+    """The error for a handoff in a state that repair does not accept."""
 
 
 @dataclass(frozen=True, slots=True)

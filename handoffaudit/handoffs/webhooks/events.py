@@ -192,7 +192,7 @@ def _missing(reached: int, ids: Sequence[int], now: float) -> list[Gap]:
 
 
 def _without(gaps: Iterable[Gap], came: Iterable[int], now: float) -> list[Gap]:
-    """Return the gaps that still miss events, without those older than `GAP_SECONDS`."""
+    """Return the gaps that still have missing events, and drop gaps older than `GAP_SECONDS`."""
     there, left = set(came), []
     for first, last, at in gaps:
         if now - at > GAP_SECONDS:

@@ -81,7 +81,7 @@ def _health(tenant: Tenant, subscriber: Subscriber) -> Health:
 def list_deliveries(subscriber: Subscriber, *, failed: bool = False, cursor: str = "", limit: int = 50) -> Deliveries:
     """Return a page of all deliveries, or only of those that were tried and failed.
 
-    Raises `BadFilter` for an invalid cursor.
+    Raises `FilterError` for an invalid cursor.
     """
     rows = Delivery.objects.filter(tenant=subscriber.tenant_id, subscriber=subscriber).order_by("-id").defer("payload")
     if failed:

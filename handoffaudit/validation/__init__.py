@@ -1,4 +1,4 @@
-"""The engine: the model of a handoff and the layers that judge it, without a framework and without a network.
+"""The engine, which reads handoffs and judges them in layers: no framework and no network.
 
 The names below are the public API. Each name is imported at its first use, so that importing the package is cheap.
 """

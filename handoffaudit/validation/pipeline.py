@@ -42,14 +42,11 @@ def run(
     layers: Iterable[Layer] | None = None,
     new_id: Callable[[], str] | None = None,
 ) -> Verdict:
-    """Run the layers in order and return the verdict.
+    """Run the layers in order and return the verdict; errors of the structure layer skip the rest.
 
-    The layers are the shipped ones followed by the installed ones, unless `layers` is given. Errors of the structure
-    layer skip the rest. `new_id` names the remediation record that a first attempt opens; without it, the record has
-    the id of the verdict. `monotonic` is a clock in seconds.
-
-    An exception from a layer is a bug of ours and propagates: no verdict is made of it. Only `CouldNotRunError`, with
-    which a layer reports an outside failure, ends as the layer's status `error`.
+    `layers` defaults to the shipped and then the installed ones. `new_id` names the remediation record that a first
+    attempt opens; without it, the record has the id of the verdict. Only `CouldNotRunError`, which reports an outside
+    failure, ends as the layer's status `error`: any other exception is a bug of ours and propagates, without a verdict.
     """
     started = monotonic()
     issues = subject.findings.issues = []

@@ -44,12 +44,14 @@ class HandoffPayload(BaseModel):
     """The payload that one agent sends to the next, in the `payload` format (`docs/formats.md`).
 
     `source_agent_id`, `target_agent_id`, `tenant_id` and `handoff_type` are texts of at least one character.
-    `call_chain` has at least one agent; the source must be in the chain, and the target must not. `data` is a JSON
-    object. `confidence` lies from 0.0 to 1.0; a value below 0.5 is logged as a warning. `timestamp` defaults to now; a
-    time without an offset is taken as UTC. Fields of your own are kept.
+    `call_chain` has at least one agent; the source must be in the chain, and the target must not. `data` is an object
+    with any values, which are converted to JSON for the checks. `handoff_id` defaults to a new UUID. `confidence` lies
+    from 0.0 to 1.0 (default 1.0); a value below 0.5 is logged as a warning. `timestamp` defaults to now; a time without
+    an offset is taken as UTC. Fields of your own are kept.
 
-    A broken rule raises `pydantic.ValidationError`, whose message names the rule codes. The rules are those of the
-    layers structure, chain and consistency, without the approval of long chains.
+    A field of a wrong type or range raises `pydantic.ValidationError`. So does a broken rule of the layers structure,
+    chain and consistency; the message then ends with the rule codes (`docs/codes.md`). The approval of a long chain is
+    not checked here.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -148,7 +150,7 @@ class HandoffProtocol:
     """The gate between two agents.
 
     A payload is judged by the engine's layers, and a payload of a strict type also by an LLM, where a
-    `semantic_validator` is given. Without one, each strict payload that passes the layers logs a warning.
+    `semantic_validator` is given. Without one, each strict payload without structural issues logs a warning.
     """
 
     def __init__(

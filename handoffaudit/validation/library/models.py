@@ -168,8 +168,8 @@ LayerName = Annotated[ValidationLayer | str, Field(union_mode="left_to_right")]
 class ValidationIssue(BaseModel):
     """One finding.
 
-    `layer` is a `ValidationLayer` or the name of your own layer. `field_path` is a dotted path into the output, empty
-    for the whole output. A shipped layer's hint is in `metadata["hint"]`.
+    `layer` is a `ValidationLayer` or the name of your own layer; `docs/codes.md` lists the shipped codes. `field_path`
+    is a dotted path into the output, empty for the whole output. A shipped layer's hint is in `metadata["hint"]`.
     """
 
     layer: LayerName

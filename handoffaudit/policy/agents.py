@@ -1,4 +1,4 @@
-"""The declared routes of agents, as lines `planner -> critic, writer` in a form, and the registry of known agents."""
+"""Declared routes between agents, in a form as lines `planner -> critic, writer`, and the registry of known agents."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -41,19 +41,19 @@ _WRITE = "Write planner -> critic, writer; quote a name that has a comma or an a
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRoutes:
-    """One row: whom `source` may hand to, in the order of the alphabet. `*` is anybody, on either side."""
+    """The agents that `source` may hand off to, in alphabetical order; `*` is any agent, on either side."""
 
     source: str
     targets: tuple[str, ...]
 
 
 def to_plain(row: DeclaredRoutes) -> dict[str, Any]:
-    """The row as JSON values, in the order of `FIELDS`."""
+    """Return the row as JSON values, in the order of `FIELDS`."""
     return {"source": row.source, "targets": list(row.targets)}
 
 
 def parse_row(given: Mapping[str, Any]) -> DeclaredRoutes:
-    """One row. Every wrong value is told in `InvalidPolicy`."""
+    """Parse a row. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("source"))
     errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
     found: dict[str, Any] = {}
@@ -68,12 +68,12 @@ def parse_row(given: Mapping[str, Any]) -> DeclaredRoutes:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[DeclaredRoutes, ...]:
-    """All rows, from such as `to_plain` writes."""
+    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
 def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
-    """By source, each once, and not too much of it all."""
+    """Return the rows by source. Raise `InvalidPolicy` for repeated sources, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (row.source == ANYBODY, row.source))
     errors = values.find_repeated((row.source for row in table), "source")
     errors.extend(values.too_many([row.source for row in table], MOST_ROWS))
@@ -84,7 +84,7 @@ def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
 
 
 def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
-    """Pairs of source and target as rows. Raises `InvalidPolicy`."""
+    """Return pairs of source and target as rows. Raise `InvalidPolicy` for invalid ones."""
     targets: dict[str, set[str]] = {}
     for source, target in edges:
         targets.setdefault(source, set()).add(target)
@@ -92,12 +92,12 @@ def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
 
 
 def to_text(rows: Iterable[DeclaredRoutes]) -> str:
-    """The rows as lines of a form."""
+    """Return the rows as lines of a form."""
     return "\n".join(f"{_quote(row.source)} -> {', '.join(map(_quote, row.targets))}" for row in rows)
 
 
 def parse_text(text: str) -> tuple[DeclaredRoutes, ...]:
-    """The rows of such lines; lines of one source are one row. Raises `InvalidPolicy`, whose errors name the line."""
+    """Parse lines of a form; lines with one source are one row. Raise `InvalidPolicy`, whose errors name the line."""
     edges: list[tuple[str, str]] = []
     errors: list[PolicyError] = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -131,7 +131,7 @@ def _edges(line: str) -> list[tuple[str, str]]:
 
 
 def _read_name(line: str, place: int) -> tuple[str, int]:
-    """The name that begins there, and where it ends."""
+    """Return the name that begins at that place, and the place where it ends."""
     quoted = _QUOTED.match(line, place)
     found = quoted or _PLAIN.match(line, place)
     if not found:
@@ -170,7 +170,10 @@ log = structlog.get_logger(__name__)
 
 @cache
 def known_agents() -> frozenset[str] | None:
-    """Read once in a process; None where no folder is named, or no skill in it can be read."""
+    """Return the names in the registry, or None if no folder is set or no skill in it can be read.
+
+    The registry is read once in a process.
+    """
     if settings.SKILLS_FOLDER is None:
         return None
     registry = discover(skill_files(settings.SKILLS_FOLDER))

@@ -1,4 +1,4 @@
-"""When people are alerted: a warning level and an alert level for each figure that is watched."""
+"""Alert rules: a warning level and an alert level for each watched number."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,8 +12,12 @@ from handoffaudit.policy.values import Wrong, brief
 
 
 class Watched(StrEnum):
-    """What is watched: the share of rejected ones of what was judged, the seconds that the oldest unjudged one has
-    waited, the number of unverified ones, the number of overdue holds."""
+    """What an alert rule watches.
+
+    The rejection rate is the share of rejected handoffs among the judged ones. The queue age is the number of seconds
+    that the oldest unjudged handoff has waited. The others are the number of unverified handoffs and the number of
+    overdue holds.
+    """
 
     REJECTION_RATE = "rejection_rate"
     QUEUE_AGE = "queue_age"
@@ -22,8 +26,11 @@ class Watched(StrEnum):
 
 
 class NoData(StrEnum):
-    """What it means that no handoff came within the window, or too few: nothing, that an alert stays as it is, or that
-    people are alerted of just that (of none; too few are then as `keep`)."""
+    """What it means that no handoff, or too few, came within the window of an alert rule.
+
+    `ok`: nothing is wrong. `keep`: an alert stays as it is. `alert`: people are alerted that no handoff came; too few
+    handoffs are then treated as `keep`.
+    """
 
     OK = "ok"
     KEEP = "keep"
@@ -32,9 +39,13 @@ class NoData(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """`warning` and `alert`: from this value on, in the unit of what is watched. `window_minutes`: which handoffs
-    count, by receipt. `minimum`: a rate of fewer is none. `clear_minutes`: an alert closes when the value was below for
-    so long. `renotify_minutes`: while it stands, subscribers are told again."""
+    """The levels and times of the alerts about one watched number.
+
+    `warning` and `alert` are the values from which on a level applies, in the unit of what is watched. `window_minutes`
+    says which handoffs count, by the time of receipt. `minimum` is the number of handoffs below which no rate is
+    computed. `clear_minutes`: an alert is resolved when the value was below the levels for so long. `renotify_minutes`:
+    while an alert is active, webhooks are notified again at this interval.
+    """
 
     name: Watched
     on: bool
@@ -47,7 +58,8 @@ class AlertRule:
     renotify_minutes: int = 240
 
 
-# What share of rejected handoffs is much, and whether a model is there to ask, only its owner knows: these are off.
+# Only its owner knows which share of rejected handoffs is high, and whether there is an LLM to ask: these rules are off
+# by default.
 AS_SHIPPED: Final = (
     AlertRule(Watched.REJECTION_RATE, on=False, warning=0.5, alert=0.8),
     AlertRule(Watched.QUEUE_AGE, on=True, warning=300, alert=900),
@@ -66,7 +78,7 @@ WHOLE: Final[dict[str, tuple[int, int]]] = {
     "renotify_minutes": (10, 10_080),
 }
 
-# What can be entered as a level of each.
+# The lowest and the highest level that can be entered for each.
 LEVELS: Final[dict[Watched, tuple[float, float]]] = {
     Watched.REJECTION_RATE: (0.01, 1),
     Watched.QUEUE_AGE: (10, 86_400),
@@ -76,12 +88,12 @@ LEVELS: Final[dict[Watched, tuple[float, float]]] = {
 
 
 def to_plain(row: AlertRule) -> dict[str, Any]:
-    """The row as JSON values, in the order of `FIELDS`."""
+    """Return the row as JSON values, in the order of `FIELDS`."""
     return {field: getattr(row, field) for field in FIELDS} | {"name": row.name.value, "no_data": row.no_data.value}
 
 
 def parse_row(given: Mapping[str, Any]) -> AlertRule:
-    """One row. A field that is not given is as shipped; every wrong one is told in `InvalidPolicy`."""
+    """Parse a row; a field that is not given has its default. Raise `InvalidPolicy` with every invalid value."""
     name = values.row_name(given.get("name"))
     shipped = next((row for row in AS_SHIPPED if row.name == given.get("name")), None)
     if shipped is None:
@@ -104,12 +116,15 @@ def parse_row(given: Mapping[str, Any]) -> AlertRule:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[AlertRule, ...]:
-    """All rows, from such as `to_plain` writes."""
+    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
 def check_rows(rows: Iterable[AlertRule]) -> tuple[AlertRule, ...]:
-    """Each once, in the order of `Watched`; one that is not given is as shipped."""
+    """Return the rows in the order of `Watched`, with the default for those not given.
+
+    Raise `InvalidPolicy` if a row is given twice.
+    """
     table = list(rows)
     errors = values.find_repeated((row.name.value for row in table), "threshold")
     if errors:
@@ -128,5 +143,5 @@ def _level(name: Watched, value: Any) -> float:
     low, high = LEVELS[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise Wrong(f"{brief(value)} is no level for this.", f"Use a number from {low:g} to {high:,g}.")
-    # As it is shown: 300 is the same level as 300.0, and no change.
+    # A level is stored as it is shown: 300 is the same level as 300.0, and no change.
     return int(value) if value == int(value) else value

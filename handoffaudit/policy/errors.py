@@ -1,4 +1,4 @@
-"""What is wrong with a policy that someone wants to save."""
+"""Errors about policies: values that cannot be saved, and versions that do not exist."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,8 +6,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class PolicyError:
-    """One value that cannot be saved. `row` is the row's name (its handoff type, or the id of its set), `field` empty
-    where the whole row is meant."""
+    """A value that cannot be saved.
+
+    `row` is the row's name (its handoff type, or the id of its set). `field` is empty where the whole row is meant.
+    """
 
     row: str
     field: str

@@ -1,4 +1,4 @@
-"""What is demanded of handoff files: one line, whether anything but the file itself counts as a failed phase."""
+"""The policy for handoff files: whether anything but the file itself counts as a failed phase."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ FIELD: Final = "strict_handoff_files"
 
 @dataclass(frozen=True, slots=True)
 class HandoffFilesPolicy:
-    """`strict_handoff_files`: a handoff that was not read from its file counts as a failed phase."""
+    """The one row; with `strict_handoff_files`, a handoff that was not read from its file counts as a failed phase."""
 
     strict_handoff_files: bool = False
     name: str = NAME
@@ -28,7 +28,7 @@ def to_plain(row: HandoffFilesPolicy) -> dict[str, Any]:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[HandoffFilesPolicy, ...]:
-    """The one row, from such as `to_plain` writes. Raises `InvalidPolicy`."""
+    """Parse the one row, given as `to_plain` writes it. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, _parse_row))
 
 

@@ -1,4 +1,4 @@
-"""Every kind of policy, each with its versions: `rules.current(tenant)`, `schemas.save(tenant=…, rows=…, …)`."""
+"""All kinds of policies, each with its versions: `rules.current(tenant)`, `schemas.save(tenant=…, rows=…, …)`."""
 
 from operator import attrgetter
 from typing import Any
@@ -75,7 +75,7 @@ agents: Versions[DeclaredRoutes] = Versions(
     plain=policy_agents.to_plain,
     compared=policy_agents.to_plain,
 )
-# These are not of KINDS: their rows are always there, and no handoff is judged by them.
+# The kinds below are not in KINDS: their rows always exist, and no handoff is judged by them.
 file_policy: Versions[HandoffFilesPolicy] = Versions(
     kind=Kind.HANDOFF_FILES,
     listed="rows",

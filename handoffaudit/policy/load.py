@@ -1,4 +1,4 @@
-"""What is in force in a tenant, as the core wants it."""
+"""The current policies of a tenant as the configuration of the validation, and drafts of that configuration."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -21,12 +21,15 @@ from handoffaudit.validation.config import ANY_OTHER_TYPE, TypePolicy, Validatio
 
 MOST_TENANTS = 256
 
-# Of each kind's newest version its key, number and time: a restored database may use a number again.
+# The key, number and time of each kind's newest version: a restored database may use a number again.
 Newest = tuple[tuple[str, int, int, datetime], ...]
 
 
 def load(tenant_id: int) -> ValidationConfig:
-    """One small query to see which versions are the newest; their content is read once in a process."""
+    """Return the tenant's current configuration.
+
+    One small query finds the newest versions; a process reads their content only once.
+    """
     newest: Newest = tuple(_newest(tenant_id).values_list("kind", "pk", "number", "changed_at"))
     slot = _slot(tenant_id)
     kept = slot.kept
@@ -36,9 +39,11 @@ def load(tenant_id: int) -> ValidationConfig:
 
 
 def draft(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationConfig:
-    """What is in force, with plain content of one kind (`{"sets": […]}`, `{"rows": […]}`) in place of its newest
-    version; the versions are told as those in force, and prompts that differ are named as a draft's. Raises
-    `InvalidPolicy`."""
+    """Return the current configuration with draft content of one kind in place of that kind's newest version.
+
+    `content` is plain (`{"sets": […]}`, `{"rows": […]}`). The configuration reports the current versions, and names
+    prompts that differ as a draft's. Raise `InvalidPolicy` for invalid content.
+    """
     now = load(tenant_id)
     rows = KINDS[kind].from_plain(content)
     if kind is Kind.PROMPTS:
@@ -47,7 +52,7 @@ def draft(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationC
 
 
 class _Slot:
-    """What was read last for one tenant."""
+    """The configuration that was last read for one tenant."""
 
     kept: tuple[Newest, ValidationConfig] | None = None
 
@@ -104,7 +109,8 @@ def _of_prompts(rows: Iterable[PromptRow], version: str) -> dict[str, Any]:
     return {"prompts": prompts.current_prompts(rows, version)}
 
 
-# Of what handoffs are judged by, each of the rows and the name of their version.
+# For each kind that handoffs are judged by, a function from rows and the name of their version to parts of the
+# configuration.
 _PARTS: dict[Kind, Callable[[Any, str], dict[str, Any]]] = {
     Kind.STRICTNESS: _of_strictness,
     Kind.RULES: _of_rules,

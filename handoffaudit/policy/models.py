@@ -1,4 +1,4 @@
-"""What is demanded: each kind of policy as a row of whole versions."""
+"""The model of policies: each kind of policy as a series of whole versions."""
 
 from django.db import models
 
@@ -17,9 +17,9 @@ class Kind(models.TextChoices):
 
 
 class PolicyVersion(models.Model):
-    """One saved state of one kind of policy. Versions are only added; the newest is in force.
+    """A saved state of one kind of policy. Versions are only added; the newest one applies.
 
-    `content` is JSON as text: a JSON column of PostgreSQL loses the order that a schema's keys were written in.
+    `content` is JSON as text: a JSON column of PostgreSQL loses the order in which a schema's keys were written.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

@@ -1,4 +1,4 @@
-"""Prompts of users, each in place of one that is shipped: for one type, for one workflow, or for all handoffs."""
+"""Prompts of users that replace shipped prompts: for one handoff type, for one workflow, or for all handoffs."""
 
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ STAR = "*"
 
 DRAFT = "draft"
 
-# Calls to the model are recorded with the prompt's name, in a column of 200.
+# Calls to the LLM are recorded with the prompt's name, in a column of 200 characters.
 LONGEST_SCOPE = 140
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
@@ -33,8 +33,10 @@ _LINES = "\n\t"
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """One prompt: for a type, for a workflow, or, where neither is named, for all handoffs. One `*` in the name of a
-    workflow stands for anything."""
+    """A prompt for a handoff type, for a workflow or, where neither is named, for all handoffs.
+
+    One `*` in the name of a workflow matches any text.
+    """
 
     use: Use
     text: str
@@ -49,16 +51,16 @@ class PromptRow:
 
     @property
     def name(self) -> str:
-        """Of no other row: there is one for each use and scope."""
+        """Return a name that no other row has: there is one row for each use and scope."""
         return f"{self.use.value} {self.scope}"
 
     def named(self, version: str) -> Prompt:
-        """The prompt as verdicts name it: `grounding prompts-3 type:research_result`."""
+        """Return the prompt as verdicts name it: `grounding prompts-3 type:research_result`."""
         return Prompt(f"{self.use.value} prompts-{version} {clean(self.scope, LONGEST_SCOPE)}", self.text)
 
 
 def to_plain(row: PromptRow) -> dict[str, Any]:
-    """The row as JSON values, in the order of `FIELDS`."""
+    """Return the row as JSON values, in the order of `FIELDS`."""
     return {
         "use": row.use.value,
         "handoff_type": row.handoff_type,
@@ -68,7 +70,7 @@ def to_plain(row: PromptRow) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> PromptRow:
-    """One row. Every wrong value is told in `InvalidPolicy`."""
+    """Parse a row. Raise `InvalidPolicy` with every invalid value."""
     row = _row_name(given)
     errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
     found: dict[str, Any] = {}
@@ -86,12 +88,12 @@ def parse_row(given: Mapping[str, Any]) -> PromptRow:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[PromptRow, ...]:
-    """All rows, from such as `to_plain` writes."""
+    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
 def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
-    """By use and scope, each once, and not too much of it all."""
+    """Return the rows by use and scope. Raise `InvalidPolicy` for repeated rows, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: (list(Use).index(row.use), row.scope != ALL, row.scope))
     errors = values.find_repeated((row.name for row in table), "use and scope")
     errors.extend(values.too_many([row.name for row in table], MOST_ROWS))
@@ -102,13 +104,15 @@ def check_rows(rows: Iterable[PromptRow]) -> tuple[PromptRow, ...]:
 
 
 def current_prompts(rows: Iterable[PromptRow], version: str) -> Prompts:
-    """The prompts as handoffs are judged by; `version` is said in the name of each."""
+    """Return the prompts by which handoffs are judged; the name of each contains `version`."""
     return _arrange((row, row.named(version)) for row in rows)
 
 
 def draft_prompts(rows: Iterable[PromptRow], now: Prompts, version: str) -> Prompts:
-    """Those of a draft beside those that are in force in that version: what the draft leaves as it is keeps its name,
-    so that it is not asked anew."""
+    """Return the prompts of a draft, where `now` holds the current prompts and `version` their version.
+
+    A prompt that the draft leaves unchanged keeps its name, so that the LLM is not asked again.
+    """
     kept = {*now.for_all.values(), *(prompt for prompts in now.by_type.values() for prompt in prompts.values())}
     kept |= {prompt for _, _, prompt in now.by_workflow}
     named = ((row, row.named(version)) for row in rows)
@@ -126,7 +130,8 @@ def _arrange(named: Iterable[tuple[PromptRow, Prompt]]) -> Prompts:
             by_type.setdefault(row.handoff_type, {})[row.use] = prompt
         else:
             for_all[row.use] = prompt
-    # A whole name goes before one with a star, and of those the longer one.
+    # Prompts of higher precedence come last: a longer name with a star after a shorter one, and a name without a star
+    # after both.
     by_workflow.sort(key=lambda one: (STAR not in one[0], len(one[0]), one[0]))
     return Prompts(
         MappingProxyType(for_all),
@@ -136,7 +141,7 @@ def _arrange(named: Iterable[tuple[PromptRow, Prompt]]) -> Prompts:
 
 
 def _row_name(given: Mapping[str, Any]) -> str:
-    """How errors name a row that may not be one."""
+    """Return the name of a possibly invalid row for errors."""
     scopes = [(kind, given.get(field)) for kind, field in (("type", "handoff_type"), ("workflow", "workflow"))]
     told = [f"{kind}:{values.row_name(value)}" for kind, value in scopes if value is not None]
     return f"{values.row_name(given.get('use'))} {' '.join(told) or ALL}"

@@ -1,4 +1,4 @@
-"""For how many days each kind of data is kept; what has no number is kept for good."""
+"""Retention rules: for how many days each kind of data is kept; without a number of days, forever."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from handoffaudit.policy.values import Wrong
 
 
 class Data(StrEnum):
-    """What can be removed once it is old."""
+    """The kinds of data that can be removed once they are old."""
 
     LOGS = "logs"
     FILE_REPORTS = "file_reports"
@@ -24,16 +24,16 @@ class Data(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`days` is None where it is kept for good."""
+    """A retention rule; `days` is None where the data is kept forever."""
 
     name: Data
     days: int | None = None
 
 
-# What is told to subscribers was never kept for longer; nothing else goes unless somebody says so.
+# Webhook deliveries were never kept for longer. Other data is only removed if somebody sets a rule.
 AS_SHIPPED: Final = tuple(Retention(data, 14 if data is Data.DELIVERIES else None) for data in Data)
-# Model calls: the longest period that Diagnostics counts them over, and a day. Deliveries: longer than alerts are gone
-# over again, or they would be told anew.
+# LLM calls: the longest period over which Diagnostics counts them, and a day. Deliveries: longer than the time for
+# which alerts are looked at again, or alerts would be delivered a second time.
 LEAST: Final[dict[Data, int]] = dict.fromkeys(Data, 1) | {Data.MODEL_CALLS: 8, Data.DELIVERIES: 8}
 MOST: Final = 3650
 FIELDS: Final = ("name", "days")
@@ -44,7 +44,7 @@ def to_plain(row: Retention) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> Retention:
-    """One row; without days it is kept for good. Every wrong field is told in `InvalidPolicy`."""
+    """Parse a row; without days, the data is kept forever. Raise `InvalidPolicy` with every invalid value."""
     name = values.row_name(given.get("name"))
     if name not in tuple(Data):
         told, remedy = "There is no such kind of data.", f"Use one of {', '.join(Data)}."
@@ -62,12 +62,15 @@ def parse_row(given: Mapping[str, Any]) -> Retention:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[Retention, ...]:
-    """All rows, from such as `to_plain` writes."""
+    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
 def check_rows(rows: Iterable[Retention]) -> tuple[Retention, ...]:
-    """Each once, in the order of `Data`; one that is not given is as shipped."""
+    """Return the rows in the order of `Data`, with the default for those not given.
+
+    Raise `InvalidPolicy` if a row is given twice.
+    """
     table = list(rows)
     errors = values.find_repeated((row.name.value for row in table), "kind of data")
     if errors:

@@ -1,4 +1,4 @@
-"""Sets of business rules, between plain values (JSON, forms) and the core's frozen ones."""
+"""Sets of business rules, converted between plain values (JSON, forms) and the frozen values of the validation."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"\[(\d+)\]\.?(.*)", re.DOTALL)
 
 
 def example_sets() -> tuple[BusinessRuleSet, ...]:
-    """Sets to begin with. None is in force until somebody adds it."""
+    """Return example sets to begin with. No example applies until somebody adds it."""
     return build_signal_rules(), build_cmt_rules()
 
 
@@ -26,17 +26,17 @@ def rule_set_to_plain(rules: BusinessRuleSet) -> dict[str, Any]:
 
 
 def to_comparable(rules: BusinessRuleSet) -> dict[str, Any]:
-    """The set as differences are told: its rules by id. Its version follows from them."""
+    """Return the set as versions are compared: its rules by id, without its version, which follows from them."""
     return {"name": rules.name, "rules": {rule.rule_id: rule.model_dump(mode="json") for rule in rules.rules}}
 
 
 def number_version(rules: BusinessRuleSet, in_force: BusinessRuleSet | None) -> BusinessRuleSet:
-    """A changed set counts on from the one in force; a new one keeps its number."""
+    """Return a changed set numbered after the current one; a new set keeps its number."""
     return rules if in_force is None else rules.model_copy(update={"version": in_force.version + 1})
 
 
 def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet, ...]:
-    """All sets. Every wrong value is told in `InvalidPolicy`, with the set and the place in it."""
+    """Parse all sets. Raise `InvalidPolicy` with every invalid value, its set and the place in the set."""
     plain = list(given)
     try:
         values.can_be_kept(plain)
@@ -49,7 +49,10 @@ def parse_rule_sets(given: Iterable[Mapping[str, Any]]) -> tuple[BusinessRuleSet
 
 
 def check_sets(sets: Iterable[BusinessRuleSet]) -> tuple[BusinessRuleSet, ...]:
-    """By id, each once, and not too much of it all."""
+    """Return the sets by id.
+
+    Raise `InvalidPolicy` for repeated sets, too many sets, too much data, or a version out of range.
+    """
     table = sorted(sets, key=lambda one: one.set_id)
     errors = values.find_repeated((one.set_id for one in table), "set")
     if len(table) > MOST_SETS:
@@ -66,7 +69,7 @@ def check_sets(sets: Iterable[BusinessRuleSet]) -> tuple[BusinessRuleSet, ...]:
 
 
 def _error(flaw: ConfigError, sets: Sequence[Any]) -> PolicyError:
-    """The flaw at its set: `[1].rules[2].field` is `rules[2].field` of the second one."""
+    """Return the flaw as an error of its set: `[1].rules[2].field` is `rules[2].field` of the second set."""
     inside = _PLACE.fullmatch(flaw.place)
     if inside is None:
         return PolicyError("?", flaw.place, flaw.value, flaw.message, flaw.remedy)

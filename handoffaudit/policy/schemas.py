@@ -1,4 +1,4 @@
-"""What the data of single types must look like: a JSON Schema, and the fields that hold its claims."""
+"""Schemas of handoff types: a JSON Schema for the data of a type, and the fields that hold its claims."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,9 +19,10 @@ FIELDS = ("handoff_type", "schema", "assert_formats", "claim_fields")
 
 @dataclass(frozen=True, slots=True)
 class TypeSchema:
-    """One row: None where the type has no schema, or where every text and number at the top of its data is a claim.
+    """The schema and the claim fields of a handoff type.
 
-    The schema says itself whether `format` is checked (`assert_formats`).
+    `schema` is None where the type has no schema. The schema itself says whether `format` is checked
+    (`assert_formats`). `claim_fields` is None where every text and number at the top of the data is a claim.
     """
 
     handoff_type: str
@@ -30,7 +31,7 @@ class TypeSchema:
 
 
 def to_plain(row: TypeSchema) -> dict[str, Any]:
-    """The row as JSON values, in the order of `FIELDS`."""
+    """Return the row as JSON values, in the order of `FIELDS`."""
     return {
         "handoff_type": row.handoff_type,
         "schema": row.schema.source if row.schema else None,
@@ -40,7 +41,7 @@ def to_plain(row: TypeSchema) -> dict[str, Any]:
 
 
 def parse_row(given: Mapping[str, Any]) -> TypeSchema:
-    """One row, its schema compiled. Every wrong value is told in `InvalidPolicy`."""
+    """Parse a row and compile its schema. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("handoff_type"))
     errors = values.unknown_fields(row, given, FIELDS, _FIELDS_ARE)
     found: dict[str, Any] = {}
@@ -63,12 +64,12 @@ def parse_row(given: Mapping[str, Any]) -> TypeSchema:
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypeSchema, ...]:
-    """All rows, from such as `to_plain` writes."""
+    """Parse all rows, given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_rows(values.read_all(given, parse_row))
 
 
 def check_rows(rows: Iterable[TypeSchema]) -> tuple[TypeSchema, ...]:
-    """By type, each type once, and not too much of it all."""
+    """Return the rows by type. Raise `InvalidPolicy` for repeated types, too many rows, or too much data."""
     table = sorted(rows, key=lambda row: row.handoff_type)
     errors = values.find_repeated((row.handoff_type for row in table), "type")
     errors.extend(values.too_many([row.handoff_type for row in table], MOST_ROWS))
@@ -105,7 +106,7 @@ def _schema(given: Mapping[str, Any]) -> DataSchema | None:
         raise Wrong(f"{brief(value)} is not an object, nor true or false.", remedy)
     values.can_be_kept(value)
     DataSchema.of(value, assert_formats=formats)
-    # With its keys in the order that they were written in.
+    # The returned schema has its keys in the order in which they were written.
     return DataSchema(value, formats)
 
 

@@ -1,4 +1,4 @@
-"""The strictness table: its rows as plain values (JSON, forms) and as the core's frozen ones, and the default table."""
+"""The strictness table: its rows as plain values (JSON, forms) and as frozen values, and the default table."""
 
 import difflib
 import itertools
@@ -90,13 +90,13 @@ FIELDS = (
 
 
 def to_plain(row: TypePolicy) -> dict[str, Any]:
-    """The row as JSON values, in the order of `FIELDS`."""
+    """Return the row as JSON values, in the order of `FIELDS`."""
     layers = {layer: layer not in row.layers_off for layer in OPTIONAL_LAYERS}
     return {field: layers if field == "layers" else _plain(getattr(row, field)) for field in FIELDS}
 
 
 def parse_row(given: Mapping[str, Any]) -> TypePolicy:
-    """One row. A field that is not given has its default; every wrong one is told in `InvalidPolicy`."""
+    """Parse a row; a field that is not given has its default. Raise `InvalidPolicy` with every invalid value."""
     row = values.row_name(given.get("handoff_type"))
     unknown = itertools.islice((field for field in given if field not in FIELDS), MOST_ERRORS)
     errors = [_unknown(row, field[: values.LONGEST_NAME], given[field]) for field in unknown]
@@ -111,19 +111,22 @@ def parse_row(given: Mapping[str, Any]) -> TypePolicy:
     if errors:
         raise InvalidPolicy(errors)
     if "output_token_budget" not in given and "token_budget" in found:
-        # A table that was saved before there was a budget for outputs keeps judging them by the one that it names.
+        # A table that was saved before output budgets existed still judges outputs by its token budget.
         found["output_token_budget"] = found["token_budget"]
     found["layers_off"] = found.pop("layers", frozenset())
     return TypePolicy(**found)
 
 
 def parse_rows(given: Iterable[Mapping[str, Any]]) -> tuple[TypePolicy, ...]:
-    """A whole table, from rows as `to_plain` writes them."""
+    """Parse a whole table, with rows given as `to_plain` writes them. Raise `InvalidPolicy` with the invalid values."""
     return check_table(values.read_all(given, parse_row))
 
 
 def check_table(rows: Iterable[TypePolicy]) -> tuple[TypePolicy, ...]:
-    """By type, "any other type" last; each type once, and that row always there."""
+    """Return the rows by type, with "any other type" last.
+
+    Raise `InvalidPolicy` for repeated types, too many rows, or a missing row for any other type.
+    """
     table = sorted(rows, key=lambda row: (row.handoff_type == ANY_OTHER_TYPE, row.handoff_type))
     types = [row.handoff_type for row in table]
     errors = values.find_repeated(types, "type")
@@ -175,7 +178,7 @@ ROWS_AS_SHIPPED = check_table(
         TypePolicy("deal_data"),
         TypePolicy("customer_info"),
         TypePolicy("research_result"),
-        # What one agent tells another in words: reports of some ten thousand characters are common.
+        # One agent writes to another in these types: reports of some ten thousand characters are common.
         TypePolicy("delegation", token_budget=20_000),
         TypePolicy("handoff", token_budget=20_000),
         TypePolicy("message", token_budget=20_000),

@@ -1,4 +1,4 @@
-"""Single values of a policy, out of JSON or a form: a reader answers with the value, or raises `Wrong`."""
+"""Readers of policy values from JSON or a form, which return the value or raise `Wrong`, and checks of whole rows."""
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 
 class Wrong(Exception):
-    """A value that cannot be read; becomes a `PolicyError`."""
+    """A value that cannot be read. The reader of the row turns the exception into a `PolicyError`."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -35,7 +35,10 @@ def brief(value: Any) -> str:
 
 
 def row_name(value: Any) -> str:
-    """How errors name a row: each repeats it, and a megabyte with a hundred errors would fill the memory."""
+    """Return the name of a row for errors, cut short.
+
+    Each error repeats the name, and a megabyte with a hundred errors would fill the memory.
+    """
     return value[:LONGEST_NAME] if isinstance(value, str) else "?"
 
 
@@ -50,7 +53,7 @@ def handoff_type(value: Any) -> str:
 
 
 def unknown_fields(row: str, given: Mapping[str, Any], known: Collection[str], remedy: str) -> list[PolicyError]:
-    """What is told of the fields of a row that there are not."""
+    """Return an error for each unknown field of a row, at most a hundred."""
     unknown = itertools.islice((field for field in given if field not in known), MOST_ERRORS)
     return [
         PolicyError(row, field[:LONGEST_NAME], given[field], "There is no such field.", remedy) for field in unknown
@@ -58,7 +61,7 @@ def unknown_fields(row: str, given: Mapping[str, Any], known: Collection[str], r
 
 
 def too_many(names: Sequence[str], most: int) -> list[PolicyError]:
-    """What is told of more rows than `most`, which are in order."""
+    """Return an error for the last row if there are more rows than `most`."""
     if len(names) <= most:
         return []
     message = f"There are {len(names)} rows."
@@ -89,12 +92,12 @@ def whole(low: int, high: int, value: Any) -> int:
 def share(value: Any) -> float:
     if not _between(value, 0, 1):
         raise Wrong(f"{brief(value)} is not a number from 0.0 to 1.0.", "Use one, e.g. 0.5.")
-    # Plus zero makes -0.0, which PostgreSQL does not keep, plain 0.0.
+    # Adding zero turns -0.0, which PostgreSQL does not keep, into 0.0.
     return float(value) + 0.0
 
 
 def amount(low: float, high: float, value: Any) -> float:
-    """US dollars."""
+    """Return an amount in US dollars. Raise `Wrong` if the value is no number in the range."""
     if not _between(value, low, high):
         text = f"a number from {low:,} to {high:,.0f}"
         raise Wrong(f"{brief(value)} is not {text}.", "Use one, in US dollars, without signs beside its digits.")
@@ -106,7 +109,7 @@ def _between(value: Any, low: float, high: float) -> bool:
 
 
 def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:
-    """Every row read; of the errors of all rows the first hundred in one `InvalidPolicy`."""
+    """Read every row. Raise one `InvalidPolicy` with the first hundred errors of all rows."""
     rows: list[R] = []
     errors: list[PolicyError] = []
     for one in given:
@@ -122,7 +125,7 @@ def read_all(given: Iterable[G], read: Callable[[G], R]) -> list[R]:
 
 
 def find_repeated(names: Iterable[str], what: str) -> list[PolicyError]:
-    """An error for each name that stands there more than once; `what` it is the name of."""
+    """Return an error for each name that occurs more than once; `what` says what has that name."""
     seen: set[str] = set()
     twice: dict[str, None] = {}
     for name in names:
@@ -134,7 +137,7 @@ def find_repeated(names: Iterable[str], what: str) -> list[PolicyError]:
 
 
 def too_large(rows: Mapping[str, Any]) -> list[PolicyError]:
-    """An error where plain rows by name are more together than one version of a policy may hold."""
+    """Return an error if plain rows by name are together larger than one version of a policy may be."""
     sizes = {name: len(orjson.dumps(row)) for name, row in rows.items()}
     total = sum(sizes.values())
     if total <= MOST_BYTES:
@@ -145,7 +148,7 @@ def too_large(rows: Mapping[str, Any]) -> list[PolicyError]:
 
 
 def can_be_kept(value: Any) -> None:
-    """Raises `Wrong` for what came from a form or a file and is no JSON that can be read back."""
+    """Raise `Wrong` for a value from a form or a file that is not JSON that can be read back."""
     try:
         same = orjson.loads(orjson.dumps(value)) == value
     except (TypeError, orjson.JSONDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Versions of a policy, the same way for every kind: read, compared, saved as a new one, reverted."""
+"""Versions of policies, the same way for every kind: read, compared, saved and reverted."""
 
 import itertools
 import math
@@ -26,8 +26,11 @@ DEEPEST = 8
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One value before and after, None where there was none. `row` is the row's name; a row that came or went is one
-    change of the field `row`. What lies inside a field has its path: `layers.chain`, `rules.price_range.threshold`."""
+    """One value before and after a change, None where there was none.
+
+    `row` is the row's name. A row that was added or deleted is one change of the field `row`. A value inside a field
+    has its path: `layers.chain`, `rules.price_range.threshold`.
+    """
 
     row: str
     field: str
@@ -39,7 +42,7 @@ class Change:
 
 
 def list_changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> list[Change]:
-    """Between rows by name, each as plain values; "any other type" last."""
+    """Return the changes between rows by name, each as plain values, with "any other type" last."""
     names = sorted(old.keys() | new.keys(), key=lambda name: (name == ANY_OTHER_TYPE, name))
     return [change for name in names for change in _row_changes(name, old.get(name), new.get(name))]
 
@@ -62,7 +65,7 @@ def _inside(location: Location, old: Mapping[str, Any], new: Mapping[str, Any]) 
 
 
 def _same(old: Any, new: Any) -> bool:
-    # To Python True is 1, to JSON it is not.
+    # In Python, True equals 1; in JSON, it does not.
     return orjson.dumps(old, option=orjson.OPT_SORT_KEYS) == orjson.dumps(new, option=orjson.OPT_SORT_KEYS)
 
 
@@ -70,12 +73,12 @@ MOST_CHANGES = 100
 
 LONGEST_VALUE = 2000
 
-# From here on a JSON column of PostgreSQL gives a number back as another one, and the log's hash would not fit.
+# From here on, a JSON column of PostgreSQL returns another number, and the hash in the audit log would not fit.
 LARGEST = 2**53
 
 
 def summarize_changes(changes: Sequence[Change]) -> dict[str, Any]:
-    """`changes` as plain values; `more`: how many were left out."""
+    """Return `changes` as plain values; `more` is the number of changes that were left out."""
     kept = [_shorten_change(change.to_plain()) for change in changes[:MOST_CHANGES]]
     more = len(changes) - len(kept)
     return {"changes": kept} | ({"more": more} if more else {})
@@ -111,7 +114,7 @@ AS_SHIPPED = 0
 
 @dataclass(frozen=True, slots=True)
 class Table(Generic[R]):
-    """One version of a kind: its rows, in their order. Version 0, by nobody, is as shipped."""
+    """One version of a kind of policy with its rows in their order. Version 0, saved by nobody, is the default."""
 
     version: int
     rows: tuple[R, ...]
@@ -126,14 +129,14 @@ class Table(Generic[R]):
 
 @dataclass(frozen=True, slots=True)
 class Version(Generic[R]):
-    """A table in the history, with what it changed in the one before it."""
+    """A table in the history, with its changes to the table before."""
 
     table: Table[R]
     changes: list[Change] = field(default_factory=list)
 
 
 class Stale(Exception):
-    """Somebody saved a newer version than the change was made on: `current`."""
+    """Somebody saved a newer version, `current`, than the version that the change was made on."""
 
     def __init__(self, current: Table[Any]) -> None:
         super().__init__(f"The table is at version {current.version} now: load it and make the change on that.")
@@ -148,10 +151,10 @@ def _as_given(row: R, in_force: R | None) -> R:
 class Versions(Generic[R]):
     """One kind of policy, and its versions in each tenant.
 
-    `listed`: the name of the list of rows in the plain content. `parse` makes rows of plain ones, `checked` puts rows
-    in order and refuses those that cannot stand together; both raise `InvalidPolicy`. `plain` is a row as JSON values,
-    `compared` the same for telling differences. `renewed`, of a row that changed and the row in force: what is saved.
-    `stays`: the name of the row that cannot be deleted.
+    `listed` is the name of the list of rows in the plain content. `parse` makes rows of plain ones; `checked` puts rows
+    in order and refuses rows that cannot go together; both raise `InvalidPolicy`. `plain` returns a row as JSON values,
+    `compared` returns it as versions are compared. `renewed` returns what is saved for a changed row, given the current
+    row. `stays` is the name of the row that cannot be deleted.
     """
 
     kind: Kind
@@ -182,13 +185,13 @@ class Versions(Generic[R]):
         return self._table(version)
 
     def at_time(self, tenant_id: int, at: datetime) -> Table[R]:
-        """Return the table that was in force at that time."""
+        """Return the table that applied at that time."""
         versions = PolicyVersion.objects.filter(tenant=tenant_id, kind=self.kind, changed_at__lte=at)
         newest = versions.order_by("-number").first()
         return self._table(newest) if newest else self.as_shipped
 
     def tables(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> Iterator[Table[R]]:
-        """Newest first, down to the one as shipped; `before`: only older ones than that number."""
+        """Yield tables, newest first, down to the default table; with `before`, only tables older than that number."""
         versions = self._versions(tenant)
         if before is not None:
             versions = versions.filter(number__lt=before)
@@ -198,7 +201,7 @@ class Versions(Generic[R]):
             yield self.as_shipped
 
     def history(self, tenant: Tenant, *, before: int | None = None, limit: int = 50) -> list[Version[R]]:
-        """The tables, each with what it changed."""
+        """Return the tables, each with what it changed."""
         tables = list(self.tables(tenant, before=before, limit=limit + 1))
         pairs = itertools.zip_longest(tables, tables[1:])
         return [Version(table, self.difference(older.rows, table.rows) if older else []) for table, older in pairs][
@@ -211,7 +214,10 @@ class Versions(Generic[R]):
 
     @transaction.atomic
     def save(self, *, tenant: Tenant, base_version: int, rows: Iterable[R], actor: str, note: str = "") -> Table[R]:
-        """These rows as a new version; the one in force where they change nothing."""
+        """Save these rows as a new version, or return the current version if they change nothing.
+
+        Raise `Stale` if `base_version` is not the current version, and `InvalidPolicy` for rows that cannot be saved.
+        """
         lock_tenant(tenant)
         table = self._unchanged(tenant, base_version)
         checked = self.checked(rows)
@@ -238,7 +244,7 @@ class Versions(Generic[R]):
 
     @transaction.atomic
     def upsert_row(self, *, tenant: Tenant, base_version: int, row: R, actor: str, note: str = "") -> Table[R]:
-        """The table with this row, in place of the row of its name where there is one."""
+        """Save the table with this row, in place of the row with its name if there is one. Raise as `save` does."""
         lock_tenant(tenant)
         name = self.name_of(row)
         others = [kept for kept in self.current(tenant).rows if self.name_of(kept) != name]
@@ -246,7 +252,10 @@ class Versions(Generic[R]):
 
     @transaction.atomic
     def delete_row(self, *, tenant: Tenant, base_version: int, name: str, actor: str, note: str = "") -> Table[R]:
-        """The table without the row of that name."""
+        """Save the table without the row of that name.
+
+        Raise as `save` does, and `InvalidPolicy` if the row does not exist or has to stay.
+        """
         if name == self.stays:
             remedy = "Change it, or add rows for single types."
             raise InvalidPolicy([PolicyError(name, "", None, "This row has to stay.", remedy)])
@@ -258,17 +267,17 @@ class Versions(Generic[R]):
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=note)
 
     def revert(self, *, tenant: Tenant, to_version: int, base_version: int, actor: str, note: str = "") -> Table[R]:
-        """A new version with the rows of an old one; the note says so, and `note` why."""
+        """Save a new version with the rows of an old one; its note says so, and `note` says why."""
         rows = self.at_version(tenant, to_version).rows
         told = f"Reverted to version {to_version}" + (f": {note}" if _line(note) else "")
         return self.save(tenant=tenant, base_version=base_version, rows=rows, actor=actor, note=told)
 
     def to_plain(self, rows: Iterable[R]) -> dict[str, Any]:
-        """The rows as they are kept and shown: one object with one list."""
+        """Return the rows as they are stored and shown: one object with one list."""
         return {self.listed: [self.plain(row) for row in rows]}
 
     def from_plain(self, content: Mapping[str, Any]) -> tuple[R, ...]:
-        """The rows of such an object. Raises `InvalidPolicy`."""
+        """Return the rows of an object as `to_plain` writes it. Raise `InvalidPolicy` for invalid content."""
         rows = content.get(self.listed)
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
             remedy = f'Write {{"{self.listed}": […]}} with an object for each.'
@@ -276,7 +285,7 @@ class Versions(Generic[R]):
         return self.parse(rows)
 
     def from_text(self, content: str) -> tuple[R, ...]:
-        """The rows of a version as it is kept."""
+        """Return the rows of a stored version."""
         return self.from_plain(orjson.loads(content))
 
     def _text(self, rows: Iterable[R]) -> str:
@@ -302,5 +311,5 @@ class Versions(Generic[R]):
 
 
 def _line(note: str) -> str:
-    # PostgreSQL keeps no NUL, and a page no other control signs.
+    # PostgreSQL cannot store NUL, and pages cannot show other control characters.
     return "".join(sign if sign.isprintable() else " " for sign in note).strip()[:500]

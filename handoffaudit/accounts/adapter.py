@@ -1,4 +1,4 @@
-"""django-allauth as this product uses it: sign-in by name and password, lockout, no sign-up, no e-mail."""
+"""The adapter of django-allauth: sign-in by name and password, with lockout, without sign-up and without e-mail."""
 
 import math
 import time
@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
-    """What differs from allauth's own adapter."""
+    """The account adapter, where this product differs from django-allauth."""
 
     error_messages = {
         **DefaultAccountAdapter.error_messages,
@@ -30,7 +30,7 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return False
 
     def add_message(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing: the page that follows shows that one is signed in or out."""
+        """Add no message: the page that follows shows that the person is signed in or out."""
 
     def respond_user_inactive(self, request: HttpRequest, user: AbstractBaseUser) -> HttpResponse:
         messages.error(request, "This account is switched off. Ask an administrator to switch it on.")
@@ -47,7 +47,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             ) from error
 
     def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
-        # One count for a person: neither another case of the name nor another host name of ours begins a new one.
+        # There is one count of failures for each person: another case of the name or another host name must not begin a
+        # new count.
         return str(credentials.get("username", "")).strip().lower()
 
 

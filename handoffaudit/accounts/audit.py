@@ -1,4 +1,4 @@
-"""Changes of one tenant come one after another."""
+"""The audit log of a tenant: the lock of the tenant, entries chained by hashes, their verification and lists."""
 
 import hashlib
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from handoffaudit.accounts.models import AuditEntry, Tenant
 
 
 def lock_tenant(tenant: Tenant) -> Tenant:
-    """The tenant's row as it is now, held until the transaction ends.
+    """Return the tenant's current row, locked until the transaction ends.
 
-    SQLite has one writer at a time and needs no lock. Rows that refer to the tenant can still be added by others.
+    SQLite has one writer at a time and needs no lock. Others can still add rows that refer to the tenant.
     """
     return Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
 
@@ -28,7 +28,7 @@ MOST_LOOKED_THROUGH = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """The first entry that does not fit, and why."""
+    """The first entry that does not fit the chain of entries, and why."""
 
     number: int
     why: str
@@ -36,7 +36,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries, newest first; `before` is the cursor of the next page, None where there is none."""
+    """A page of entries, newest first; `before` is the cursor of the next page, which is None on the last page."""
 
     items: list[AuditEntry]
     before: int | None
@@ -44,9 +44,9 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What entries are looked for; empty text and None narrow nothing.
+    """Filters of entries; empty text and None filter nothing.
 
-    `actor` is part of a name; `kind` the first part of actions (`strictness` of `strictness.save`); `since` is
+    `actor` is part of a name. `kind` is the first part of actions (`strictness` of `strictness.save`). `since` is
     inclusive, `until` exclusive.
     """
 
@@ -60,9 +60,10 @@ class Wanted:
 
 
 def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapping[str, Any]) -> AuditEntry:
-    """Adds an entry to the tenant's log. Call it inside the transaction of the change that it tells of.
+    """Add an entry to the tenant's audit log. Call this inside the transaction of the change that the entry records.
 
-    `detail` holds JSON values only. Entries of one tenant wait for each other until their transactions end.
+    `detail` holds JSON values only. Entries of one tenant wait for each other until their transactions end. Raise
+    `TransactionManagementError` outside a transaction.
     """
     if not transaction.get_connection().in_atomic_block:
         raise transaction.TransactionManagementError("An audit entry belongs in the transaction of its change.")
@@ -74,7 +75,7 @@ def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapp
         actor=actor[:200],
         action=action,
         target=target[:300],
-        # As it will be read back, so that the hash can be checked.
+        # The detail is stored as it will be read back, so that its hash can be verified.
         detail=orjson.loads(orjson.dumps(detail)),
         previous_hash=_hash_of(locked, locked.audit_number),
     )
@@ -85,7 +86,7 @@ def record(*, tenant: Tenant, actor: str, action: str, target: str, detail: Mapp
 
 
 def verify(tenant: Tenant) -> Broken | None:
-    """None where every entry is there and unchanged."""
+    """Verify the audit log. Return None if every entry is there and unchanged, else the first that does not fit."""
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     number, previous = 0, BEFORE_THE_FIRST
     entries = AuditEntry.objects.filter(tenant=tenant, number__lte=newest).order_by("number")
@@ -102,8 +103,11 @@ def verify(tenant: Tenant) -> Broken | None:
 
 
 def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | None = None, limit: int = 50) -> Entries:
-    """Those that are wanted. Of a rare kind only so many entries are looked through at once: a page can have few
-    entries, or none, and a cursor to older ones."""
+    """Return a page of the entries that match, newest first.
+
+    With an actor or a kind, one call looks through a limited number of entries: a page can have few entries, or none,
+    and still a cursor to older ones.
+    """
     newest = Tenant.objects.values_list("audit_number", flat=True).get(pk=tenant.pk)
     end = newest + 1 if before is None else min(before, newest + 1)
     if wanted.until is not None:
@@ -123,8 +127,10 @@ def newest_first(tenant: Tenant, *, wanted: Wanted = Wanted(), before: int | Non
 
 
 def _first_at(tenant: Tenant, moment: datetime, newest: int) -> int:
-    """The number of the first entry at that moment or after it: times grow with numbers, so that halving finds it
-    along the index that there is."""
+    """Return the number of the first entry at that moment or after it.
+
+    Times grow with numbers, so halving finds the entry along the existing index.
+    """
     low, high = 1, newest + 1
     times = AuditEntry.objects.filter(tenant=tenant).order_by("number").values_list("at", flat=True)
     while low < high:
@@ -142,7 +148,7 @@ def get_entry(tenant: Tenant, number: int) -> AuditEntry | None:
 
 
 def _hash_of(tenant: Tenant, number: int) -> str:
-    # A missing entry is for `verify` to tell; it must not stop people from working.
+    # `verify` reports a missing entry, which must not stop people from working.
     found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
     return found or BEFORE_THE_FIRST
 

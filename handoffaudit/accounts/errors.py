@@ -1,9 +1,12 @@
-"""What the accounts app refuses."""
+"""The error of the accounts app for changes that it refuses."""
 
 
 class Refused(Exception):
-    """A change that is not made. `field` names the input at fault (empty: none), `message` says what is wrong and
-    what would be accepted; where a `remedy` is given apart, that is its second half, after what is `wrong`."""
+    """A change that is not made.
+
+    `field` names the input at fault (empty: none). `message` says what is wrong and what would be accepted. Where a
+    `remedy` is given separately, `message` consists of `wrong` and `remedy`.
+    """
 
     def __init__(self, wrong: str, field: str = "", remedy: str = "") -> None:
         self.message = f"{wrong}: {remedy}" if remedy else wrong

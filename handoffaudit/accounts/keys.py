@@ -1,4 +1,4 @@
-"""API keys: created (the secret is shown once), listed and revoked, and who a secret stands for, from a cache."""
+"""API keys: creation (the secret is shown once), lists, revocation, and authentication by a cache."""
 
 import contextlib
 import hashlib
@@ -29,13 +29,13 @@ KEPT_AT_MOST = 2000
 
 TOUCH_SECONDS = 60
 
-# Nobody waits longer for the stamp.
+# Recording the last use of a key may delay a request by at most this time.
 TOUCH_MILLISECONDS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class KeyIdentity:
-    """Who sends: a key, its tenant, and what it may do."""
+    """The sender of a request: a key, its tenant, and its scopes."""
 
     key_id: int
     tenant_id: int
@@ -56,7 +56,7 @@ _cache: OrderedDict[str, _CachedKey] = OrderedDict()
 
 _guard = threading.Lock()
 
-# Counts revocations: what was read before one must not be kept after it.
+# The number of revocations: a key that was read before a revocation must not be cached after it.
 _revocations = 0
 
 
@@ -65,7 +65,7 @@ def digest(secret: str) -> str:
 
 
 def authenticate(secret: str) -> KeyIdentity | None:
-    """Whose secret this is; None for a secret that is unknown, revoked or expired."""
+    """Return the identity that a secret belongs to, or None if the secret is unknown, revoked or expired."""
     if not secret.startswith(MARK) or len(secret) > LONGEST_SECRET or not secret.isascii():
         return None
     secret_hash = digest(secret)
@@ -110,11 +110,11 @@ def _load(secret_hash: str) -> _CachedKey | None:
 
 
 def _touch(kept: _CachedKey, now: float) -> None:
-    # Before the write, so that other threads do not queue up for the same one.
+    # The time is set before the write, so that other threads do not queue up for the same write.
     kept.touch_at = now + TOUCH_SECONDS
     moment = timezone.now()
     unstamped = Q(last_used_at=None) | Q(last_used_at__lte=moment - timedelta(seconds=TOUCH_SECONDS))
-    # Reading goes on where the database takes no writes: the next use stamps the key.
+    # Requests go on where the database takes no writes: the next use of the key records the time.
     with contextlib.suppress(OperationalError), lock_wait(TOUCH_MILLISECONDS):
         Key.objects.filter(unstamped, pk=kept.identity.key_id).update(last_used_at=moment)
 
@@ -130,7 +130,7 @@ SHOWN_AT_MOST = 500
 def create(
     *, tenant: Tenant, name: str, scopes: Iterable[str], expires_at: datetime | None, actor: str
 ) -> tuple[Key, str]:
-    """The new key and its secret, which cannot be read again."""
+    """Create a key. Return it with its secret, which cannot be read again."""
     lock_tenant(tenant)
     secret = f"{MARK}{secrets.token_urlsafe(32)}"
     key = Key.objects.create(
@@ -149,7 +149,7 @@ def create(
 
 @transaction.atomic
 def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
-    """Revoked at once in this process, in others within `KEY_CACHE_SECONDS`. Twice is once."""
+    """Revoke a key, at once in this process and within `KEY_CACHE_SECONDS` in others. Idempotent."""
     lock_tenant(tenant)
     key = Key.objects.filter(tenant=tenant, pk=key_id).first()
     if key is None:
@@ -163,7 +163,7 @@ def revoke(*, tenant: Tenant, key_id: int, actor: str) -> Key:
 
 
 def listing(tenant: Tenant) -> list[Key]:
-    """Keys in use first, then revoked ones; newest first in each."""
+    """Return keys that are not revoked first, then revoked ones; newest first in each."""
     keys = Key.objects.filter(tenant=tenant).order_by("-pk")[:SHOWN_AT_MOST]
     return sorted(keys, key=lambda key: key.revoked_at is not None)
 

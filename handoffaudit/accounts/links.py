@@ -1,4 +1,4 @@
-"""One-time links: a person's first sign-in, or a new password where the old one is lost."""
+"""One-time links, for a person's first sign-in, or for a new password when the old one is lost."""
 
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
@@ -14,7 +14,7 @@ FIRST_NAME = "admin"
 
 
 class _Tokens(PasswordResetTokenGenerator):
-    """Dies with a new password, a sign-in, a newer link, and after `PASSWORD_RESET_TIMEOUT` seconds."""
+    """Tokens that end with a new password, a sign-in, a newer link, and after `PASSWORD_RESET_TIMEOUT` seconds."""
 
     key_salt = "handoffaudit.accounts.links"
 
@@ -27,7 +27,7 @@ _tokens = _Tokens()
 
 @transaction.atomic
 def make(person: Person) -> str:
-    """The path of a new link; those made before stop working."""
+    """Return the path of a new link; the person's earlier links stop working."""
     person.link_number = Person.objects.select_for_update().get(pk=person.pk).link_number + 1
     person.save(update_fields=["link_number"])
     uid = urlsafe_base64_encode(force_bytes(person.pk))
@@ -35,8 +35,10 @@ def make(person: Person) -> str:
 
 
 def find(uid: str, token: str, *, lock: bool = False) -> Person | None:
-    """Whom the link is for; None where it does not work (any more). With `lock` inside a transaction: nobody else
-    can use it meanwhile."""
+    """Return the person that a link is for, or None if the link does not work (any more).
+
+    With `lock`, inside a transaction, nobody else can use the link meanwhile.
+    """
     try:
         pk = int(urlsafe_base64_decode(uid))
     except ValueError:
@@ -50,9 +52,9 @@ def find(uid: str, token: str, *, lock: bool = False) -> Person | None:
 
 @transaction.atomic
 def first_administrator() -> str | None:
-    """The path of a link for an administrator, as long as there is none who can sign in; else None.
+    """Return the path of a link for an administrator, or None if there is an administrator who can sign in.
 
-    Where there is no administrator at all, the tenant `default` and the person `admin` are made.
+    If there is no administrator at all, create the tenant `default` and the person `admin`.
     """
     admins = Person.objects.filter(membership__role=Role.ADMIN, is_active=True).order_by("pk")
     if admins.exclude(password__startswith=UNUSABLE_PASSWORD_PREFIX).exists():

@@ -1,4 +1,4 @@
-"""Who: tenants, people and what they may do in a tenant, keys, and the audit log."""
+"""Models of accounts: tenants, people and their roles, API keys, the audit log, and saved views."""
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
@@ -11,9 +11,9 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=100, unique=True)
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
-    # The number of the newest audit entry, so that a log whose end was cut off shows.
+    # The number of the newest audit entry reveals an audit log whose end was cut off.
     audit_number = models.PositiveBigIntegerField(default=0)
-    # Holds nothing but sample data, and is removed with all of it at a click.
+    # A sample tenant holds nothing but sample data, and is removed with all of it at a click.
     is_sample = models.BooleanField(default=False, db_default=False)
 
     def __str__(self) -> str:
@@ -24,11 +24,11 @@ class Person(AbstractUser):
     """Someone who signs in."""
 
     tenants: "models.ManyToManyField[Tenant, Membership]" = models.ManyToManyField(Tenant, through="Membership")
-    # Counts the one-time links made for this person: only the newest works.
+    # Only the newest one-time link of this person works, so the links are counted.
     link_number = models.PositiveIntegerField(default=0)
 
     class Meta(AbstractUser.Meta):
-        # Sign-in takes a name in any case, so two that differ in case only would both be shut out.
+        # Sign-in takes a name in any case, so two people whose names differ only in case would both be shut out.
         constraints = [models.UniqueConstraint(Lower("username"), name="one_person_per_name")]
 
 
@@ -63,7 +63,7 @@ class Scope(models.TextChoices):
 
 
 class Key(models.Model):
-    """An API key of a tenant. Only the secret's SHA-256 is kept: it holds 256 random bits, so no salt is needed."""
+    """An API key of a tenant. Only the secret's SHA-256 is stored: it holds 256 random bits, so no salt is needed."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     name = models.CharField(max_length=100)
@@ -81,7 +81,10 @@ class Key(models.Model):
 
 
 class AuditEntry(models.Model):
-    """Who changed what in a tenant. Each entry carries the hash of the one before it, so that a change shows."""
+    """An entry of the audit log: who changed what in a tenant.
+
+    Each entry has the hash of the entry before it, so that a later change shows.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT)
     number = models.PositiveBigIntegerField()
@@ -101,9 +104,10 @@ class AuditEntry(models.Model):
 
 
 class SavedView(models.Model):
-    """Filters of a page, kept under a name: for one person, or, without one, for everybody of the tenant.
+    """Filters of a page, saved under a name, for one person or, without a person, for everybody of the tenant.
 
-    `page` is the name of the page's address, `query` what stands after its question mark."""
+    `page` is the name of the page's address, `query` the part of the address after its question mark.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     person = models.ForeignKey(Person, on_delete=models.CASCADE, null=True)
@@ -132,10 +136,10 @@ class SavedView(models.Model):
 
 
 class DefaultView(models.Model):
-    """The view that a page opens with: for one person, or, without one, for everybody of the tenant.
+    """The default view of a page, for one person or, without a person, for everybody of the tenant.
 
-    Either a saved one, or `built_in`, the name of one that is part of the page; neither: the page as it is, which is a
-    person's choice as well.
+    The default view is a saved view, or `built_in`, the name of a view that is part of the page. Without both, the page
+    opens as it is, which a person can choose as well.
     """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)

@@ -1,4 +1,4 @@
-"""People of a tenant: invited, given a role, removed. A tenant keeps an administrator who can sign in."""
+"""People of a tenant: invitations, roles, passwords and removal. A tenant keeps an administrator who can sign in."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ NAME_REMEDY = "use 1 to 150 letters, digits and @ . + - _"
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """`path`: the one-time link that the person sets a password with."""
+    """An invited person, and `path`, the one-time link with which the person sets a password."""
 
     person: Person
     path: str
@@ -36,7 +36,7 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
     person = Person.objects.filter(username__iexact=name).first() or Person(username=name)
     if person.pk and person.tenants.exists():
         _refuse_taken(tenant, person)
-    # Someone who left every tenant may come back, but not with the old password: the name may be another's now.
+    # A person who left every tenant may come back, but not with the old password: somebody else may have the name now.
     person.set_unusable_password()
     _save(person)
     Membership.objects.create(tenant=tenant, person=person, role=role)
@@ -48,11 +48,11 @@ def invite(*, tenant: Tenant, name: str, role: Role, actor: str) -> Invitation:
 
 @transaction.atomic
 def new_link(*, tenant: Tenant, person: Person, actor: str) -> Invitation:
-    """Another one-time link, for someone who lost the first or the password."""
+    """Make another one-time link for a person who lost the first link, or the password."""
     lock_tenant(tenant)
     _membership(tenant, person)
     if person.tenants.exclude(pk=tenant.pk).exclude(is_sample=True).exists():
-        # Otherwise one tenant's administrator could take over a person in another tenant. Sample data is nobody's.
+        # Otherwise, one tenant's administrator could take over a person in another tenant. Sample tenants do not count.
         raise Refused(f"{person.username} also belongs to another tenant: an operator has to reset this password.")
     audit.record(tenant=tenant, actor=actor, action="person.link", target=person.username, detail={})
     return Invitation(person, links.make(person))
@@ -81,8 +81,11 @@ def set_role(*, tenant: Tenant, person: Person, role: Role, actor: str) -> Membe
 
 @transaction.atomic
 def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
-    """Out of this tenant; the person's decisions and audit entries stay. Who belongs to no other keeps no sample data
-    either, which is made from a tenant of one's own."""
+    """Remove a person from this tenant; the person's decisions and audit entries stay.
+
+    A person who belongs to no other tenant loses sample tenants as well: sample data is created from a tenant of one's
+    own.
+    """
     samples = [] if tenant.is_sample else list(person.tenants.filter(is_sample=True))
     for one in sorted([tenant, *samples], key=lambda one: one.pk):
         lock_tenant(one)
@@ -99,7 +102,10 @@ def remove(*, tenant: Tenant, person: Person, actor: str) -> None:
 
 
 def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
-    """Without an administrator nobody belongs to it, nor any key: then a worker removes it."""
+    """Remove a person from a sample tenant. Without an administrator, remove all its members and keys.
+
+    A worker then deletes the sample tenant.
+    """
     Membership.objects.filter(tenant=sample, person=person).delete()
     if not Membership.objects.filter(tenant=sample, role=Role.ADMIN).exists():
         Membership.objects.filter(tenant=sample).delete()
@@ -112,9 +118,9 @@ def _end_sample(sample: Tenant, person: Person, actor: str) -> None:
 
 @transaction.atomic
 def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
-    """Uses a one-time link: sets the password, and the name where the person never signed in. None: a dead link."""
+    """Use a one-time link: set the password, and the name before the first sign-in. Return None for a dead link."""
     found = links.find(uid, token)
-    # Tenants before the person, as everywhere, so that two changes never wait for each other.
+    # Tenants are locked before the person, as everywhere, so that two changes never wait for each other.
     for tenant in found.tenants.order_by("pk") if found else ():
         lock_tenant(tenant)
     person = links.find(uid, token, lock=True)
@@ -129,7 +135,7 @@ def accept(*, uid: str, token: str, name: str, password: str) -> Person | None:
 
 @transaction.atomic
 def set_password(*, person: Person, password: str, action: str = "person.password", detail: dict[str, str]) -> None:
-    """Checked by the rules; told in the log of each tenant that the person belongs to."""
+    """Set a password that passes the rules, and record that in the audit log of each of the person's tenants."""
     try:
         validate_password(password, person)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Saved views, filters of a page under a name, and the default view that a page opens with."""
+"""Saved views, which are named filters of a page, and the default view that a page opens with."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,18 @@ LONGEST_QUERY = 2000
 
 
 def list_views(*, tenant: Tenant, person: Person, page: str) -> list[SavedView]:
-    """What the person may open there: the shared ones, then their own, each in the alphabet's order."""
+    """Return the views that the person may open on the page: shared ones, then their own, each sorted by name."""
     views = SavedView.objects.filter(tenant=tenant, page=page)
     seen = list(views.filter(Q(person=None) | Q(person=person)).order_by("name", "pk")[: 2 * MOST_VIEWS])
     return [*(one for one in seen if one.person_id is None), *(one for one in seen if one.person_id is not None)]
 
 
 def may_change(view: SavedView, member: Membership) -> bool:
-    """One's own; of the shared ones, an administrator each, a reviewer those that the reviewer made."""
+    """Return whether the member may change a view.
+
+    Everybody may change their own views. An administrator may change each shared view, a reviewer those that the
+    reviewer made.
+    """
     if view.person_id is not None:
         return view.person_id == member.person_id
     made = view.created_by == member.person.get_username()
@@ -34,10 +38,10 @@ def may_change(view: SavedView, member: Membership) -> bool:
 
 @transaction.atomic
 def save(*, member: Membership, page: str, name: str, query: str, shared: bool) -> SavedView:
-    """Keeps a query that has been checked to be one of that page. Raises `Refused`."""
+    """Save a query that has been checked to be one of that page. Raise `Refused` if it cannot be saved."""
     if shared and member.role == Role.VIEWER:
         raise Refused("To share a view with everybody, you need the role reviewer.", "shared")
-    # One after another, so that there are never more than the most.
+    # With the lock, saves wait for each other, so that there are never more than `MOST_VIEWS`.
     tenant = lock_tenant(member.tenant)
     person = None if shared else member.person
     kept = SavedView.objects.filter(tenant=tenant, page=page, person=person)
@@ -58,7 +62,7 @@ def save(*, member: Membership, page: str, name: str, query: str, shared: bool) 
 
 @transaction.atomic
 def rename(*, member: Membership, pk: int, name: str) -> SavedView:
-    """Raises `Refused`, and `SavedView.DoesNotExist` where the member may not change it."""
+    """Rename a view. Raise `Refused`, and `SavedView.DoesNotExist` if the member may not change the view."""
     view = _mine(member, pk)
     before, view.name = view.name, _check_name(name)
     _store(view)
@@ -68,7 +72,7 @@ def rename(*, member: Membership, pk: int, name: str) -> SavedView:
 
 @transaction.atomic
 def update(*, member: Membership, pk: int, query: str) -> SavedView:
-    """Gives it other filters. Raises as `rename`."""
+    """Replace the filters of a view. Raise as `rename` does."""
     view = _mine(member, pk)
     before, view.query = view.query, _check_query(query)
     _store(view)
@@ -78,7 +82,7 @@ def update(*, member: Membership, pk: int, query: str) -> SavedView:
 
 @transaction.atomic
 def delete(*, member: Membership, pk: int) -> SavedView:
-    """Raises `SavedView.DoesNotExist` where the member may not change it."""
+    """Delete a view. Raise `SavedView.DoesNotExist` if the member may not change the view."""
     view = _mine(member, pk)
     _record(view, member, "view.delete")
     SavedView.objects.filter(pk=view.pk).delete()
@@ -101,7 +105,7 @@ def _store(view: SavedView) -> None:
 
 
 def _record(view: SavedView, member: Membership, action: str, **more: str) -> None:
-    """What concerns one person alone is nobody else's business."""
+    """Record a change of a shared view; a change of a person's own view is nobody else's business."""
     if view.person_id is None:
         detail = {"page": view.page, "query": view.query, **more}
         actor = member.person.get_username()
@@ -126,7 +130,10 @@ DEFAULT_CHANGED = "view.open"
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """None: nothing is chosen. A row without a view is a choice: the page opens as it is."""
+    """The default views of a page; None means that nothing is chosen.
+
+    A row without a view is a choice: the page opens as it is.
+    """
 
     own: DefaultView | None
     everybodys: DefaultView | None
@@ -146,7 +153,10 @@ def load_defaults(*, tenant: Tenant, person: Person, page: str) -> Defaults:
 def choose_default(
     *, member: Membership, page: str, view: SavedView | None = None, built_in: str = "", everybody: bool = False
 ) -> None:
-    """Neither a view nor a built-in one: the page opens as it is. Raises `Refused`."""
+    """Choose the default view of a page; with neither a view nor a built-in one, the page opens as it is.
+
+    Raise `Refused` if the member may not choose for everybody, or if the view is not visible to those it is chosen for.
+    """
     if everybody and member.role != Role.ADMIN:
         raise Refused("To choose for everybody, you need the role admin.", "everybody")
     if view is not None and view.person_id not in ((None,) if everybody else (None, member.person_id)):
@@ -162,7 +172,7 @@ def choose_default(
 
 @transaction.atomic
 def forget_default(*, member: Membership, page: str) -> None:
-    """The person opens the page as everybody does, from now on."""
+    """Forget the person's choice, so that the page opens for the person as for everybody."""
     DefaultView.objects.filter(tenant=member.tenant_id, page=page, person=member.person_id).delete()
 
 

@@ -1,4 +1,4 @@
-"""Tenants: made and found."""
+"""Creation of tenants, and lookups."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_slug
@@ -28,14 +28,14 @@ def get_default() -> Tenant | None:
 
 
 def default(actor: str) -> Tenant:
-    """The tenant `default`; made where it is not there yet, by whoever comes first."""
+    """Return the tenant `default`, created if it does not exist yet."""
     found = get_default()
     if found is not None:
         return found
     try:
         return create(slug=DEFAULT, name="Default", actor=actor)
     except (Refused, IntegrityError):
-        # A server that starts for the first time makes it, too.
+        # Another server that starts for the first time may have created the tenant meanwhile.
         found = get_default()
         if found is None:
             raise

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from handoffaudit.validation.claims import Kind, Mark, Status
 from handoffaudit.validation.layers.grounding.data import data_marks
+from handoffaudit.validation.layers.grounding.days import days_of, minutes_of
 from handoffaudit.validation.layers.grounding.derived import Derivation, as_share, rounded_from
 from handoffaudit.validation.layers.grounding.sources import SourceIndex
 from handoffaudit.validation.layers.grounding.suggestions import near_day, near_time
@@ -14,9 +15,7 @@ from handoffaudit.validation.layers.grounding.values import (
     Number,
     TextValue,
     ValueKind,
-    days_of,
     fold_case,
-    minutes_of,
     name_words,
     number_of,
     opens_sentence,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from handoffaudit.validation.layers.grounding.days import minutes_of
 from handoffaudit.validation.layers.grounding.records import Records
 from handoffaudit.validation.layers.grounding.sentences import Finding, Sentence
-from handoffaudit.validation.layers.grounding.values import TextValue, minutes_of
+from handoffaudit.validation.layers.grounding.values import TextValue
 from handoffaudit.validation.layers.grounding.vocabulary import NUMBER_WORDS
 
 _ORDINALS = {

@@ -6,9 +6,8 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import NamedTuple
 
+from handoffaudit.validation.layers.grounding.days import Day, KnownDays
 from handoffaudit.validation.layers.grounding.values import (
-    Day,
-    KnownDays,
     Number,
     TextValue,
     amounts_in,

@@ -2,15 +2,8 @@
 
 import pytest
 
-from handoffaudit.validation.layers.grounding.values import (
-    days_of,
-    fold_case,
-    minutes_of,
-    number_of,
-    plain_figure,
-    same_day,
-    values_in,
-)
+from handoffaudit.validation.layers.grounding.days import days_of, minutes_of, same_day
+from handoffaudit.validation.layers.grounding.values import fold_case, number_of, plain_figure, values_in
 
 
 def number(text: str) -> tuple[float, float, bool]:

@@ -47,7 +47,8 @@ def test_a_run_with_too_many_processes_ends_before_it_starts_them() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", "--collect-only", __file__],
         cwd=Path(__file__).parents[1],
-        env=clean_environment(REDIS_URL="redis://127.0.0.1:6379/15"),
+        # Where this test is run by a test process, the new one is none.
+        env=clean_environment(REDIS_URL="redis://127.0.0.1:6379/15", PYTEST_XDIST_WORKER=""),
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from django.db import DatabaseError
 
-from handoffaudit import sqlite_file
-from handoffaudit.api import health
+from handoffaudit import file_damage, sqlite_file
 from handoffaudit.sqlite_file import find_damage, is_damage
 
 
@@ -66,8 +65,8 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 
 
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
-    monkeypatch.setitem(health.connection.settings_dict, "NAME", str(file))
-    looks = health._Damage()
+    monkeypatch.setitem(file_damage.connection.settings_dict, "NAME", str(file))
+    looks = file_damage.DamageWatch()
     assert not looks.is_there()
     damage(file)
     assert not looks.is_there()

@@ -117,11 +117,11 @@ def logged_in_code() -> dict[str, list[str]]:
 
 
 def _is_log(called: ast.Attribute) -> bool:
-    """Tell `log.info` and `get_logger(__name__).info` from other calls."""
+    """Tell `log.info`, `file_log.info` and `get_logger(__name__).info` from other calls."""
     levels = ("debug", "info", "warning", "error", "exception", "critical")
     source = called.value.func if isinstance(called.value, ast.Call) else called.value
     name = source.attr if isinstance(source, ast.Attribute) else getattr(source, "id", "")
-    return called.attr in levels and name in ("log", "logger", "get_logger", "getLogger")
+    return called.attr in levels and name in ("log", "file_log", "logger", "get_logger", "getLogger")
 
 
 def test_log_keys(scenario: Scenario) -> None:

@@ -148,7 +148,7 @@ def get_entry(tenant: Tenant, number: int) -> AuditEntry | None:
 
 
 def _hash_of(tenant: Tenant, number: int) -> str:
-    # `verify` reports a missing entry, which must not stop people from working.
+    # `verify` reports a missing entry; here, the missing entry must not stop people from working.
     found = AuditEntry.objects.filter(tenant=tenant, number=number).values_list("entry_hash", flat=True).first()
     return found or BEFORE_THE_FIRST
 

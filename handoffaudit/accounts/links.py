@@ -35,7 +35,7 @@ def make(person: Person) -> str:
 
 
 def find(uid: str, token: str, *, lock: bool = False) -> Person | None:
-    """Return the person that a link is for, or None if the link does not work (any more).
+    """Return the person that a link is for, or None if the link does not work.
 
     With `lock`, inside a transaction, nobody else can use the link meanwhile.
     """

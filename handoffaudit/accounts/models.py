@@ -63,7 +63,7 @@ class Scope(models.TextChoices):
 
 
 class Key(models.Model):
-    """An API key of a tenant. Only the secret's SHA-256 is stored: it holds 256 random bits, so no salt is needed."""
+    """An API key of a tenant. Only the secret's SHA-256 is stored: the secret has 256 random bits and needs no salt."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE)
     name = models.CharField(max_length=100)

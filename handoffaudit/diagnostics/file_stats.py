@@ -38,7 +38,7 @@ _SUMS = {
     "fallback_ok": _FALLBACK_READ,
     "fallback_failed": _FALLBACK_FAILED,
     "text_fallback_ok": _NO_FILE_REASON & _FALLBACK_READ,
-    # A line that gives both outcomes counts once.
+    # A line that gives both outcomes counts once, as read.
     "text_fallback_fail": _NO_FILE_REASON & _FALLBACK_FAILED & ~_FALLBACK_READ,
 }
 

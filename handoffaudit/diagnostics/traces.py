@@ -88,7 +88,7 @@ class Trace:
 
     @property
     def origin_steps(self) -> frozenset[int]:
-        """Return the steps at which wrong values came in that nobody outside brought."""
+        """Return the steps at which wrong values came in, except values that came from outside."""
         return frozenset(one.step for one in self.origins if not one.from_outside)
 
 
@@ -192,7 +192,7 @@ GRAVEST: Final = (
     State.VALIDATING,
     State.APPROVED,
     State.ACCEPTED,
-    # A newer attempt took its place and decides the state of the trace.
+    # A newer attempt has replaced such a handoff and decides the state of the trace.
     State.SUPERSEDED,
 )
 

@@ -84,7 +84,7 @@ def check_rows(rows: Iterable[DeclaredRoutes]) -> tuple[DeclaredRoutes, ...]:
 
 
 def rows_of(edges: Iterable[tuple[str, str]]) -> tuple[DeclaredRoutes, ...]:
-    """Return pairs of source and target as rows. Raise `InvalidPolicy` for invalid ones."""
+    """Return pairs of source and target as rows. Raise `InvalidPolicy` for invalid pairs."""
     targets: dict[str, set[str]] = {}
     for source, target in edges:
         targets.setdefault(source, set()).add(target)

@@ -52,7 +52,7 @@ def draft(tenant_id: int, kind: Kind, content: Mapping[str, Any]) -> ValidationC
 
 
 class _Slot:
-    """The configuration that was last read for one tenant."""
+    """The configuration that was last read for a tenant, with the versions it was read from."""
 
     kept: tuple[Newest, ValidationConfig] | None = None
 

@@ -113,7 +113,7 @@ def as_csv(report: ComplianceReport) -> str:
 
 
 def escape_formula(cell: _Cell) -> _Cell:
-    """Return text that a spreadsheet would calculate with an apostrophe before it, and any other cell unchanged."""
+    """Put an apostrophe before text that a spreadsheet would calculate; return any other cell unchanged."""
     if isinstance(cell, str) and cell.lstrip(" \u00a0").startswith(_FORMULA):
         return f"'{cell}"
     return cell

@@ -1,4 +1,4 @@
-"""Finding groups as pages, the API and exports show them: the list, and one group in full."""
+"""Queries of finding groups for pages, the API and exports: the list, and one group in full."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -90,7 +90,7 @@ def waiting(tenant: Tenant) -> Waiting:
         f'''SELECT id FROM "{_HANDOFFS}" WHERE tenant_id = %s AND {waits} ORDER BY id DESC LIMIT {MOST_WAITING}'''  # noqa: S608
         for waits in _WAITS
     )
-    # With a subquery, PostgreSQL would go through all members of groups. It looks up the elements of an array.
+    # With a subquery, PostgreSQL would go through all members of groups; with an array, it looks up each element.
     among = (
         f"= ANY(ARRAY({held}) || ARRAY({rejected}))"
         if db.is_postgresql()

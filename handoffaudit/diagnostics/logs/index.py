@@ -174,7 +174,7 @@ def count_blocks(reads: list[BlockSummary]) -> None:
 
 
 def mark(one: BlockSummary) -> dict[str, Any]:
-    """Turn the block into a read one, and return the fields that this changed."""
+    """Mark the block as read, without saving it, and return the changed fields."""
     block = one.block
     changed: dict[str, Any] = {
         "parsed_at": timezone.now(),

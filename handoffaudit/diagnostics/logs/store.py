@@ -221,7 +221,7 @@ class LogWriter:
             if write.kept == write.begun:
                 row.occurrence = write.piece.occurrence
             if row.parsed_at is not None:
-                # Its last line may have had no end, and may be another line now.
+                # The last known line may have had no end, and may be another line now.
                 row.counted = known.rfind(b"\n") + 1
         row.tenant_id, row.imported, row.source = self._row.tenant_id, self._row, self._row.source
         row.digest = digest_of(write.text) if write.tail else write.piece.digest

@@ -33,7 +33,7 @@ from handoffaudit.handoffs.models import (
 from handoffaudit.policy.retention import Data
 
 Rows = QuerySet[Any]
-# For longer than this, a decision cannot be undone without a note.
+# The time in which a decision can be undone without a note is shorter than this.
 _UNDOABLE: Final = timedelta(days=1)
 _HASHED_AT_ONCE: Final = 10
 

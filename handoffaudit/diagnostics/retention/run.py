@@ -64,7 +64,7 @@ def first_after() -> timedelta:
 
 
 def anything_due() -> bool:
-    """Return whether a run is unfinished or it is time to look for old data, and nobody does. Cheap, for a sweep."""
+    """Return whether a run is unfinished or a look at old data is due, and no process does it. Cheap, for a sweep."""
     if not singleton_lock.is_free(CLAIM):
         return False
     now = timezone.now()
@@ -236,7 +236,7 @@ def count_going(tenant: Tenant, data: Data, days: int | None, at: datetime) -> C
 
 
 def last_removal(tenant: Tenant, data: Data) -> RetentionRun | None:
-    """Return the run that last removed such data, which pages name where data is missing, or None."""
+    """Return the last run that removed such data, which pages mention where data is missing, or None."""
     return RetentionRun.objects.filter(tenant=tenant, kind=data.value).exclude(removed_at=None).first()
 
 

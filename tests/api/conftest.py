@@ -7,7 +7,7 @@ from django.db import close_old_connections
 
 from handoffaudit.accounts.models import Tenant
 from tests.api.support import client, make_key
-from tests.handoffs.gate.support import worker
+from tests.handoffs.hooks.support import worker
 from tests.messages_api.server import MessagesServer
 
 

@@ -7,7 +7,7 @@ from handoffaudit.diagnostics import attribution
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import parse_text
 from tests.api.support import problem
-from tests.diagnostics.test_attributing import RIGHT, WRONG, step
+from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 
 

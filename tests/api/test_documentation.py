@@ -11,7 +11,7 @@ import pytest
 
 from handoffaudit.accounts.models import Tenant
 from tests.api.support import make_key, submitted
-from tests.handoffs.gate.support import worker
+from tests.handoffs.hooks.support import worker
 from tests.handoffs.support import NOT_JSON, circular, held, payload
 
 pytestmark = pytest.mark.django_db

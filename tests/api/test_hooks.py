@@ -10,7 +10,7 @@ from handoffaudit.accounts.models import Scope, Tenant
 from handoffaudit.handoffs.models import Handoff, HookEvent, State
 from handoffaudit.validation.config import Mode
 from tests.api.support import client, make_key
-from tests.handoffs.gate.support import (
+from tests.handoffs.hooks.support import (
     FOUND,
     PHASE,
     PROMPT,

@@ -12,7 +12,7 @@ from handoffaudit.api import auth
 from handoffaudit.handoffs import long_poll
 from handoffaudit.handoffs.models import Handoff, HookEvent, ValidationState
 from tests.api.support import client, make_key, problem
-from tests.handoffs.gate.support import (
+from tests.handoffs.hooks.support import (
     after,
     before,
     gist,

@@ -8,7 +8,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.api.review import EXAMPLES
 from tests.api.support import client, make_key, problem, submitted
-from tests.handoffs.reviewing.support import colleague
+from tests.handoffs.review.support import colleague
 from tests.handoffs.support import circular, held, set_policy
 
 pytestmark = pytest.mark.django_db

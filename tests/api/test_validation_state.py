@@ -10,7 +10,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import HookEvent, ValidationState
 from tests.api.support import client, make_key, problem
-from tests.handoffs.gate.support import PHASE, SESSION, after, met, not_met, post, rules, worker
+from tests.handoffs.hooks.support import PHASE, SESSION, after, met, not_met, post, rules, worker
 from tests.messages_api.server import MessagesServer
 
 pytestmark = pytest.mark.django_db(transaction=True)

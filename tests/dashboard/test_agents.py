@@ -18,7 +18,7 @@ from handoffaudit.handoffs import counts
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import ANYBODY, parse_text, to_text
-from tests.diagnostics.test_attributing import RIGHT, WRONG, step
+from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 
 PAGE = "/t/acme/agents/"

@@ -11,7 +11,7 @@ from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.rates import Share
 from handoffaudit.handoffs.review.decide import Decision
 from tests.diagnostics.support import decided, today
-from tests.handoffs.reviewing.support import reopen
+from tests.handoffs.review.support import reopen
 from tests.handoffs.support import NOT_ASKED, circular, held, judged
 
 pytestmark = pytest.mark.django_db

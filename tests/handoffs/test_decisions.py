@@ -8,7 +8,7 @@ from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.queries import of_tenant
 from handoffaudit.handoffs.review.queue import sort_part
-from tests.handoffs.reviewing.support import decide, reopen
+from tests.handoffs.review.support import decide, reopen
 from tests.handoffs.support import circular, held, judged, payload
 
 pytestmark = pytest.mark.django_db

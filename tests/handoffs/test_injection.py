@@ -10,7 +10,7 @@ from handoffaudit.llm.service import caller_from, client_from
 from handoffaudit.validation.prompts.question import Use
 from tests.messages_api.scripted import says
 from tests.messages_api.server import MessagesServer, running
-from tests.validation.asking.injections import ATTEMPTS, HARMLESS, PADDED, questions
+from tests.validation.prompts.injections import ATTEMPTS, HARMLESS, PADDED, questions
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from handoffaudit.handoffs import queries, stats, verdicts
 from handoffaudit.handoffs.filters import FilterError, Filters, first_id_at, parse_cursor
 from handoffaudit.handoffs.ingest import store
 from handoffaudit.handoffs.models import Handoff, new_id
-from tests.handoffs.reviewing.support import colleague, decide, reopen
+from tests.handoffs.review.support import colleague, decide, reopen
 from tests.handoffs.support import (
     NOT_JSON,
     SENDER,

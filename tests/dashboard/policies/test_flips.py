@@ -11,7 +11,7 @@ from handoffaudit.accounts.models import Tenant
 from handoffaudit.dashboard.policies import dry_run_labels
 from handoffaudit.handoffs.dry_runs import run
 from handoffaudit.handoffs.models import Handoff, Trial
-from tests.dashboard.policies.test_trials import start, strictness_form
+from tests.dashboard.policies.test_policies import start, strictness_form
 from tests.handoffs.support import judged, payload
 
 

@@ -14,7 +14,7 @@ from handoffaudit.handoffs.models import Delivery, Subscriber
 from handoffaudit.handoffs.webhooks import subscriptions, worker
 from handoffaudit.handoffs.webhooks.client import sign
 from tests.diagnostics.groups.support import found, group
-from tests.diagnostics.groups.test_muting import mute
+from tests.diagnostics.groups.test_mutes import mute
 from tests.handoffs.support import at_once, circular, judged
 from tests.handoffs.webhooks.conftest import local, receiver, subscribe, tell
 from tests.handoffs.webhooks.receiver import Receiver

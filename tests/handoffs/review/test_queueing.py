@@ -8,7 +8,7 @@ from handoffaudit.handoffs.filters import FilterError, Filters
 from handoffaudit.handoffs.models import Finding, Handoff
 from handoffaudit.handoffs.review import queue
 from handoffaudit.handoffs.review.queue import Waiting
-from tests.handoffs.reviewing.support import colleague, decide, pass_on, reopen
+from tests.handoffs.review.support import colleague, decide, pass_on, reopen
 from tests.handoffs.support import circular, held, judged, payload, set_policy, submit, to_itself
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handoffaudit.handoffs.hooks.events import Name, deliverable_digest, read_event
-from tests.handoffs.gate.support import FOUND, SESSION, after, before, rules, stop
+from tests.handoffs.hooks.support import FOUND, SESSION, after, before, rules, stop
 from tests.scale import examples
 
 JUNK = st.recursive(

@@ -10,7 +10,7 @@ from handoffaudit.diagnostics.groups import mutes
 from handoffaudit.handoffs.review import assignments
 from tests.api.support import client, make_key, problem, submitted
 from tests.diagnostics.groups.support import found, group
-from tests.handoffs.reviewing.support import colleague, decide, pass_on
+from tests.handoffs.review.support import colleague, decide, pass_on
 from tests.handoffs.support import circular, held, judged, payload, set_policy
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.cli.hooking.conftest import Hook, event, rule
+from tests.cli.hooks.conftest import Hook, event, rule
 from tests.messages_api.scripted import says
 from tests.messages_api.server import MessagesServer
 from tests.messages_api.server import running as model_running

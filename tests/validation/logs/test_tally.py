@@ -11,7 +11,7 @@ from handoffaudit.validation.logs.sums import Counts, Tally
 from handoffaudit.validation.logs.tally import tally
 from handoffaudit.validation.logs.writer import write_gate, write_health, write_trace
 from tests.scale import examples
-from tests.validation.loglines.test_writing import GATES, HEALTH, TRACES
+from tests.validation.logs.test_writer import GATES, HEALTH, TRACES
 
 ZONES = st.sampled_from(["", "Z", "z", "+01:00", "-0500", "+05:30", "+02", " UTC", "+24:00", "Q"])
 STAMPS = st.builds(

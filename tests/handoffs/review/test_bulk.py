@@ -15,8 +15,8 @@ from handoffaudit.handoffs.review.bulk import BulkDecision, Selection
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.review.errors import NoteTooLong, TooMany
 from handoffaudit.handoffs.transitions import Actor
-from tests.handoffs.reviewing.support import decide, now, pass_on
-from tests.handoffs.reviewing.test_queueing import send
+from tests.handoffs.review.support import decide, now, pass_on
+from tests.handoffs.review.test_queueing import send
 from tests.handoffs.support import (
     NOT_JSON,
     assert_counts_are_right,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from handoffaudit.validation.phase_rules import parse_results, parse_rules
-from tests.cli.hooking.conftest import BLOCKED, KEY, NOT_APPLICABLE, PASSED, event, rule, serving
+from tests.cli.hooks.conftest import BLOCKED, KEY, NOT_APPLICABLE, PASSED, event, rule, serving
 from tests.running.conftest import alive, wait_for
 
 OTHER_TOOL = event(tool_name="Edit", tool_input={"file_path": "a"})

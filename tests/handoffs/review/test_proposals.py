@@ -10,7 +10,7 @@ from handoffaudit.handoffs.review import decide as review_decide
 from handoffaudit.handoffs.review.decide import Decision
 from handoffaudit.handoffs.review.errors import NotApprovable, NoteRequired, NotReviewable, Stale
 from handoffaudit.handoffs.transitions import Actor
-from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, told, undo
+from tests.handoffs.review.support import colleague, decide, now, pass_on, told, undo
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, set_policy, submit, to_itself
 
 pytestmark = pytest.mark.django_db

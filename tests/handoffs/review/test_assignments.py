@@ -7,7 +7,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.models import Event, Handoff, HourlyCount, State
 from handoffaudit.handoffs.review import assignments, queue
 from handoffaudit.handoffs.review.errors import NoReviewer, NoteRequired, NotPassedOn, NotReviewable, Stale
-from tests.handoffs.reviewing.support import colleague, decide, now, pass_on, take_back, told
+from tests.handoffs.review.support import colleague, decide, now, pass_on, take_back, told
 from tests.handoffs.support import assert_counts_are_right, circular, held, judged, payload, submit
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import pytest
 
 from handoffaudit.cli.hooks.event import DELEGATION_TOOLS
 from handoffaudit.validation.formats import delegation
-from tests.cli.hooking.conftest import BLOCKED, EXAMPLES, KEY, PASSED, event
+from tests.cli.hooks.conftest import BLOCKED, EXAMPLES, KEY, PASSED, event
 
 SENT = [
     "pre-tool-use",

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.cli.hooking.conftest import KEY, PASSED, SmallGate, event, serving
+from tests.cli.hooks.conftest import KEY, PASSED, SmallGate, event, serving
 from tests.running.conftest import wait_for
 
 

@@ -18,7 +18,7 @@ from handoffaudit.handoffs.hooks.status import (
     make_answer,
     read_phase,
 )
-from tests.handoffs.gate.support import rules
+from tests.handoffs.hooks.support import rules
 
 
 def verdict(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from handoffaudit.diagnostics.groups.membership import handoffs_of, muted_handof
 from handoffaudit.diagnostics.models import FindingGroup, TracedHandoff
 from handoffaudit.handoffs.models import Handoff
 from tests.diagnostics.groups.support import assert_groups_are_right, found, group
-from tests.diagnostics.groups.test_keeping import judged_again
+from tests.diagnostics.groups.test_store import judged_again
 from tests.handoffs.support import judged, payload
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ import shlex
 from handoffaudit.api.app import api
 from handoffaudit.cli.hooks.server import PATH
 from handoffaudit.validation.phase_rules import RuleType, parse_rules
-from tests.cli.hooking.conftest import BLOCKED, EXAMPLES, event
+from tests.cli.hooks.conftest import BLOCKED, EXAMPLES, event
 
 EVENTS = {
     "PreToolUse": "pre-tool-use",

@@ -10,7 +10,7 @@ from handoffaudit.handoffs import queries
 from handoffaudit.handoffs.models import Event, Handoff, State
 from handoffaudit.handoffs.review import assignments, proposals, queue
 from handoffaudit.handoffs.review.errors import NoteRequired, NoteTooLong, NothingToUndo, NotReopenable, Stale
-from tests.handoffs.reviewing.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
+from tests.handoffs.review.support import decide, now, pass_on, reopen, take_back, told, undo, undo_last
 from tests.handoffs.support import (
     NOT_JSON,
     assert_counts_are_right,

@@ -11,7 +11,7 @@ from handoffaudit.handoffs import judge
 from handoffaudit.handoffs.hooks import decide
 from handoffaudit.handoffs.llm import run
 from handoffaudit.handoffs.models import HandedOut, Handoff, HookEvent, State, ValidationState
-from tests.handoffs.gate.support import FOUND, PROMPT, SESSION, after, before, launched, not_met, start, stop, worker
+from tests.handoffs.hooks.support import FOUND, PROMPT, SESSION, after, before, launched, not_met, start, stop, worker
 from tests.handoffs.support import SENDER, at_once
 from tests.messages_api.server import MessagesServer
 

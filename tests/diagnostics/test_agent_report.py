@@ -13,7 +13,7 @@ from handoffaudit.diagnostics.models import HealthCount
 from handoffaudit.diagnostics.periods import window_of
 from handoffaudit.policy import kinds
 from handoffaudit.policy.agents import parse_text
-from tests.diagnostics.test_attributing import RIGHT, WRONG, step
+from tests.diagnostics.test_attribution import RIGHT, WRONG, step
 from tests.handoffs.support import judged
 
 pytestmark = pytest.mark.django_db

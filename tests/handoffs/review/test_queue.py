@@ -5,7 +5,7 @@ import pytest
 from handoffaudit.accounts.models import Person, Tenant
 from handoffaudit.handoffs.models import Handoff
 from handoffaudit.handoffs.review import queue
-from tests.handoffs.reviewing.support import decide, reopen, told
+from tests.handoffs.review.support import decide, reopen, told
 from tests.handoffs.support import circular, held, judged, set_policy
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,7 @@ from handoffaudit.handoffs.transitions import Actor
 from handoffaudit.validation.logs.lines import BadLine, GateLine, HealthLine, Line, TraceLine
 from handoffaudit.validation.logs.reader import read_line
 from tests.diagnostics.files.support import AT, GOOD, received, report
-from tests.handoffs.gate.support import FOUND, PROMPT, after, met, not_met, worker
+from tests.handoffs.hooks.support import FOUND, PROMPT, after, met, not_met, worker
 from tests.handoffs.support import NOT_JSON, SENDER, held, payload, submit
 from tests.messages_api.scripted import fails
 from tests.messages_api.server import MessagesServer

@@ -31,10 +31,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FoundLine:
-    """A log line and its position.
-
-    `at` is its own time, None for a bad line. `text` is the line as it came, with bytes that are no text replaced.
-    """
+    """A log line and its position; `at` is None for a bad line, and in `text`, bytes that are no text are replaced."""
 
     source: str
     number: int
@@ -79,10 +76,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """The position of a line in the order of all lines: by time, then by block, then within the block.
-
-    A cursor without an index comes after all lines of that block at that time.
-    """
+    """The place of a line: by time, block and index. Without an index: after all lines of that block at that time."""
 
     at: datetime
     block: int = LAST
@@ -365,7 +359,7 @@ MOST_NEW_BLOCKS = 20
 def count_new(tenant: Tenant, query: LogQuery, after: datetime, most: int) -> int:
     """Return how many matching lines came in imports that ended after `after`, at most `most`.
 
-    If nothing was imported, this costs one query. Only some blocks are opened, so the number may be too small.
+    Where nothing was imported, this costs one query. Only some blocks are opened, so the number may be too small.
     """
     newest = LogImport.objects.filter(tenant=tenant).order_by("-id").values_list("pk", "finished_at")[:MOST_NEW_IMPORTS]
     ended = [pk for pk, finished_at in newest if finished_at and finished_at > after]

@@ -1,4 +1,4 @@
-"""What all tests share: their own data folder, services that may be missing, named people with fixed rights."""
+"""Fixtures of all tests: the data folder, optional services, and named people with fixed rights."""
 
 import atexit
 import os
@@ -79,7 +79,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Run the whole suite on every core. Chosen tests run in this process, which starts sooner, unless -n is given."""
+    """Run the whole suite on every core.
+
+    Chosen tests run in this process, which starts sooner, unless -n is given.
+    """
     whole = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     if whole and not WORKER and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
@@ -149,13 +152,16 @@ def missing_browser() -> str:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """The path of the browser; ask for it in tests marked `browser`."""
+    """Return the path of the browser; use this fixture in tests marked `browser`."""
     return find_chromium()
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> str:
-    """A PostgreSQL server's maintenance database; ask for it in tests marked `services` and make your own beside it."""
+    """Return the URL of a PostgreSQL maintenance database.
+
+    Use this fixture in tests marked `services`, and create the test's own database beside the maintenance database.
+    """
     return POSTGRES_URL
 
 
@@ -166,7 +172,7 @@ def redis_url() -> str:
 
 @pytest.fixture(scope="session")
 def django_db_keepdb() -> bool:
-    """Let Django use the file that is put in place below. It goes with the data folder."""
+    """Let Django use the database file that `migrated` copies; the file is removed with the data folder."""
     return connection.vendor == "sqlite"
 
 
@@ -185,7 +191,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
 @pytest.fixture(autouse=True)
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a process that answers would start or stop in place of workers: no thread of a test outlives it."""
+    """Record the wakes and stops of the webhook worker instead of starting threads that would outlive the test."""
     asked: list[str] = []
     stand_in = SimpleNamespace(wake=lambda: asked.append("wake"), stop=lambda: asked.append("stop"))
     monkeypatch.setattr("handoffaudit.diagnostics.workers.webhook_worker", stand_in)
@@ -204,7 +210,7 @@ def other_tenant(db: None) -> Tenant:
 
 @pytest.fixture
 def password() -> str:
-    """What each of the people below signs in with."""
+    """Return the password of every person below."""
     return PASSWORD
 
 
@@ -231,7 +237,7 @@ def admin(tenant: Tenant) -> Person:
 
 @pytest.fixture
 def stranger(other_tenant: Tenant) -> Person:
-    """The administrator of another tenant: has every right there, none here."""
+    """Return the administrator of another tenant, who has every right there and none in `tenant`."""
     return member(other_tenant, "stranger", Role.ADMIN)
 
 
@@ -243,8 +249,10 @@ def messages_api() -> Iterator[MessagesServer]:
 
 @pytest.fixture
 def model(messages_api: MessagesServer, settings) -> Iterator[MessagesServer]:
-    """A key is set, and the real SDK asks a server of our own: it finds no fault unless it is told what to find. Each
-    call has one try."""
+    """Set an API key, and let the real SDK ask a local server in place of the LLM.
+
+    The server reports no findings unless the test scripts its answers. Each call has one try.
+    """
     messages_api.reset()
     settings.ANTHROPIC_API_KEY = "sk-of-the-tests"
     settings.MODEL_BASE_URL = messages_api.url

@@ -19,7 +19,7 @@ BOUNDED = 20.0
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:
-    """What one run takes of the processor, whatever else the process has in memory."""
+    """Return the CPU seconds of one run, without the garbage collection of other objects of the process."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -52,5 +52,5 @@ def growth(work_of: Callable[[int], Callable[[], object]], size: int, factor: in
 
 
 def grows_linearly(work_of: Callable[[int], Callable[[], object]], size: int, factor: int = FACTOR) -> bool:
-    """Whether larger inputs take longer in proportion, give or take a logarithm; not by their square."""
+    """Return whether the time grows in proportion to the input, up to a logarithm, and not by its square."""
     return growth(work_of, size, factor) <= factor**LIMIT

@@ -1,6 +1,6 @@
-"""A page as it is spoken, from its HTML alone: what is read of its parts, and what would not be understood.
+"""A page as a screen reader speaks it, from its HTML alone, and checks of what a listener would misunderstand.
 
-Only what needs no style sheet is judged here; axe judges the rest in a browser.
+These checks need no style sheet; axe checks the rest in a browser.
 """
 
 import re
@@ -44,7 +44,7 @@ class Element:
         return self.tag in UNREAD or self.attrs.get("aria-hidden") == "true" or "hidden" in self.attrs
 
     def all(self, *tags: str) -> "Iterator[Element]":
-        """Itself and what is in it, in the order of the page, without what is not read."""
+        """Return the element and its spoken descendants, in the order of the page."""
         if self.is_unread:
             return
         if not tags or self.tag in tags:
@@ -88,7 +88,7 @@ class Page(HTMLParser):
         self._at.children.append(data)
 
     def name(self, one: Element) -> str:
-        """What it is called."""
+        """Return the accessible name of an element."""
         if "aria-labelledby" in one.attrs:
             named = (self.ids.get(each) for each in one.attrs["aria-labelledby"].split())
             return tidy(" ".join(read(each) for each in named if each))
@@ -129,7 +129,7 @@ def tidy(text: str) -> str:
 
 
 def read(one: Element) -> str:
-    """Its words; a picture's are its label."""
+    """Return the words of an element; the words of an image are its label."""
     return "".join(_pieces(one))
 
 
@@ -151,7 +151,7 @@ def _pieces(one: Element) -> Iterator[str]:
 
 
 def flaws(html: str) -> list[str]:
-    """What would be misunderstood by who only hears it; empty where nothing is."""
+    """Return the flaws of a page for a person who only hears it."""
     page = Page(html)
     return [flaw for check in CHECKS for flaw in check(page)]
 
@@ -199,7 +199,7 @@ def _landmark(page: Page, one: Element) -> str:
 
 
 def _links(page: Page) -> Iterator[str]:
-    """The same words lead to the same place, unless what stands around them says which is meant."""
+    """Find links with the same words that lead to different places, unless the words around them tell them apart."""
     seen: dict[tuple[Element | None, str, str], str] = {}
     for one in page.root.all("a"):
         if "href" not in one.attrs:
@@ -262,7 +262,7 @@ def _fields(page: Page) -> Iterator[str]:
 
 
 def _errors(page: Page) -> Iterator[str]:
-    """What is wrong is said when the page is there, or where the field is that it is about."""
+    """Find errors that are neither announced with the page nor described at their field."""
     described = {name for one in page.root.all() for name in one.attrs.get("aria-describedby", "").split()}
     for one in page.root.all():
         if "field-error" not in one.attrs.get("class", "").split() or one.attrs.get("id") in described:
@@ -280,7 +280,7 @@ def _references(page: Page) -> Iterator[str]:
 
 
 def _words_apart(page: Page) -> Iterator[str]:
-    """`rejected3` is heard where a number stands right behind a word, in an element of its own."""
+    """Find words that run together across elements, such as `rejected3`."""
     for one in page.root.all("a", "button", "summary", "td", "th", "li", "p", "dd", "legend", "label", *HEADINGS):
         pieces = [piece for piece in _pieces(one) if piece]
         for before, after in pairwise(pieces):

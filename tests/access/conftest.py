@@ -10,8 +10,10 @@ from tests.api.conftest import _one_connection  # noqa: F401 -- requests keep th
 
 @pytest.fixture(scope="module")
 def kept_tenant(django_db_setup: None, django_db_blocker) -> Iterator[Tenant]:
-    """In a transaction around all tests of the module: what is made in it before them is there for each of them, and
-    each undoes only what it did itself."""
+    """Yield a tenant inside a transaction around all tests of the module.
+
+    Every test sees the rows that module fixtures add to the transaction, and each test undoes only its own changes.
+    """
     settings.STATIC_ROOT.mkdir(parents=True, exist_ok=True)
     settings.QUEUE_FOLDER.mkdir(parents=True, exist_ok=True)
     with django_db_blocker.unblock():

@@ -1,4 +1,4 @@
-"""Every address of the URL table, and who may open it."""
+"""The URL table: every address and who may open it."""
 
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -10,8 +10,12 @@ PUBLIC, SIGNED_IN = "public", "signed in"
 
 @dataclass(frozen=True)
 class Row:
-    """`least`: who may. `status`: what they are answered. `data` is sent by those that POST; {handoff}, {person} and
-    {key} stand for what the address is about. `foreign`: what is answered where that belongs to another tenant."""
+    """The expected answer of one address of the URL table.
+
+    `least` is the lowest role that may open the address, `status` is the answer to that role, and `data` is the body of
+    a POST. {handoff}, {person} and {key} stand for the object that the address is about. `foreign` is the answer where
+    that object belongs to another tenant.
+    """
 
     least: str
     status: int = 200

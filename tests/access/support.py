@@ -1,4 +1,4 @@
-"""All addresses there are, and all that could be changed through them."""
+"""Lists of all addresses of the product and of all rows that a request could change."""
 
 import re
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ APPS = ("accounts", "policy", "handoffs", "diagnostics")
 
 
 def page_names() -> set[str]:
-    """The names of all addresses but the API's operations."""
+    """Return the names of all addresses except the API's operations."""
     return {name for name in _names(get_resolver().url_patterns) if not name.startswith("api:")}
 
 
 def api_page_names() -> set[str]:
-    """What stands beside the operations: the documentation."""
+    """Return the names of the API addresses that are not operations: the documentation."""
     operations = {f"api:{operation.view_func.__name__}" for *_, operation in _operations()}
     return {name for name in _names(get_resolver().url_patterns) if name.startswith("api:")} - operations
 
@@ -41,12 +41,12 @@ def _names(patterns: list[Any], namespace: str = "") -> Iterator[str]:
 
 
 def api_operations() -> set[tuple[str, str]]:
-    """`("GET", "/handoffs")` and so on, whether documented or not."""
+    """Return each operation as `("GET", "/handoffs")`, documented or not."""
     return {(method, path) for path, method, _ in _operations()}
 
 
 def scopes_of_api() -> dict[tuple[str, str], str]:
-    """Of each operation that needs a key: the scope."""
+    """Return the scope of each operation that needs a key."""
     return {
         (method, path): auth.scope.value
         for path, method, operation in _operations()
@@ -65,7 +65,7 @@ def _operations() -> Iterator[tuple[str, str, Any]]:
 
 
 def everything() -> dict[str, list[tuple[Any, ...]]]:
-    """All rows of the product's own tables, as the database has them."""
+    """Return all rows of the product's own tables, as the database holds them."""
     with connection.cursor() as cursor:
         return {label: _rows(cursor, query) for label, query in _queries().items()}
 

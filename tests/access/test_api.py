@@ -1,4 +1,4 @@
-"""Which key may call what: every operation of the API has its row here."""
+"""Tests of the scopes of API keys: every operation of the API has a row here."""
 
 import json
 from dataclasses import dataclass
@@ -216,7 +216,7 @@ def test_only_a_bearer_is_read(authorization: str, world: World) -> None:
 
 @pytest.mark.parametrize("row", CLOSED, ids=" ".join)
 def test_a_session_is_no_key(row: tuple[str, str], world: World, admin: Person) -> None:
-    """Otherwise a page elsewhere could call the API through a signed-in browser."""
+    """Otherwise a page of another site could call the API through a signed-in browser."""
     browser = Client()
     browser.force_login(admin)
     with client(None) as api:

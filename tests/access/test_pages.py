@@ -1,4 +1,4 @@
-"""Who may open which page: every address of the URL table has its row here."""
+"""Tests of the roles that may open each page: every address of the URL table has a row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ IN_TENANT = [name for name in NAMES if name.startswith("dashboard:")]
 
 @dataclass
 class Things:
-    """What addresses can be about, in one tenant."""
+    """The objects of one tenant that addresses can be about."""
 
     tenant: Tenant
     handoff: Handoff
@@ -76,7 +76,7 @@ class Things:
 
 
 def ask(client: Client, name: str, tenant: Tenant, things: Things) -> Any:
-    """The row's request, in a tenant, about things of that or of another one."""
+    """Send the request of a row in a tenant, about objects of that tenant or of another tenant."""
     row = TABLE[name]
     kwargs: dict[str, Any] = {"tenant": tenant.slug} if name.startswith("dashboard:") else {}
     if name == "welcome":
@@ -114,7 +114,7 @@ def here(kept_tenant: Tenant) -> Things:
 
 @pytest.fixture(autouse=True)
 def _a_worker_runs(db: None) -> None:
-    """Where none does, the web server evaluates thresholds in its place, whoever asks for `/readyz`."""
+    """Record a worker: without a worker, each request to `/readyz` makes the web server evaluate the alert rules."""
     Watermark.objects.create(name="worker", at=timezone.now())
 
 
@@ -125,7 +125,7 @@ def elsewhere(kept_other_tenant: Tenant) -> Things:
 
 @pytest.fixture(scope="module")
 def sessions(kept_tenant: Tenant, kept_other_tenant: Tenant) -> dict[str, str]:
-    """The session cookie of each person, who signs in once for the whole module."""
+    """Return the session cookie of each person, who signs in once for the whole module."""
     people = {role.value: (kept_tenant, role) for role in RANK} | {"stranger": (kept_other_tenant, Role.ADMIN)}
     cookies = {}
     for name, (tenant, role) in people.items():

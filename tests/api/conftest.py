@@ -13,7 +13,7 @@ from tests.messages_api.server import MessagesServer
 
 @pytest.fixture
 def key(tenant: Tenant) -> str:
-    """May do everything in `tenant`."""
+    """Return an API key that may do everything in `tenant`."""
     return make_key(tenant, "ingest", "read", "review", "admin")
 
 
@@ -25,14 +25,14 @@ def api(key: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def gate(api: httpx.Client, model: MessagesServer) -> Iterator[httpx.Client]:
-    """The API with workers, and a model that finds every objective met."""
+    """Yield the API with workers and an LLM that finds every objective met."""
     with worker():
         yield api
 
 
 @pytest.fixture(autouse=True)
 def _one_connection() -> Iterator[None]:
-    """As Django's own test client does: the connection of the test's transaction stays open between requests."""
+    """Keep the connection of the test's transaction open between requests, as Django's test client does."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     yield

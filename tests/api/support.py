@@ -1,4 +1,4 @@
-"""Requests through the very WSGI application that is served."""
+"""Helpers that send requests through the WSGI application that is served."""
 
 from http import HTTPStatus
 from typing import Any
@@ -29,7 +29,7 @@ def make_key(tenant: Tenant, *scopes: str, name: str = "sender") -> str:
 
 
 def problem(response: httpx.Response, status: int) -> dict[str, Any]:
-    """The problem document of a refused request, whole and fit to be read."""
+    """Return the problem document of a rejected request, after checks that the document is complete."""
     assert response.status_code == status, response.text
     assert response.headers["Content-Type"] == "application/problem+json"
     document: dict[str, Any] = response.json()
@@ -44,7 +44,7 @@ def problem(response: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def submitted(api: httpx.Client, document: dict[str, Any], **envelope: Any) -> str:
-    """Submitted and judged; its id."""
+    """Submit and judge a document, and return the handoff's id."""
     response = api.post("/handoffs", json={"document": document, **envelope})
     assert response.status_code == 202, response.text
     judge.drain()

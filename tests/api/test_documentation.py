@@ -1,4 +1,4 @@
-"""What the documentation says to send is sent as it stands."""
+"""Tests that the requests shown in the documentation work as they are written."""
 
 import json
 import re
@@ -21,12 +21,12 @@ EXAMPLES = sorted(path.stem for path in (DOCS / "examples").glob("*.json"))
 
 
 def of_the_tests(text: str) -> Any:
-    """The body, of the tests' tenant."""
+    """Return the JSON body with the tenant of the tests in place of the documented tenant."""
     return json.loads(text.replace('"tenant_id": "default"', '"tenant_id": "acme"'))
 
 
 def sent_in(page: str) -> list[Any]:
-    """What a page's commands send, and its indented submissions."""
+    """Return the bodies of a page's commands and the indented submissions on the page."""
     text = (DOCS / page).read_text()
     bodies = re.findall(r"-d '(\{.*?\})'", text, re.DOTALL)
     bodies += re.findall(r"^    (\{\n.*?^    \})$", text, re.DOTALL | re.MULTILINE)

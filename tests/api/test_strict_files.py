@@ -1,4 +1,4 @@
-"""Strict handoff files: the report and its handoff say the same."""
+"""Tests that the report of a strict handoff file and its handoff agree."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def strict(api: httpx.Client, version: int, *, on: bool) -> None:
 
 
 def both(api: httpx.Client, document: dict[str, Any]) -> tuple[bool, str, list[str]]:
-    """What the report and its handoff say, by their two addresses."""
+    """Return the report's failure flag, and the state and codes of the report's handoff."""
     sent = api.post("/handoff-files", json=document).json()
     judge.drain()
     told = api.get(sent["links"]["self"].removeprefix("/api/v1")).json()

@@ -1,4 +1,4 @@
-"""One product and one Chromium for all tests here; each page they open is watched for what the browser complains of."""
+"""Fixtures for one product and one Chromium, and pages that record the complaints of the browser."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,7 +52,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def signed_in(browser: Browser, product: Product) -> Callable[[str], Any]:
-    """The cookies of a person, who signs in on the page once."""
+    """Return a function that gives the cookies of a person, who signs in on the page once."""
     kept: dict[str, Any] = {}
 
     def state_of(person: str) -> Any:
@@ -73,9 +73,9 @@ def signed_in(browser: Browser, product: Product) -> Callable[[str], Any]:
 
 @pytest.fixture
 def open_page(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[OpenPage]:
-    """`open_page(person, width=390, javascript=False)`: an empty tab of that person; without a person, of a stranger.
+    """Return `open_page(person, width=390, javascript=False)`, which opens an empty tab of that person.
 
-    Whatever the browser complained of in one of them fails the test at its end.
+    Without a person, the tab belongs to a stranger. Any complaint of the browser in a tab fails the test at its end.
     """
     contexts: list[BrowserContext] = []
     complaints: list[str] = []
@@ -101,5 +101,5 @@ def open_page(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Ope
 
 @pytest.fixture
 def default(product: Product) -> Sender:
-    """The tenant with the bundled sample in it."""
+    """Return the sender of the tenant that holds the bundled sample."""
     return product.senders["default"]

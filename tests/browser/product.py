@@ -1,4 +1,4 @@
-"""The product that the browser opens: real processes, the bundled sample, more tenants beside it, people and keys."""
+"""The product that the browser opens: real processes, the bundled sample, more tenants, people and keys."""
 
 import gzip
 import hashlib
@@ -91,7 +91,7 @@ print(json.dumps({"secrets": {slug: secret for slug, (_, secret) in keys_of.item
 
 @cache
 def sample() -> dict[str, dict[str, Any]]:
-    """Submissions of the bundled sample by the handoff_id that they have once imported."""
+    """Return the submissions of the bundled sample by the `handoff_id` that they have after the import."""
     found = {}
     for path in SAMPLES.glob("*.jsonl.gz"):
         for line in gzip.decompress(path.read_bytes()).splitlines():
@@ -102,7 +102,7 @@ def sample() -> dict[str, dict[str, Any]]:
 
 
 def anew(handoff_id: str, tenant: str) -> dict[str, Any]:
-    """The same document, as if another run had sent it to that tenant: with its own id, and a trace to itself."""
+    """Return a sample document as another run would send it to the tenant, with its own id and its own trace."""
     sent = deepcopy(sample()[handoff_id])
     document, own = sent["document"], str(uuid.uuid4())
     for name in ("parent_handoff_id", "retry_of"):
@@ -117,7 +117,7 @@ def anew(handoff_id: str, tenant: str) -> dict[str, Any]:
 
 
 class Sender:
-    """An agent's side of one tenant: the API with a key."""
+    """The agent's side of one tenant: the API with a key."""
 
     def __init__(self, address: str, tenant: str, key: str) -> None:
         self.tenant = tenant
@@ -127,7 +127,7 @@ class Sender:
         )
 
     def submit(self, handoff_id: str) -> dict[str, Any]:
-        """Judged when it returns."""
+        """Submit a document and return when the handoff is judged."""
         sent = self.api.post("/handoffs", json=anew(handoff_id, self.tenant), headers={"Prefer": "wait=20"})
         assert sent.status_code in (200, 422), sent.text
         return self.get(sent.json()["id"])
@@ -141,7 +141,7 @@ class Sender:
         return dict(self.api.get(f"/handoffs/{reference}/events").json()["items"][-1])
 
     def decide(self, reference: str, decision: str) -> None:
-        """As another reviewer, by the API."""
+        """Decide a handoff by the API as another reviewer."""
         answer = self.api.post(f"/handoffs/{reference}/review", json={"decision": decision, "note": "By the API."})
         assert answer.status_code == 200, answer.text
 
@@ -149,7 +149,7 @@ class Sender:
         return dict(self.api.get("/handoffs", params=filters).json()["items"][0])
 
     def listen(self, reference: str) -> Callable[[], dict[str, Any]]:
-        """Waits for the decision beside the test; call what it returns to hear it."""
+        """Wait for the decision in a thread, and return a function that returns the decision."""
         heard: list[httpx.Response] = []
 
         def wait() -> None:
@@ -178,7 +178,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """`first_link` makes the first administrator; `links` are unused invitations."""
+    """A running product; `first_link` makes the first administrator, and `links` are unused invitations."""
 
     address: str
     first_link: str

@@ -1,4 +1,4 @@
-"""Through a list one by one: by keys, and without JavaScript by links."""
+"""Browser tests of the way through a list handoff by handoff: by keys, and by links without JavaScript."""
 
 import re
 from collections.abc import Callable
@@ -18,7 +18,7 @@ QUERY = "in=handoffs&source=strider"
 
 @pytest.fixture
 def three(default: Sender) -> list[str]:
-    """The oldest first."""
+    """Submit three handoffs, and return their ids with the oldest first."""
     return [_sent(default, f"strider-{number}") for number in range(3)]
 
 

@@ -1,4 +1,4 @@
-"""The document of a handoff as a person uses it: unfolded, searched, linked to, copied from, also without a script."""
+"""Browser tests of the document of a handoff: unfolding, search, links and copying, also without JavaScript."""
 
 import re
 
@@ -13,7 +13,7 @@ DEEP = "/data/rows/700/deep/name"
 
 @pytest.fixture(scope="module")
 def large(product: Product) -> str:
-    """The address of a handoff with a document of which most is not sent at first."""
+    """Return the address of a handoff whose document is too large to be sent whole with the page."""
     sender = product.senders["doors"]
     rows = [{"id": number, "deep": {"name": f"row {number}", "words": "some words " * 3}} for number in range(900)]
     document = {

@@ -1,4 +1,4 @@
-"""A newcomer's way: a key and a command at a click, the first handoff seen to arrive; sample data, and none again."""
+"""Browser tests of a new installation: the first key, command and handoff, and the sample data."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ PASSWORD = "correct horse battery staple"
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """A product that nobody has used."""
+    """Yield a product that nobody has used."""
     up = Up(prepared(tmp_path_factory.mktemp("fresh") / "data"))
     try:
         yield up.wait_ready()
@@ -38,7 +38,7 @@ def newcomer(fresh: Up, browser: Browser) -> Iterator[Page]:
 
 
 def command_on(page: Page, name: str) -> str:
-    """With the new key in it: before there was one it said where to put it."""
+    """Return the page's command, which contains the new key in place of the placeholder."""
     place = page.locator(f"#{name}")
     expect(place).to_contain_text("Bearer ha_")
     return place.text_content() or ""

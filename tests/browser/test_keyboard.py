@@ -1,4 +1,4 @@
-"""The queue by keyboard alone."""
+"""Browser tests of the review queue by keyboard alone."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def sender(product: Product) -> Sender:
-    """A tenant in whose queue nothing waits."""
+    """Return the sender of a tenant with an empty review queue."""
     sender = product.senders["desk"]
     sender.empty_queue()
     return sender
@@ -21,7 +21,7 @@ def sender(product: Product) -> Sender:
 
 @pytest.fixture
 def queue(open_page, sender) -> tuple[Page, list[str]]:
-    """Three held ones, oldest first, and the page that shows them."""
+    """Return three held handoffs, oldest first, and the page that shows them."""
     sent = [sender.submit(CIRCLE_WITH_REASON)["id"] for _ in range(3)]
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
@@ -29,14 +29,14 @@ def queue(open_page, sender) -> tuple[Page, list[str]]:
 
 
 def open_one(page: Page, reference: str) -> None:
-    """It is the one shown, and the address says so."""
+    """Check that the handoff is the one shown, and that the address names it."""
     expect(page.locator('.queue-link[aria-current="true"]')).to_have_attribute("href", f"/t/desk/review/{reference}/")
     expect(page.locator("#decide")).to_have_attribute("action", f"/t/desk/handoffs/{reference}/decide/")
     expect(page).to_have_url(re.compile(f"/review/{reference}/$"))
 
 
 def held_back(page: Page, address: re.Pattern[str]) -> Callable[[], None]:
-    """What is asked of the address is answered only once the returned is called."""
+    """Hold back every answer of the address until the returned function is called."""
     waiting: list[Route] = []
     released: list[bool] = []
 

@@ -1,5 +1,7 @@
-"""Every page, wide and narrow, light and dark: quiet, still, readable for all, with nothing inline; and without
-JavaScript."""
+"""Browser tests of every page: wide and narrow, light and dark, with and without JavaScript.
+
+A page logs no errors, moves nothing by itself, is readable for everybody, and has nothing inline.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ Address = Callable[[Product, Sender], str]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A page; `address` below the default tenant's, or from a function of what is there."""
+    """A page; `address` is below the default tenant's address, or a function that returns the address."""
 
     address: str | Address
     person: str = "mara"
@@ -54,7 +56,7 @@ def trace(_: Product, sender: Sender) -> str:
 
 
 def file_report(**found: Any) -> Address:
-    """The page of a report with what was found; one report, however often it is asked for."""
+    """Return a function that stores the same file report at each call and returns the address of the report's page."""
     about = {"run_id": "run-1", "agent": "planner", "phase": "plan", "expected_path": "run-1/planner/handoff.json"}
 
     def address(_: Product, sender: Sender) -> str:
@@ -214,8 +216,10 @@ Tab = tuple[Page, list[str]]
 
 @pytest.fixture(scope="module")
 def tabs(browser: Browser, signed_in: Callable[[str], Any]) -> Iterator[Callable[..., Tab]]:
-    """One tab a person, with and without JavaScript, with what the browser complained of in it: a new one for each page
-    would take longer."""
+    """Yield a function that returns the tab of a person, with or without JavaScript, and the browser's complaints.
+
+    Each tab is reused, because a new tab for each page would take longer.
+    """
     kept: dict[tuple[str, bool], Tab] = {}
 
     def tab(person: str, *, javascript: bool = True) -> Tab:
@@ -284,7 +288,7 @@ def assert_reads_without_javascript(page: Page, address: str, headings: list[str
 
 
 def test_the_description_of_the_api_is_quiet(open_page, product):
-    """It is another project's page: what it looks like is not ours to judge."""
+    """Another project makes the page, so its look is not tested."""
     page = open_page()
     answer = page.goto(f"{product.address}/api/v1/docs")
     assert_strict(answer.headers["content-security-policy"])

@@ -1,4 +1,4 @@
-"""Prompts are begun from the shipped ones, and tried once their cost is agreed to: real processes, a model of ours."""
+"""Browser tests of prompts: started from the shipped prompts, and dry runs after consent to the cost."""
 
 import re
 import uuid
@@ -35,7 +35,7 @@ def model() -> Iterator[MessagesServer]:
 
 @pytest.fixture(scope="module")
 def asking(model: MessagesServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The product with a model to ask."""
+    """Yield the product with an LLM."""
     folder = prepared(tmp_path_factory.mktemp("prompts") / "data")
     up = Up(folder, ANTHROPIC_API_KEY="sk-of-the-tests", ANTHROPIC_BASE_URL=model.url)
     try:
@@ -54,7 +54,7 @@ def sender(asking: Product) -> Sender:
 
 @pytest.fixture
 def page(browser: Browser, asking: Product, sender: Sender, javascript: bool) -> Iterator[Page]:
-    """The page of prompts, as an administrator."""
+    """Yield the page of prompts, opened by an administrator."""
     context = browser.new_context(java_script_enabled=javascript, viewport={"width": 1440, "height": 900})
     page = context.new_page()
     complaints: list[str] = []

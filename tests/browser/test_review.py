@@ -1,4 +1,4 @@
-"""The review page as a whole way: many decided one after the other, undone, passed on, on any screen."""
+"""Browser tests of the review page: decide several handoffs in a row, undo, reassign, on any screen."""
 
 import re
 
@@ -17,7 +17,7 @@ MORE_THAN_ASKED = 130
 
 @pytest.fixture
 def sender(product: Product) -> Sender:
-    """A tenant in whose queue nothing waits."""
+    """Return the sender of a tenant with an empty review queue."""
     sender = product.senders["desk"]
     sender.empty_queue()
     return sender
@@ -32,7 +32,7 @@ def row(page: Page, reference: str) -> Locator:
 
 
 def opened(open_page: OpenPage, sender: Sender, first: str) -> Page:
-    """The queue of somebody who reviews, with the first one open."""
+    """Return the queue of a reviewer with the first handoff open."""
     page = open_page("rui")
     page.goto(f"{sender.pages}review/")
     page.keyboard.press("j")

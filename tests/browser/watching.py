@@ -1,4 +1,4 @@
-"""What a page must never show: complaints of the browser, breaches of WCAG, anything inline, sideways scrolling."""
+"""Checks of pages: complaints of the browser, breaches of WCAG, inline code, and sideways scrolling."""
 
 from html.parser import HTMLParser
 from typing import Any
@@ -54,7 +54,7 @@ _RUN = """async (options) => {
 
 
 def watch(page: Page, complaints: list[str]) -> None:
-    """Adds to `complaints` as they come."""
+    """Add the page's complaints to `complaints` as they arrive."""
 
     def on_console(message: ConsoleMessage) -> None:
         # What could not be loaded is judged by its answer, below.
@@ -79,28 +79,28 @@ def watch(page: Page, complaints: list[str]) -> None:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe finds, one line per rule and place."""
+    """Return the violations that axe finds, one line per rule and place."""
     return _violations(page, {"runOnly": {"type": "tag", "values": RULES}})
 
 
 def violations_but_colours(page: Page) -> list[str]:
-    """Colours take most of axe's time."""
+    """Return the violations without the colour checks, which take most of axe's time."""
     but = {"color-contrast": {"enabled": False}}
     return _violations(page, {"runOnly": {"type": "tag", "values": RULES}, "rules": but})
 
 
 def unreadable(page: Page, among: str = "document") -> list[str]:
-    """What axe finds of colours alone: all that another theme can change."""
+    """Return the violations of colour contrast alone: nothing else changes with the theme."""
     return _violations(page, {"runOnly": {"type": "rule", "values": ["color-contrast"]}}, among)
 
 
 def note_shown(page: Page) -> None:
-    """What is shown now is not `NEWLY_SHOWN` later on."""
+    """Mark every element that is shown now, so that `NEWLY_SHOWN` leaves it out."""
     page.evaluate(f"for (const each of document.querySelectorAll('body *')) each.wasShown = ({_SHOWN})(each)")
 
 
 def shifts(page: Page) -> list[str]:
-    """What moved while the page came, and has to move where it comes more slowly."""
+    """Return the layout shifts of the page load, and the tables whose columns would move on a slower load."""
     page.wait_for_load_state("load")
     # What moved last is known with the frame after.
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
@@ -108,7 +108,7 @@ def shifts(page: Page) -> list[str]:
 
 
 def dead_ends(page: Page) -> list[str]:
-    """Visible buttons and links that do nothing where no script runs."""
+    """Return the visible buttons and links that do nothing without a script."""
     return list(page.evaluate(_DEAD_ENDS))
 
 
@@ -120,13 +120,13 @@ def _violations(page: Page, options: dict[str, Any], among: str = "document") ->
 
 
 def settled(page: Page) -> None:
-    """Nothing is swapped in any more: htmx gives the focus to what has `autofocus` a little after one sees it."""
+    """Wait until htmx has swapped everything: htmx focuses the element with `autofocus` only after a short delay."""
     page.wait_for_load_state()
     expect(page.locator(".htmx-request, .htmx-swapping, .htmx-added, .htmx-settling")).to_have_count(0)
 
 
 def overflow(page: Page) -> int:
-    """By how many pixels the page is wider than its window."""
+    """Return by how many pixels the page is wider than the window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
 
 

@@ -1,4 +1,4 @@
-"""Backup of a database that is written to all the while, and one that is broken off."""
+"""Tests of the backup of a database that is written to meanwhile, and of an interrupted backup."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ ROWS = 2000
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A data folder with a database of some hundred pages, which are copied one by one."""
+    """Return a data folder with a database of some hundred pages, which the backup copies one by one."""
     monkeypatch.delenv("DATABASE_URL", raising=False)
     monkeypatch.setenv("HANDOFFAUDIT_DATA", str(tmp_path))
     monkeypatch.setattr(backup, "PAGES", 1)
@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def _write_on_each_look(folder, monkeypatch, most):
-    """A write by another connection whenever some pages are copied."""
+    """Write to the database by another connection each time the backup has copied some pages."""
     looks = []
 
     class Writer:
@@ -78,7 +78,7 @@ def test_broken_off_it_leaves_nothing(folder, monkeypatch):
 
 
 def _damage(path):
-    """Overwrites pages in the middle."""
+    """Overwrite some pages in the middle of the file."""
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2 // 4096 * 4096)
         file.write(b"\xa5" * 3 * 4096)

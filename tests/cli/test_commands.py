@@ -1,4 +1,4 @@
-"""The commands that work on the data folder, as a person calls them."""
+"""Tests of the commands that work on the data folder."""
 
 import json
 import shutil
@@ -29,13 +29,13 @@ TWO_HANDOFFS = 'not json\n{"a": 1}'
 
 @pytest.fixture
 def folder(tmp_path_factory):
-    """One for each test: tests of one file may run in several processes, each without what the others left."""
+    """Return a data folder of the test's own: tests of one file may run in several processes."""
     return prepared(tmp_path_factory.mktemp("data") / "made")
 
 
 @pytest.fixture
 def filled(folder):
-    """The folder, with two handoffs."""
+    """Return the folder with two handoffs imported."""
     assert run("import", "-", folder=folder, text=TWO_HANDOFFS).returncode == 0
     return folder
 

@@ -1,4 +1,4 @@
-"""`handoffaudit eval --with-model`, as a person calls it: the real SDK against a local server."""
+"""Tests of `handoffaudit eval --with-model`, with the real SDK against a local server."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def server() -> Iterator[MessagesServer]:
 
 
 def careful(request: Request) -> Scripted:
-    """Finds every 999, and nothing else."""
+    """Report a fabricated value where the question contains 999, and no finding otherwise."""
     assert request.use is Use.GROUNDING
     if "999" not in request.content:
         return says({"valid": True, "issues": []})

@@ -1,4 +1,4 @@
-"""`handoffaudit import-log`: what it takes and what it says."""
+"""Tests of `handoffaudit import-log`: its inputs and its messages."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ from tests.diagnostics.logs.support import counted, gate_lines, health_line
 
 @pytest.fixture
 def acme(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Tenant:
-    """The database of the test is the one of the command."""
+    """Make the command use the database of the test."""
     monkeypatch.setattr(bootstrap, "start_with_database", lambda: None)
     return tenant
 

@@ -1,4 +1,4 @@
-"""Signed-in clients, and handoffs that went the real way: submitted, judged."""
+"""Signed-in clients, and handoffs that were submitted and judged in the usual way."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ Submit = Callable[..., Handoff]
 
 @pytest.fixture(scope="session", autouse=True)
 def collected() -> None:
-    """The static files as a server has them: a page that names one that is not there fails."""
+    """Collect the static files as a server has them, so that a page that names a missing file fails."""
     call_command("collectstatic", verbosity=0, interactive=False)
 
 
@@ -50,7 +50,10 @@ def as_viewer(viewer: Person) -> Client:
 
 @pytest.fixture
 def submit_to(db: None) -> Submit:
-    """Submits a handoff to a tenant, and judges it unless `judged=False`; other arguments change its document."""
+    """Return a function that submits a handoff to a tenant.
+
+    The function judges the handoff unless `judged=False`; its other arguments change the document.
+    """
     return _submit_to
 
 
@@ -72,7 +75,7 @@ def _submit_to(tenant: Tenant, *, judged: bool = True, **changes: Any) -> Handof
 
 @pytest.fixture
 def submit(tenant: Tenant) -> Submit:
-    """Submits a handoff of `tenant` that is accepted as it is; keyword arguments change its document."""
+    """Return a function that submits an acceptable handoff of `tenant`; keyword arguments change the document."""
 
     def submit(**changes: Any) -> Handoff:
         return _submit_to(tenant, **changes)
@@ -89,7 +92,7 @@ def held(submit: Submit) -> Handoff:
 
 @pytest.fixture
 def circular(submit: Submit) -> Handoff:
-    """Rejected, and a person may let it through."""
+    """Return a rejected handoff that a reviewer may approve."""
     handoff = submit(call_chain=["writer", "planner"])
     assert (handoff.state, handoff.approvable) == ("rejected", True)
     return handoff
@@ -97,7 +100,7 @@ def circular(submit: Submit) -> Handoff:
 
 @pytest.fixture
 def colleague(tenant: Tenant) -> Person:
-    """A second reviewer."""
+    """Return a second reviewer."""
     person = Person.objects.create_user(username="colleague")
     Membership.objects.create(tenant=tenant, person=person, role=Role.REVIEWER)
     return person

@@ -1,4 +1,4 @@
-"""Handoffs to look at, and their page as a browser would take it apart."""
+"""Handoffs to show, and a parser of their pages."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def universal(**changes: Any) -> dict[str, Any]:
 
 
 def store(tenant: Tenant, document: Any, *, judge: bool = True, **beside: Any) -> Handoff:
-    """A submission on the way that the API and the workers take it."""
+    """Submit a document in the way of the API and the workers, and return the handoff."""
     wrapped = json.dumps({"document": document, **beside}).encode()
     return _store(tenant, read_submission(wrapped, None), judge=judge)
 
@@ -73,7 +73,7 @@ def address(handoff: Handoff, rest: str = "") -> str:
 
 
 class Page(HTMLParser):
-    """The parts of a page that tests ask for: the text of each element with an id, tags and attributes."""
+    """A parsed page: the text of each element with an id, the tags and the attributes."""
 
     VOID = frozenset({"meta", "link", "input", "img", "br", "path", "rect"})
 

@@ -1,4 +1,4 @@
-"""Logs as agents write them, taken in the real way."""
+"""Logs as agents write them, stored in the usual way."""
 
 from datetime import datetime, timedelta
 
@@ -40,7 +40,7 @@ def trace(at: datetime, trace_id: str = "trace-9") -> str:
 
 
 def take(tenant: Tenant, *lines: str, source: str = "agents.log", read: bool = True) -> LogImport:
-    """Stores a log of these lines; they are read unless `read=False`."""
+    """Store a log of these lines, and let a worker read them unless `read=False`."""
     text = "".join(f"{line}\n" for line in lines).encode()
     taken = store.store_log(tenant, source, "tests", [text])
     if read:

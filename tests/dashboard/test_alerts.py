@@ -1,4 +1,4 @@
-"""Alerts on pages: thresholds that are edited, those that stand, those that are over."""
+"""Tests of the pages of alerts: edit alert rules, active alerts, and resolved alerts."""
 
 import re
 from datetime import timedelta
@@ -26,7 +26,7 @@ def as_admin(client: Client, admin: Person) -> Client:
 
 
 def form_of(page, row: str) -> dict[str, str]:
-    """What the form of a threshold would send."""
+    """Return the fields that the form of an alert rule would send."""
     form = re.search(rf'name="row" value="{row}".*?</form>', page.text, re.DOTALL)
     assert form
     found = dict(re.findall(r'<input[^>]*name="([^"]+)"\s+value="([^"]*)"', form[0]))

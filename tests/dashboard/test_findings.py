@@ -1,4 +1,4 @@
-"""The pages of findings: the list, one group in whole, and muting it."""
+"""Tests of the pages of findings: the list, one finding group, and muting."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def browser(sign_in: SignIn, reviewer: Person) -> Client:
 
 
 def lines(page: str) -> list[str]:
-    """The codes of the groups listed, in their order."""
+    """Return the rule codes of the listed finding groups, in their order."""
     return re.findall(r'class="group-title">.*?title="([a-z_.]+)', page, re.DOTALL)
 
 

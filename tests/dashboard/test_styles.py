@@ -1,4 +1,4 @@
-"""One visual language: colours, sizes of type and weights stand in tokens.css, and nowhere else."""
+"""Tests of the visual language: only tokens.css defines colours, font sizes and weights."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_a_sheet_names_its_colours_sizes_and_weights_by_token(path: Path) -> Non
 
 
 def _bare(line: str) -> str:
-    """The line without its tokens and the line height beside a size."""
+    """Return the line without its tokens and without the line height beside a font size."""
     return re.sub(r"var\(--[a-z0-9-]+\)|/\s*[\d.]+", "", line)
 
 
@@ -44,7 +44,7 @@ def test_a_sheet_uses_only_tokens_that_there_are(path: Path) -> None:
 
 
 def test_no_rule_stands_in_two_sheets() -> None:
-    """What two pages need stands in one sheet, which both load."""
+    """A rule that two pages need belongs in one sheet that both pages load."""
     found: dict[tuple[str, str, str], set[str]] = {}
     for path in SHEETS:
         inner = re.sub(r"(@(?:media|container)[^{]*)\{((?:[^{}]*\{[^{}]*\})*)\s*\}", _with_condition, rules(path))

@@ -29,7 +29,7 @@ def counted(
     ago: timedelta = HOUR,
     now: datetime = NOW,
 ) -> HealthCount:
-    """So many files of an hour; used where no reason is given."""
+    """Store the counts of that many files of an hour; a file counts as used where no reason is given."""
     hour = (now - ago).replace(minute=0, second=0, microsecond=0)
     source = "text_fallback" if reason or fallback else "handoff_json"
     return HealthCount.objects.create(
@@ -52,8 +52,10 @@ def decided(tenant: Tenant, handoff: Handoff, decision: Decision, note: str = "s
 
 
 def today() -> Window:
-    """A day before and a day after now, by the clock that handoffs are received by: modules ask for it once, and their
-    tests may run in a later hour."""
+    """Return the window from a day before to a day after the current hour, by the clock that dates new handoffs.
+
+    Modules read the window once, and their tests may run in a later hour.
+    """
     now = timezone.now().replace(minute=0, second=0, microsecond=0)
     since, until = now - timedelta(days=1), now + timedelta(days=1)
     return Window(since, until, since - timedelta(days=2), since)

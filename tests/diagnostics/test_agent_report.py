@@ -1,4 +1,4 @@
-"""One agent: what it caused, what it passed on and from whom."""
+"""Tests of the report on one agent: introduced and inherited findings, and their upstream agents."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def told(tenant: Tenant, name: str, **asked: str) -> AgentReport:
 
 @pytest.fixture
 def crew(tenant: Tenant) -> Tenant:
-    """The analyst makes a number up, the writer and the editor repeat it."""
+    """Submit handoffs in which the analyst makes a number up, and the writer and the editor repeat it."""
     for source, target in [("analyst", "writer"), ("writer", "editor"), ("editor", "archive"), ("writer", "editor")]:
         judged(tenant, step(source, target, WRONG), trace_id="t", context=RIGHT)
     attribution.run()

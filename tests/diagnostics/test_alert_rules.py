@@ -1,4 +1,4 @@
-"""Alerts by thresholds: opened, raised, told again and closed by what is measured."""
+"""Tests of the alerts of alert rules: opened, raised, repeated and closed by the measured value."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -30,7 +30,7 @@ Set = Callable[..., None]
 
 @pytest.fixture
 def watch(tenant: Tenant) -> Set:
-    """Sets one threshold, and switches all others off."""
+    """Return a function that enables one alert rule and disables all others."""
 
     def watch(name: str, **fields: object) -> None:
         version = alert_policy.current(tenant).version
@@ -43,7 +43,7 @@ def watch(tenant: Tenant) -> Set:
 
 @pytest.fixture
 def overdue(tenant: Tenant) -> Callable[[int], None]:
-    """Makes that many holds overdue, and no others."""
+    """Return a function that makes the given number of holds overdue, and no others."""
 
     def overdue(number: int) -> None:
         rows = Handoff.objects.filter(tenant=tenant, state=State.HELD)
@@ -56,14 +56,17 @@ def overdue(tenant: Tenant) -> Callable[[int], None]:
 
 @pytest.fixture
 def holds(tenant: Tenant, watch: Set) -> None:
-    """Five held handoffs; a warning from two, an alert from four; closes after 10 minutes, told again after an hour."""
+    """Submit five held handoffs, and enable an alert rule on overdue holds.
+
+    The rule warns from two holds, alerts from four, resolves after 10 minutes and repeats every hour.
+    """
     for _ in range(5):
         judged(tenant, held())
     watch("overdue_holds", warning=2, alert=4, clear_minutes=10, renotify_minutes=60)
 
 
 def of(tenant: Tenant) -> list[tuple[str, str, float | None, bool]]:
-    """Kind, level, value, and whether it stands."""
+    """Return the kind, the level, the value and the active state of each alert of the tenant."""
     rows = Alert.objects.filter(tenant=tenant).order_by("pk")
     return [(alert.kind, alert.level, alert.value, alert.acknowledged_at is None) for alert in rows]
 

@@ -1,4 +1,4 @@
-"""Workers that run, and those that are gone."""
+"""Tests of the list of running workers and of workers that are gone."""
 
 import math
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ STRUCTURAL = configured.CELERY_TASK_DEFAULT_QUEUE
 
 @pytest.fixture
 def beaten(monkeypatch):
-    """This process is a worker of these queues, and leaves a sign of life."""
+    """Return a function that records a heartbeat of this process as a worker of the given queues."""
 
     def beaten(*queues: str) -> None:
         monkeypatch.setattr(notify, "_queues", list(queues))

@@ -1,4 +1,4 @@
-"""A trace in which a number that stands nowhere is made up, repeated and dropped."""
+"""A trace in which one agent makes a number up, another repeats it, and a third drops it."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def handed(tenant: Tenant, source: str, target: str, text: str, trace: str = "wo
 
 
 def made_up(tenant: Tenant, trace: str = "work/1") -> list[Handoff]:
-    """The solver makes 999 up; the critic repeats it; the writer does not."""
+    """Submit a trace in which the solver makes 999 up, the critic repeats it, and the writer does not."""
     set_policy(tenant, TYPE, strictness=Strictness.STRICT)
     return [
         handed(tenant, "planner", "solver", "What does the order 4711 cost?", trace),

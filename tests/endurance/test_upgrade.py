@@ -21,7 +21,7 @@ STEP_SECONDS = 8
 
 @pytest.fixture
 def old_code(tmp_path: Path) -> Path:
-    """The older product, from the history of this checkout."""
+    """Unpack the older product from the history of this checkout, and return its folder."""
     packed = subprocess.run(["git", "archive", OLD], cwd=ROOT, capture_output=True, check=True, timeout=60).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(tmp_path / "old", filter="data")

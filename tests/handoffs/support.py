@@ -1,4 +1,4 @@
-"""Documents to submit, and short ways through the product's own functions."""
+"""Documents to submit, and helpers around the product's own functions."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ NOT_JSON = b'{"source_agent_id": "planner", '
 
 
 def payload(**changes: Any) -> dict[str, Any]:
-    """A document that is accepted as it stands."""
+    """Return a document that is accepted as it is."""
     return {
         "source_agent_id": "researcher",
         "target_agent_id": "writer",
@@ -44,17 +44,17 @@ def payload(**changes: Any) -> dict[str, Any]:
 
 
 def circular(**changes: Any) -> dict[str, Any]:
-    """Rejected, and approvable by a person."""
+    """Return a document that is rejected and that a person may approve."""
     return payload(target_agent_id="planner", **changes)
 
 
 def held(**changes: Any) -> dict[str, Any]:
-    """Held: the chain is longer than passes without approval."""
+    """Return a document that is held, because its chain is longer than the policy accepts without approval."""
     return payload(call_chain=["a", "b", "c", "d", "e", "researcher"], **changes)
 
 
 def to_itself(**changes: Any) -> dict[str, Any]:
-    """Rejected, and not approvable by anybody."""
+    """Return a document that is rejected and that nobody may approve."""
     return payload(target_agent_id="researcher", **changes)
 
 
@@ -66,7 +66,7 @@ def submit(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) ->
 
 
 def judged(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -> Handoff:
-    """Submitted and judged."""
+    """Submit and judge a document, and return the handoff."""
     receipt = submit(tenant, document, **envelope)
     assert receipt.id, receipt
     judge.drain()
@@ -78,7 +78,10 @@ def assert_counts_are_right() -> None:
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """Runs each in a thread with a database connection of its own, all starting together; results or exceptions."""
+    """Run all calls at the same time, each in a thread with a database connection of its own.
+
+    Return the results in the order of the calls; a call that raises gives its exception.
+    """
     barrier = Barrier(len(calls))
 
     def run(call: Callable[[], Any]) -> Any:
@@ -95,7 +98,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
 
 def set_policy(tenant: Tenant, handoff_type: str, **changes: Any) -> None:
-    """A new version of the strictness table, with these columns of one row changed."""
+    """Save a new version of the strictness table with these columns of one row changed."""
     table = strictness.current(tenant)
     row = replace(table.row(handoff_type) or TypePolicy(handoff_type), **changes)
     others = [one for one in table.rows if one.handoff_type != handoff_type]
@@ -103,32 +106,32 @@ def set_policy(tenant: Tenant, handoff_type: str, **changes: Any) -> None:
 
 
 def switch_off(tenant: Tenant, layer: str) -> None:
-    """Of every type."""
+    """Switch off the layer for every handoff type."""
     table = strictness.current(tenant)
     rows = [replace(row, layers_off=row.layers_off | {layer}) for row in table.rows]
     strictness.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
 
 
 def take(limit: int) -> leases.Lease | None:
-    """What a worker would judge next."""
+    """Take the lease on the handoffs that a worker would judge next."""
     return leases.take_fresh(limit) or leases.take_left_behind()
 
 
 def doubts(quote: str = "within a week") -> Scripted:
-    """The model's answer to who makes things up."""
+    """Return the LLM's answer to a grounding question: one fabricated quote."""
     issue = {"field": "summary", "kind": "fabricated", "quote": quote, "reason": "Nothing speaks of it."}
     return says({"valid": False, "issues": [issue]})
 
 
 def checked(tenant: Tenant, document: dict[str, Any] | bytes, **envelope: Any) -> Handoff:
-    """Submitted, judged, and checked by the model."""
+    """Submit and judge a document, let the LLM check it, and return the handoff."""
     handoff = judged(tenant, document, **envelope)
     run.drain()
     return queries.get(tenant, str(handoff.pk))
 
 
 def due(handoff: Handoff) -> jobs.Job:
-    """Its check, taken by a worker; it must be the one that is next."""
+    """Take the LLM check of the handoff as a worker does; the check must be the next one."""
     taken = jobs.take() or jobs.take_left_behind()
     assert taken is not None
     assert taken.handoff.pk == handoff.pk
@@ -136,5 +139,5 @@ def due(handoff: Handoff) -> jobs.Job:
 
 
 def checks_run_out() -> None:
-    """Every claim of a check is over."""
+    """Let the leases on all LLM checks expire."""
     ModelCheck.objects.exclude(claim_expires_at=None).update(claim_expires_at=timezone.now() - timedelta(seconds=1))

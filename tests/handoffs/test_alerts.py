@@ -1,4 +1,4 @@
-"""Alerts are counted up while they are open, and closed once, by a person or by the model answering again."""
+"""Tests of alerts: counted while open, and closed once by a person or by an LLM that answers again."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,7 @@ def unverified(tenant: Tenant) -> Handoff:
 
 
 def outage(tenant: Tenant) -> Alert | None:
-    """What stands open after a look."""
+    """Look for an outage of the LLM, and return the open alert where there is one."""
     alerts.look_for_outage(tenant.pk)
     return next((one for one in alerts.list_open(tenant) if one.kind == AlertKind.MODEL_UNAVAILABLE), None)
 

@@ -1,4 +1,4 @@
-"""Many who ask the model at the same time: the budget holds, one probe goes out, and no answer is paid for twice."""
+"""Tests of concurrent LLM calls: the budget holds, one probe is sent, and no answer is paid for twice."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def server(model: MessagesServer) -> MessagesServer:
-    """What `model_for` asks."""
+    """Return the server that `model_for` asks."""
     return model
 
 
@@ -41,7 +41,7 @@ def asks(tenant: Tenant, number: int) -> list[Callable[[], Answer]]:
 
 
 def reasons(outcomes: list[Any]) -> Counter[str]:
-    """How the asking ended, by reason; `ok` for an answer."""
+    """Count the results of the calls by reason; `ok` is an answer."""
     return Counter(one.reason.value if isinstance(one, Unavailable) else "ok" for one in outcomes if settled(one))
 
 
@@ -51,7 +51,7 @@ def settled(outcome: Any) -> bool:
 
 
 def reserved(content: str = "Number 000") -> float:
-    """What is kept aside for one call."""
+    """Return the cost that is reserved for one call."""
     asked = question(content)
     size = len(asked.instructions.encode()) + len(asked.content.encode())
     return limits.ANSWERS_PAID * estimate_call_cost(FAST, size, asked.max_tokens)
@@ -127,7 +127,7 @@ def test_one_answer_between_failures_is_no_row_of_them(tenant: Tenant, server: M
 
 
 def test_what_is_wrong_with_one_question_alone_opens_nothing(tenant: Tenant, server: MessagesServer, settings) -> None:
-    """Else whoever sends handoffs that the model can't answer well could switch the check off for everybody."""
+    """Otherwise a sender of handoffs that the LLM can't answer well could switch the check off for everybody."""
     settings.MODEL_BREAKER_FAILURES = 2
     server.respond = lambda request: says("gibberish") if "Number" in request.content else None
     assert reasons([_caught(ask) for ask in asks(tenant, 4)]) == {"malformed_answer": 4}
@@ -148,7 +148,7 @@ def test_one_alone_is_the_probe(answer: Any, after: str, tenant: Tenant, server:
 def test_a_probe_that_was_not_sent_leaves_room_for_another(
     tenant: Tenant, other_tenant: Tenant, server: MessagesServer, settings
 ) -> None:
-    """A tenant without budget must not keep the model away from the others."""
+    """A tenant without budget must not block the LLM for the other tenants."""
     past = timezone.now() - timedelta(seconds=1)
     ModelBreaker.objects.create(model=FAST, failures=5, open_until=past, reason="overloaded")
     ModelSpend.objects.create(tenant=tenant, day=timezone.now().date(), usd=settings.MODEL_DAILY_USD)

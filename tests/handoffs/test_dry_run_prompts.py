@@ -1,4 +1,4 @@
-"""Drafts of prompts tried on past handoffs with the real SDK: what it costs, what it finds, and outages."""
+"""Tests of dry runs of prompts on past handoffs with the real SDK: costs, findings and outages."""
 
 import uuid
 from datetime import timedelta
@@ -43,7 +43,7 @@ def tried(tenant: Tenant, content: dict[str, object] | None = None, **scope: Any
 
 
 def sharply(request: Request) -> Scripted | None:
-    """A model that finds fault with the first of three where it is told to doubt."""
+    """Report a fabricated quote in the first of three handoffs where the prompt says to doubt."""
     return doubts() if SHARP in request.system and "Supplier 1" in request.content else None
 
 

@@ -1,4 +1,4 @@
-"""The model as the product asks it, against the real SDK and a server that speaks its protocol."""
+"""Tests of the product's LLM client with the real SDK and a server that speaks its protocol."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def server(model: MessagesServer) -> MessagesServer:
-    """What `model_for` asks."""
+    """Return the server that `model_for` asks."""
     return model
 
 
@@ -177,7 +177,7 @@ def test_an_answer_that_the_database_cannot_hold_is_given_all_the_same(tenant: T
 
 
 def test_asking_inside_a_transaction_is_our_bug(tenant: Tenant, server: MessagesServer) -> None:
-    """What is recorded inside could be rolled back, and would be paid for again."""
+    """A rollback would lose the record of the call, and the call would be paid for again."""
     with pytest.raises(RuntimeError), transaction.atomic():
         client.model_for(tenant.pk, None).ask(question())
 

@@ -1,4 +1,4 @@
-"""The sweep, and the task that it wakes."""
+"""Tests of the sweep and of the task that the sweep wakes."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from tests.messages_api.server import MessagesServer
 
 @pytest.fixture
 def started(monkeypatch) -> list[str]:
-    """The tasks that a worker of the default queue starts in its own threads."""
+    """Return the list of tasks that a worker of the default queue starts in its own threads."""
     tasks_started: list[str] = []
     monkeypatch.setattr(notify, "_queues", ["structural"])
     monkeypatch.setattr(notify, "start_threads", tasks_started.append)
@@ -28,7 +28,7 @@ def started(monkeypatch) -> list[str]:
 
 
 def ended() -> None:
-    """A worker ends, and this process goes on all the same."""
+    """Stop the periodic jobs as an ending worker does, and let this process go on."""
     periodic_jobs.stop()
     assert run.ending.is_set()
     run.ending.clear()

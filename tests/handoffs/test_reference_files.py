@@ -1,4 +1,4 @@
-"""Files that handoffs refer to, looked for below the folders of `HANDOFFAUDIT_REFERENCE_ROOTS`."""
+"""Tests of referenced files below the folders of `HANDOFFAUDIT_REFERENCE_ROOTS`."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from tests.validation.support import universal
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A root with the file `there.md`, beside a folder with `secret`, to which links of the root lead."""
+    """Make a root with the file `there.md` and with links, one of which leads to an outside folder with `secret`."""
     inside, outside = tmp_path / "work", tmp_path / "outside"
     inside.mkdir()
     outside.mkdir()

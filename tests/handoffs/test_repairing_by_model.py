@@ -1,4 +1,4 @@
-"""What a model mends of handoffs: in the queue of its checks, and where somebody asks for it."""
+"""Tests of repairs by the LLM: in the queue of LLM checks, and on request."""
 
 import json
 import time
@@ -40,7 +40,7 @@ def server(settings) -> Iterator[MessagesServer]:
 
 
 def careful(request: Request) -> Scripted | None:
-    """Finds the made up claim wherever it stands, and takes it out where it is asked to."""
+    """Report the made-up claim wherever it appears, and remove it in answers to repair questions."""
     if request.use is Use.GROUNDING and "certified" in request.content:
         doubt = {"field": "summary", "kind": "unsupported", "quote": "all are certified", "reason": "It is not given."}
         return says({"valid": False, "issues": [doubt]})

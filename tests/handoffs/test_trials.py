@@ -1,4 +1,4 @@
-"""Drafts tried on handoffs that were judged before."""
+"""Tests of dry runs on handoffs that were judged before."""
 
 import uuid
 from datetime import timedelta
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def table(**changes: object) -> dict[str, object]:
-    """The table as shipped with `research_result` changed."""
+    """Return the default strictness table with changes to `research_result`."""
     rows = [to_plain(row) for row in strictness.as_shipped.rows]
     return {"rows": [row | changes if row["handoff_type"] == "research_result" else row for row in rows]}
 

@@ -1,4 +1,4 @@
-"""Handoffs that passed while the model was away."""
+"""Handoffs that were accepted while the LLM was unavailable."""
 
 import re
 
@@ -9,12 +9,12 @@ from tests.messages_api.server import MessagesServer
 
 
 def numbered(number: int, **changes: object) -> dict[str, object]:
-    """Different ones: equal questions are asked once."""
+    """Return a document with this number: documents must differ, because equal questions are asked once."""
     return payload(data={"summary": f"Number {number} delivers within a week."}, **changes)
 
 
 def unverified(tenant: Tenant, model: MessagesServer, document: dict[str, object], **envelope: object) -> Handoff:
-    """One that came while the model was away; now it answers again."""
+    """Submit a handoff while the LLM is unavailable, and end the outage."""
     model.outage = 529
     handoff = checked(tenant, document, **envelope)
     assert handoff.unverified
@@ -25,5 +25,5 @@ def unverified(tenant: Tenant, model: MessagesServer, document: dict[str, object
 
 
 def asked_about(model: MessagesServer) -> list[int]:
-    """The numbers, in the order they were asked about."""
+    """Return the numbers in the LLM's requests, in the order of the requests."""
     return [int(number) for request in model.requests for number in re.findall(r"Number (\d+)", request.content)]

@@ -31,7 +31,7 @@ def api(server: MessagesServer) -> MessagesServer:
 
 @pytest.fixture
 def caller_of(api: MessagesServer) -> Callable[..., Caller]:
-    """Makes a caller that waits for nothing between its tries."""
+    """Return a function that makes a caller without pauses between its tries."""
     load_sdk()
 
     def make(**more: Any) -> Caller:
@@ -48,7 +48,7 @@ def closed_port() -> int:
 
 @pytest.fixture
 def full_port() -> Iterator[int]:
-    """A port that takes no more connections: who comes waits for ever."""
+    """Yield a port that accepts no more connections, so that a client waits until its timeout."""
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))

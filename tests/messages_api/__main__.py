@@ -1,4 +1,4 @@
-"""Runs the server until it is interrupted."""
+"""The command that runs the server until it is interrupted."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from tests.messages_api.server import running
     help="A JSON list of answers, given in order; then come the defaults.",
 )
 def main(port: int, script: Path | None) -> None:
-    """A Messages API server for development: it answers what it is told to, and asks nobody."""
+    """Run a Messages API server for development, which gives scripted answers and asks no LLM."""
     with running(port) as server:
         if script:
             server.script(*(from_json(one) for one in json.loads(script.read_text())))

@@ -1,4 +1,4 @@
-"""A request as it came, byte by byte, and what the real API would hold against it."""
+"""A request as the server received it, and the errors that the real API would answer it with."""
 
 import json
 import re
@@ -46,7 +46,7 @@ _ELSEWHERE = re.compile(
 
 @dataclass(frozen=True)
 class Request:
-    """`raw` is all that came; names in `headers` are in lower case."""
+    """A request; `raw` is the whole request in bytes, and names in `headers` are in lower case."""
 
     method: str
     path: str
@@ -70,7 +70,7 @@ class Request:
 
     @property
     def content(self) -> str:
-        """What the first message says."""
+        """Return the text of the first message."""
         return str(self.json["messages"][0]["content"])
 
     @property
@@ -79,7 +79,7 @@ class Request:
 
     @property
     def use(self) -> Use | None:
-        """What is asked: by the schema of the answer, or by the tags around what is asked about."""
+        """Return the use of the LLM, by the schema of the answer or by the tags around the question's content."""
         for name, use in _USE_BY_PROPERTY.items():
             if name in self.schema.get("properties", {}):
                 return use
@@ -96,7 +96,7 @@ class Request:
 
 
 def complaint(request: Request) -> tuple[int, str] | None:
-    """The status and the words with which the API would refuse this request, None where it would not."""
+    """Return the status and the message with which the API would reject this request, or None."""
     if request.method != "POST" or not (request.path == "/v1/messages" or _ELSEWHERE.fullmatch(request.path)):
         return 404, f"no {request.method} {request.path}"
     if not (request.headers.get("authorization") or request.headers.get("x-api-key")):

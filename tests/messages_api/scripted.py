@@ -1,4 +1,4 @@
-"""What the server answers: one value for each answer, made by a few plain functions or read from a script."""
+"""Scripted answers of the server, made by functions or read from a script."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,11 +21,12 @@ ERROR_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Scripted:
-    """One answer. `blocks` is the message's content; with `status` other than 200 an error is sent; `raw` is sent in
-    place of any body.
+    """One scripted answer.
 
-    It begins after `delay` seconds, or as soon as `until` is so, and goes out a byte each `drip` seconds. `cut` ends
-    the connection: `before` any byte, in the `header`, or in the `body`.
+    `blocks` is the content of the message. A `status` other than 200 sends an error. `raw` replaces any body.
+
+    The answer begins after `delay` seconds or as soon as `until` returns true. `drip` is the pause in seconds after
+    each byte. `cut` ends the connection `before` any byte, in the `header`, or in the `body`.
     """
 
     blocks: tuple[Mapping[str, Any], ...] = ()
@@ -43,24 +44,27 @@ class Scripted:
 
 
 def says(answer: Any, **more: Any) -> Scripted:
-    """The model's text; anything but a text is written as JSON."""
+    """Return an answer with this text of the LLM; any other value is written as JSON."""
     text = answer if isinstance(answer, str) else json.dumps(answer)
     return Scripted(blocks=({"type": "text", "text": text},), **more)
 
 
 def fails(status: int, *, retry_after: object = None, message: str = "", **more: Any) -> Scripted:
-    """An error in the API's own form."""
+    """Return an error in the form of the API."""
     headers = {} if retry_after is None else {"retry-after": str(retry_after)}
     return Scripted(status=status, message=message or f"scripted {status}", headers=headers, **more)
 
 
 def cuts(where: str, **more: Any) -> Scripted:
-    """The connection ends `before` the answer, in its `header` or in its `body`."""
+    """Return an answer whose connection ends `before` the answer, in its `header` or in its `body`."""
     return replace(says("{}"), cut=where, **more)
 
 
 def from_json(one: Mapping[str, Any]) -> Scripted:
-    """An answer as a script has it: `answer` for the model's text or JSON, and the other fields by their names."""
+    """Return the answer that a script describes.
+
+    `answer` holds the text or JSON of the LLM; the other fields have the names of `Scripted`.
+    """
     fields = dict(one)
     if "answer" in fields:
         return says(fields.pop("answer"), **fields)

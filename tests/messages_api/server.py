@@ -1,6 +1,6 @@
-"""The server itself: in a thread of its own, for as many slow requests at once as there are.
+"""The server: a thread of its own that serves any number of slow requests at the same time.
 
-`running()` gives tests a server; `python -m tests.messages_api` runs one for development.
+`running()` gives tests a server; `python -m tests.messages_api` runs a server for development.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _CONTROL = "/_control/"
 
 
 def default_answer(request: Request) -> Scripted:
-    """A model that finds no fault: whatever is asked about is well."""
+    """Answer as an LLM that reports no findings."""
     match request.use:
         case Use.GROUNDING:
             return says({"valid": True, "issues": []})
@@ -41,8 +41,11 @@ def default_answer(request: Request) -> Scripted:
 
 
 class MessagesServer:
-    """`url` is its base URL, `requests` all that was asked of it. Scripted answers come first and in order, then what
-    `respond` has to say, then a default for each use. During an `outage` every request fails with that status."""
+    """A Messages API server on loopback.
+
+    `url` is the base URL, and `requests` holds all requests. The server gives scripted answers first and in order, then
+    the answer of `respond`, then a default answer for each use. During an `outage`, all requests fail with that status.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[Request] = []
@@ -62,7 +65,10 @@ class MessagesServer:
         return f"http://127.0.0.1:{self._port}"
 
     def script(self, *answers: "Scripted | Respond") -> None:
-        """The next answers, in this order; a function is given the request, and None leaves it to the default."""
+        """Queue the next answers in this order.
+
+        A function gets the request; where the function returns None, `respond` or the default answers.
+        """
         self._scripted.extend(answers)
 
     def reset(self) -> None:
@@ -82,7 +88,7 @@ class MessagesServer:
         self._thread.join(120)
 
     def wait(self) -> None:
-        """Until the server is stopped."""
+        """Wait until the server is stopped."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -121,7 +127,7 @@ class MessagesServer:
                 await writer.wait_closed()
 
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection goes on."""
+        """Answer a request, and return whether the connection stays open."""
         self.requests.append(request)
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -144,7 +150,11 @@ class MessagesServer:
         return answer or default_answer(request)
 
     def _controlled(self, request: Request) -> Any:
-        """`requests` lists them, `outage` takes `{"status": 529}` (0 ends it), `script` a list, `reset` nothing."""
+        """Run a control command and return its answer.
+
+        `requests` lists the requests, `outage` takes `{"status": 529}` (0 ends the outage), `script` takes a list of
+        answers, and `reset` takes nothing.
+        """
         match request.path.removeprefix(_CONTROL):
             case "requests":
                 return [one.as_json() for one in self.requests]
@@ -163,7 +173,7 @@ class MessagesServer:
 
 @contextlib.contextmanager
 def running(port: int = 0) -> Iterator[MessagesServer]:
-    """A server on loopback, on a free port."""
+    """Run a server on loopback, on a free port by default."""
     server = MessagesServer(port).start()
     try:
         yield server
@@ -212,7 +222,7 @@ async def _sent(writer: asyncio.StreamWriter, scripted: Scripted, request: Reque
 
 
 async def _passed(scripted: Scripted) -> None:
-    """The time before the answer."""
+    """Wait for the delay before the answer."""
     if scripted.until is None:
         await asyncio.sleep(scripted.delay)
         return

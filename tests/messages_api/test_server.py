@@ -1,4 +1,4 @@
-"""The server against the SDK's own types, so that it cannot drift from what the SDK takes and gives."""
+"""Tests of the server against the SDK's own types, so that the server follows the SDK."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The wheel has everything: it is built, installed elsewhere, and opens a page."""
+"""Tests that the wheel is complete: built, installed elsewhere, and able to serve a page."""
 
 import re
 import subprocess
@@ -27,7 +27,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel, which borrows the dependencies of this one: no network is needed."""
+    """Return an environment with the wheel that borrows this environment's dependencies, so no network is needed."""
     folder = tmp_path_factory.mktemp("elsewhere") / "venv"
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"

@@ -1,4 +1,4 @@
-"""The registry of known agents that the settings name."""
+"""Tests of the registry of known agents that the settings name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from handoffaudit.policy.models import Kind
 
 
 def forget() -> None:
-    """What a process reads once."""
+    """Clear the caches of values that a process reads once."""
     known_agents.cache_clear()
     loading._slot.cache_clear()
 

@@ -1,4 +1,4 @@
-"""The product as real processes: granian, Celery workers, a Redis of their own."""
+"""The product as real processes: granian, Celery workers, and a Redis server of their own."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def eventually(condition: Callable[[], Any], seconds: float = 120, what: str = "
 
 
 class Installation:
-    """A database, a broker and processes; all end with it."""
+    """A database, a broker and processes, which end together."""
 
     def __init__(self, folder: Path, environment: dict[str, str], code: Path | None = None) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class Installation:
         )
 
     def run(self, code: str) -> str:
-        """Code inside the installation, in a process of its own; what it printed."""
+        """Run code inside the installation in a process of its own, and return what the code printed."""
         program = f"import django; django.setup()\n{code}"
         done = subprocess.run(
             [sys.executable, "-c", program],
@@ -105,7 +105,7 @@ class Installation:
         return done.stdout.strip()
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Straight from the database, past the product."""
+        """Query the database directly, without the product."""
         url = self.environment["DATABASE_URL"]
         if url:
             with psycopg.connect(url) as server:
@@ -145,11 +145,11 @@ class Installation:
         return self.start([*WORKER, "--queues", "structural", "--concurrency", "2"])
 
     def asker(self) -> subprocess.Popen[bytes]:
-        """A worker of the queue that waits for the model."""
+        """Start a worker of the queue of LLM checks."""
         return self.start([*WORKER, "--queues", "semantic", "--concurrency", str(ASKERS)])
 
     def set_model(self, url: str) -> None:
-        """The processes that start from now on ask a model there, and lose patience soon."""
+        """Set the LLM of the processes that start from now on, with short timeouts."""
         self.environment |= {
             "ANTHROPIC_API_KEY": "sk-of-the-tests",
             "ANTHROPIC_BASE_URL": url,
@@ -170,7 +170,7 @@ class Installation:
         self.run(f"from celery import current_app\nfor _ in range({times}): current_app.send_task({notify.TASK!r})")
 
     def clear(self) -> None:
-        """Ends all processes, and leaves neither handoffs nor messages."""
+        """End all processes, and delete all handoffs and messages."""
         for process in self.processes:
             kill(process)
         self.processes.clear()
@@ -178,7 +178,7 @@ class Installation:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """At once, with all that it started: no time to tidy up."""
+    """Kill the process and its children at once, without time to clean up."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(60)

@@ -23,7 +23,7 @@ LEFT_OUT = ("DATABASE_URL", "REDIS_URL", "HANDOFFAUDIT_DATA", "HANDOFFAUDIT_SECR
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """As a person's shell has it: without what the tests themselves set."""
+    """Return the environment of a person's shell, without the variables that the tests set."""
     return {name: value for name, value in os.environ.items() if name not in LEFT_OUT} | more
 
 
@@ -41,7 +41,7 @@ def run(*arguments: str, folder: Path, text: str | None = None, **env: str) -> s
 
 @cache
 def _prepared() -> Path:
-    """As a first start leaves it."""
+    """Return a data folder as a first start leaves it."""
     # Below the folder that goes when the tests end.
     folder = Path(tempfile.mkdtemp(dir=os.environ["HANDOFFAUDIT_DATA"])) / "data"
     prepare = [sys.executable, "-m", "handoffaudit.cli.serve.setup"]
@@ -50,13 +50,13 @@ def _prepared() -> Path:
 
 
 def prepared(folder: Path) -> Path:
-    """Makes it a data folder that nobody has used: a copy, as migrations take most of the time of a first start."""
+    """Copy an unused data folder to `folder`, because migrations take most of the time of a first start."""
     shutil.copytree(_prepared(), folder)
     return folder
 
 
 def free_port() -> int:
-    """One of those that no connection is given as its own end, so that it is still free when somebody listens there."""
+    """Return a free port outside the range of outgoing connections, so that the port stays free."""
     while True:
         port = SystemRandom().randrange(20_000, 32_000)
         with socket.socket() as probe, suppress(OSError):
@@ -65,7 +65,7 @@ def free_port() -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below this one."""
+    """Return all processes below this process."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -143,7 +143,7 @@ class Up:
         return found[1] if found else None
 
     def worker(self) -> int:
-        """The process id of the worker."""
+        """Return the process id of the worker."""
         return next(pid for pid in descendants(self.process.pid) if role(pid) == "worker")
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -167,7 +167,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
-    """Starts the product, in `folder` unless told where; whatever still runs at the end of the test is stopped."""
+    """Yield a function that starts the product, in `folder` by default, and stop all started products at the end."""
     started: list[Up] = []
 
     def start_one(*arguments: str, folder: Path | None = None, **given: str) -> Up:
@@ -182,7 +182,7 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Up]]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One product for the tests that don't stop it."""
+    """Yield one product for all tests that do not stop it."""
     up = Up(prepared(tmp_path_factory.mktemp("running") / "data"))
     try:
         yield up.wait_ready()
@@ -192,7 +192,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 @pytest.fixture(scope="module")
 def client(running: Up) -> Iterator[httpx.Client]:
-    """With a new key that may do everything."""
+    """Yield a client with a new key that may do everything."""
     made = run("key", "create", "tests", "--scopes", "ingest,read,review,admin", folder=running.folder)
     headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
     with httpx.Client(base_url=running.address, headers=headers, timeout=60) as client:

@@ -1,4 +1,4 @@
-"""The commands of docker-compose.yml, run by hand against PostgreSQL and Redis, so that they can't rot."""
+"""Tests of the commands of docker-compose.yml, run without containers against PostgreSQL and Redis."""
 
 import json
 import os
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.services
 def environment(
     postgres_url: str, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
-    """What the containers have, with a database of its own."""
+    """Yield the environment of the containers, with a database of its own."""
     name = f"handoffaudit_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(postgres_url, autocommit=True) as server:
         server.execute(f'CREATE DATABASE "{name}"')

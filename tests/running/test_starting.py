@@ -1,4 +1,4 @@
-"""Starting, stopping, and everything dying at the wrong time."""
+"""Tests of starts, stops, and processes that die at a bad moment."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.running.test_serving import PAYLOAD
 
 
 def test_it_says_how_long_it_took_to_be_ready(start, tmp_path):
-    """How long that is, is measured in `benchmarks/`: here other programs take the processors meanwhile."""
+    """The time itself is measured in `benchmarks/`, because other programs use the processors during tests."""
     began = time.monotonic()
     up = start(folder=tmp_path / "new").wait_ready()
     assert 0 < up.ready_in < time.monotonic() - began + 0.1
@@ -109,7 +109,7 @@ def test_the_link_is_printed_until_somebody_can_sign_in(start, folder):
 
 
 def refused(folder: Path, *arguments: str, **env: str) -> str:
-    """The one line with which a start is refused."""
+    """Start the product, check that the start fails, and return the one line of the error."""
     done = run("up", "--port", str(free_port()), *arguments, folder=folder, **env)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -1,4 +1,4 @@
-"""What the scenario stored, sent and logged: stored JSON, audit entries, webhooks, log lines."""
+"""Snapshots of what the scenario stored, sent and logged: JSON columns, audit entries, webhooks, log lines."""
 
 import ast
 import csv
@@ -40,7 +40,7 @@ LITERAL = ("event", "state", "kind", "change", "level")
 def scenario(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scenario]:
-    """The scenario, played once for the tests of this module."""
+    """Yield the scenario, played once for the tests of this module."""
     with django_db_blocker.unblock():
         around = TestCase._enter_atomics()
         try:

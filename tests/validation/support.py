@@ -58,7 +58,7 @@ def payload(**changes: Any) -> dict[str, Any]:
 
 
 def universal(**sections: Any) -> dict[str, Any]:
-    """The universal document with changes merged into its sections."""
+    """Return the universal document with changes merged into its sections."""
     document = copy.deepcopy(UNIVERSAL)
     for name, change in sections.items():
         held = document["handoff"].get(name)

@@ -45,7 +45,7 @@ for document in json.load(sys.stdin):
 
 
 def judged_apart(documents: list[Any], folder: Path, before: str = "") -> list[Any]:
-    """The verdicts of a fresh process that finds the package in `folder`."""
+    """Return the verdicts of a new process that finds the package in `folder`."""
     done = subprocess.run(
         [sys.executable, "-c", JUDGED.format(before=before)],
         input=json.dumps(documents),
@@ -61,7 +61,7 @@ def judged_apart(documents: list[Any], folder: Path, before: str = "") -> list[A
 
 @pytest.fixture(scope="module")
 def without_schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The core as installed, but for the files of its schemas."""
+    """Return a folder with the validation package as installed, but without the files of its schemas."""
     folder = tmp_path_factory.mktemp("package")
     ignore = shutil.ignore_patterns("*.schema.json", "__pycache__", ".mypy_cache")
     shutil.copytree(PACKAGE / "validation", folder / "handoffaudit" / "validation", ignore=ignore)

@@ -125,7 +125,7 @@ def outcome_of(golden: dict[str, Any]) -> dict[str, Any]:
 
 
 def written(golden: dict[str, Any], temporary: Path) -> list[dict[str, str]]:
-    """What is said of writing the handoff under `written_under`."""
+    """Return the finding on writing the handoff under `written_under`, in a list."""
     record = read(parse_json(golden["raw"].encode())[0], golden["format"], Envelope()).record
     assert record is not None
     assert record.timestamp is not None

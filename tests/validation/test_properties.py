@@ -29,7 +29,7 @@ OBJECTS = st.dictionaries(NAMES, VALUES, max_size=8)
 
 
 def broken(document: dict[str, Any], path: list[str], value: Any) -> dict[str, Any]:
-    """The document with one of its values replaced."""
+    """Return the document with one of its values replaced."""
     held = document
     for key in path[:-1]:
         held = held[key]

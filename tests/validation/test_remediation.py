@@ -37,7 +37,7 @@ def decided(facts: Facts, record: RemediationLog | None = None, **policy: Any):
 
 
 def sequence(facts: list[Facts], **policy: Any) -> tuple[list[str], RemediationLog]:
-    """The actions due after each of these verdicts, and the record after the last."""
+    """Return the actions due after each of these verdicts, and the record after the last verdict."""
     record, actions = None, []
     for number, one in enumerate(facts):
         now = START + timedelta(minutes=number)

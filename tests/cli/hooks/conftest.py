@@ -1,4 +1,4 @@
-"""A small real gate on loopback, and the hook as an agent host calls it: a process of its own."""
+"""A small real gate on loopback, and the hook as an agent host calls it: in a process of its own."""
 
 import json
 import subprocess
@@ -34,8 +34,11 @@ class Request:
 
 @dataclass
 class SmallGate:
-    """Answers a repeated id with its first answer, as the product does. `taken`: each event once, in the order in which
-    they were taken; `requests`: all. A status other than 200 is no answer to keep."""
+    """A gate that answers a repeated id with its first answer, as the product does.
+
+    `taken` holds each event once, in the order in which the gate took the events; `requests` holds all requests.
+    The gate does not keep an answer whose status is not 200.
+    """
 
     port: int = 0
     answer: Callable[[Request], tuple[int, dict[str, Any]]] = lambda _: (200, PASSED)
@@ -52,7 +55,7 @@ class SmallGate:
         return f"http://127.0.0.1:{self.port}"
 
     def answers(self, *answers: dict[str, Any], status: int = 200) -> None:
-        """One after the other; the last one stays."""
+        """Give these answers in order, and repeat the last answer."""
         left = list(answers)
         self.answer = lambda _: (status, left.pop(0) if len(left) > 1 else left[0])
 
@@ -93,7 +96,7 @@ class _Listening(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, *_: object) -> None:
-        """A hook that was killed does not wait for its answer."""
+        """Ignore the error: a hook that was killed does not wait for its answer."""
 
 
 @contextmanager
@@ -118,13 +121,13 @@ def gate() -> Iterator[SmallGate]:
 
 @pytest.fixture
 def closed_gate() -> SmallGate:
-    """Not listening yet; its port is free."""
+    """Return a gate that does not listen yet, on a free port."""
     return SmallGate(free_port())
 
 
 @dataclass
 class Hook:
-    """The command in an environment of its own: a spool, a folder to work in, an address and a key."""
+    """The hook command in an environment of its own: a spool, a working folder, an address and a key."""
 
     folder: Path
     url: str
@@ -156,7 +159,7 @@ class Hook:
             )
 
     def kept(self) -> list[dict[str, Any]]:
-        """What waits, the oldest first."""
+        """Return the events in the spool, oldest first."""
         return [json.loads(path.read_text()) for path in sorted((self.folder / "spool").glob("*/*.json"))]
 
     def aside(self) -> list[dict[str, Any]]:
@@ -180,7 +183,7 @@ def hook_without_server(closed_gate: SmallGate, tmp_path: Path) -> Hook:
 
 
 def event(name: str = "post-tool-use", **more: object) -> dict[str, Any]:
-    """One of the documented examples."""
+    """Return one of the documented example events."""
     return json.loads((EXAMPLES / f"{name}.json").read_text()) | more
 
 

@@ -1,4 +1,4 @@
-"""The hook against the product itself, as `handoffaudit up` starts it, with a model on loopback."""
+"""Tests of the hook against the product, as `handoffaudit up` starts it, with an LLM on loopback."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ MODELLED = {"ANTHROPIC_API_KEY": "any"}
 
 
 class Product:
-    """Started and stopped at one address."""
+    """The product, started and stopped at one address."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,12 +64,12 @@ def hook(product: Product, tmp_path: Path) -> Hook:
 
 @pytest.fixture
 def state(product: Product) -> Callable[[str], dict[str, Any]]:
-    """The state of the phase of a session."""
+    """Return a function that gives the validation state of a session's phase."""
     return lambda session: product.get(f"/api/v1/validation-state/{session}/semantic_Agent_{session[:8]}")
 
 
 def of_session(session: str, name: str = "post-tool-use", **more: object) -> dict[str, Any]:
-    """Sessions share no calls and no agents."""
+    """Return the event with ids of the session: sessions share no calls and no agents."""
     plain = event(name, session_id=session, **more)
     return plain | ({"tool_use_id": f"toolu_{session}"} if "tool_use_id" in plain else {})
 

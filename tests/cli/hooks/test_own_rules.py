@@ -1,4 +1,4 @@
-"""Phase rules of the user's own: when they are evaluated, what the server is told, and who decides."""
+"""Tests of the user's own phase rules: when the hook evaluates them, what it sends, and who decides."""
 
 import json
 import os
@@ -14,7 +14,7 @@ OTHER_TOOL = event(tool_name="Edit", tool_input={"file_path": "a"})
 
 
 def wanted(hook) -> str:
-    """A rules file: `ok` must be in the folder; and a mark that the rules were evaluated at all."""
+    """Write rules that require the file `ok` and leave the file `evaluated` as proof that they were evaluated."""
     return hook.rules(rule("ok", "test -f ok"), rule("mark", "touch evaluated; exit 1", "warning"))
 
 

@@ -1,4 +1,4 @@
-"""What is found where a handoff file is expected."""
+"""Tests of the states of a file at the expected path of a handoff file."""
 
 import os
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_a_long_response_without_a_block_has_none() -> None:
 
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
-    """A file beside the folder `run`, which nobody may be led to."""
+    """Write a file beside the folder `run`; no path or link below `run` may reach the file."""
     (tmp_path / "run/plan").mkdir(parents=True)
     path = tmp_path / "secret.json"
     path.write_text("secret")

@@ -1,4 +1,4 @@
-"""What a start waits for, as the web server says it."""
+"""Tests of how a start reads the readiness of the web server."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ def _allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """A server that gives one answer to everything; its port."""
+    """Yield a function that starts a server with one fixed answer and returns the server's port."""
     running: list[HTTPServer] = []
 
     def serve(status: int, answer: Any) -> int:

@@ -1,4 +1,4 @@
-"""Documents that were lifted: an older version, and reports of handoff files. Issues are marked in what was judged."""
+"""Tests of documents of an older version and of file reports: findings are marked in the judged document."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ def report(**content: Any) -> dict[str, Any]:
 
 
 def link_to(page: Page, place: str) -> None:
-    """The verdict links to the place, and the tree has it."""
+    """Check that the verdict links to the place, and that the tree contains it."""
     assert f"#at-/{place}" in page.links()
     assert f"at-/{place}" in page.ids
 

@@ -1,4 +1,4 @@
-"""Which handoffs a trial would judge otherwise, and why: listed, narrowed, both verdicts compared."""
+"""Tests of the handoffs whose verdict a dry run changes: the list, its filters, and both verdicts."""
 
 import uuid
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.handoffs.support import judged, payload
 
 
 def with_two_flips(as_admin: Client, tenant: Tenant, submit: Callable[..., Handoff]) -> tuple[str, Handoff, Handoff]:
-    """The address of a finished trial; one handoff that it would reject, and one that it would accept."""
+    """Return the address of a finished dry run, a handoff that it rejects, and a handoff that it accepts."""
     long = submit(call_chain=["a", "b", "c", "d", "e", "planner"])
     large = submit(data={"text": "Three sources agree on the date. " * 20})
     form = strictness_form(tenant, "message", token_budget=100, approval_length=9)
@@ -83,7 +83,7 @@ def test_only_handoffs_of_the_tenant_are_compared(
 
 
 def listed(*rows: list[tuple[str, str]], deciding: int = 0) -> list[dry_run_labels.ChangedHandoff]:
-    """What a trial lists of handoffs with these codes and severities."""
+    """Return the rows that a dry run lists for handoffs with these codes and severities."""
     return dry_run_labels.changed_handoffs(
         Trial(
             changed=[

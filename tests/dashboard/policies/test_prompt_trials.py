@@ -1,4 +1,4 @@
-"""Both verdicts of a handoff in a trial of prompts, by the answers that the model gave in it."""
+"""Tests of both verdicts of a handoff in a dry run of prompts, by the LLM's answers in the dry run."""
 
 import pytest
 from django.test import Client
@@ -17,7 +17,7 @@ SHARP = "Doubt every number."
 
 @pytest.fixture
 def handoff(tenant: Tenant, model: MessagesServer) -> Handoff:
-    """Accepted by the prompt in force, and rejected by the draft's."""
+    """Return a handoff that the current prompt accepts and the draft rejects."""
     model.respond = lambda request: doubts() if SHARP in request.system else None
     return checked(tenant, payload())
 

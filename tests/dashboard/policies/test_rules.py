@@ -1,4 +1,4 @@
-"""The rules page: sets and rules read, added, edited in place, deleted; as JSON; its history."""
+"""Tests of the rules page: read, add, edit and delete sets and rules, the JSON form, and the history."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ RULE: dict[str, Any] = {
 
 @pytest.fixture
 def deals(tenant: Tenant) -> BusinessRuleSet:
-    """A set with one rule, version 1."""
+    """Save a rule set with one rule as version 1, and return the set."""
     plain = {key: value for key, value in RULE.items() if key not in ("editor", "set", "rule", "compare_field")}
     rule = plain | {"threshold": 100, "output_types": ["deal_data"], "enabled": True, "metadata": {"owner": "desk"}}
     sets = rules.parse([{"set_id": "deals", "name": "Deals", "rules": [rule]}])

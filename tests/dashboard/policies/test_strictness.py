@@ -21,7 +21,7 @@ def row_of(tenant: Tenant, handoff_type: str) -> TypePolicy:
 
 
 def form(tenant: Tenant, row: str, base: int, **changed: Any) -> dict[str, Any]:
-    """What a browser sends for the row as it stands, with some fields changed."""
+    """Return the fields that a browser sends for the current row, with some fields changed."""
     plain = to_plain(row_of(tenant, row or "*"))
     layers = [layer for layer, on in plain.pop("layers").items() if on]
     plain = {name: value for name, value in plain.items() if value is not False}

@@ -1,4 +1,4 @@
-"""The list of keys that the help shows is what the script acts by."""
+"""Tests that the keys in the help are the keys that the script handles."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SCRIPT = (PARTS / "keys.js").read_text()
 
 
 def acted() -> set[str]:
-    """The names of what the script does."""
+    """Return the names of the script's actions."""
     table = re.search(r"const ACTIONS = \{(.*?)\n\};", SCRIPT, re.DOTALL)
     assert table
     return {re.sub(r"\d$", "", name) for name in re.findall(r"^  (\w+)[:,]", table[1], re.MULTILINE)}

@@ -1,4 +1,4 @@
-"""What a page of the queue hears of the rows that it has."""
+"""Tests of the live updates of the rows on a page of the queue."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ LIVE = "/t/acme/review/live/"
 
 
 def rows_of(page: str) -> str:
-    """What the script sends of the page's rows."""
+    """Return the row states that the script sends for the page's rows."""
     return "~".join(re.findall(r'data-live-row="([^"]+)"', page))
 
 

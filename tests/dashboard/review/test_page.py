@@ -21,7 +21,7 @@ LONG_CHAIN = ["a", "b", "c", "d", "e", "planner"]
 
 
 def form_of(page: Any) -> dict[str, str]:
-    """What a browser without JavaScript sends of the decision's form, its button apart."""
+    """Return the fields that a browser without JavaScript sends with the decision form, without the button."""
     form = re.search(r'<form[^>]*id="decide".*?</form>', page.text, re.DOTALL)
     assert form
     hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form[0])

@@ -33,7 +33,7 @@ def states_of(*handoffs: Handoff) -> list[str]:
 
 
 def hidden(page: Any, address: str) -> dict[str, list[str]]:
-    """What a browser without JavaScript sends of a form."""
+    """Return the hidden fields that a browser without JavaScript sends with a form."""
     form = re.search(rf'<form[^>]*action="{address}".*?</form>', page.text, re.DOTALL)
     assert form, f"no form leads to {address}"
     fields: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Settings, Retention: what there is, what would go, and what is saved."""
+"""Tests of the retention settings: stored rows, the preview of a deletion, and the saved periods."""
 
 import re
 
@@ -24,7 +24,7 @@ def as_admin(client: Client, admin: Person) -> Client:
 
 
 def card(page, name: str) -> str:
-    """The text of one kind's card."""
+    """Return the text of the card of one kind of data."""
     found = re.search(rf'id="{name}"\s.*?</section>', page.text, re.DOTALL)
     assert found
     return " ".join(re.sub(r"<[^>]*>", " ", found[0]).split())

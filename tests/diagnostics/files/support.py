@@ -1,4 +1,4 @@
-"""Reports of handoff files to send in, and short ways to do so."""
+"""Reports of handoff files, and helpers to send them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ AT = "2026-02-15T00:15:00Z"
 
 
 def report(content: Any = None, **changes: Any) -> dict[str, Any]:
-    """A report of a file with that content; of one that is missing, where there is none."""
+    """Return the report of a file with that content, or of a missing file where there is no content."""
     file = {"exists": False} if content is None else {"exists": True, "content": content}
     whole = {"run_id": "run-17", "agent": "planner", "phase": "plan", "expected_path": "run-17/planner/handoff.json"}
     return {**whole, "file": file, **changes}

@@ -1,4 +1,4 @@
-"""Handoffs with a finding, and what their groups should be, counted from the verdicts themselves."""
+"""Handoffs with a finding, and the expected finding groups, counted from the verdicts themselves."""
 
 from collections import Counter
 from typing import Any
@@ -16,7 +16,7 @@ Counts = dict[tuple[int, str, str, str, str], int]
 
 
 def found(tenant: Tenant, number: int = 1, **changes: Any) -> list[Handoff]:
-    """So many rejected handoffs with one error, in their groups."""
+    """Submit that many rejected handoffs with one error each, and put their findings into groups."""
     handoffs = [judged(tenant, circular(**changes)) for _ in range(number)]
     attribution.run()
     return handoffs
@@ -51,7 +51,7 @@ def true() -> Counter[tuple[int, str, str, str, str]]:
 
 
 def assert_groups_are_right() -> None:
-    """The groups' numbers, their members and their days all say what the verdicts in force say."""
+    """Check that the numbers, members and days of all finding groups agree with the current verdicts."""
     assert kept() == true()
     members = Counter(GroupedHandoff.objects.values_list("group", flat=True))
     days: Counter[int] = Counter()

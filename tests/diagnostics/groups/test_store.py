@@ -1,4 +1,4 @@
-"""Findings alike fold into one group; each handoff counts once in it, however often it is judged or gone over."""
+"""Tests that similar findings form one finding group, in which each handoff counts once."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def judged_again(handoff: Handoff, *issues: tuple[str, str, str]) -> None:
-    """A later verdict in force, with these issues: code, severity, path."""
+    """Store a later verdict with these findings, each given as rule code, severity and path."""
     told = [{"code": code, "severity": severity, "field_path": path} for code, severity, path in issues]
     later = Verdict.objects.create(
         id=new_id(),

@@ -1,4 +1,4 @@
-"""Logs and what is counted of them."""
+"""Logs, and helpers to read the counts and lines that are stored of them."""
 
 from collections import Counter
 from typing import Any
@@ -12,7 +12,7 @@ GATE = "[2026-02-15T{:02}:{:02}:{:02}Z] [INFO] [gate] line {}"
 
 
 def gate_lines(first: int, last: int) -> bytes:
-    """Lines of these numbers, a second apart."""
+    """Return log lines with these numbers, one second apart."""
     return b"".join(
         GATE.format(n // 3600 % 24, n // 60 % 60, n % 60, n).encode() + b"\n" for n in range(first, last + 1)
     )
@@ -24,7 +24,7 @@ def health_line(n: int, reason: str = "file_missing", agent: str = "planner") ->
 
 
 def send(tenant: Tenant, data: bytes, source: str = "app.log", *, here: bool = True, piece: int = 65_536) -> LogImport:
-    """Imports it, and has it read."""
+    """Import a log, and let a worker read it."""
     stream = [data[at : at + piece] for at in range(0, len(data), piece)]
     made = store.store_log(tenant, source, "a test", stream, read_here=here)
     if not here:
@@ -34,7 +34,7 @@ def send(tenant: Tenant, data: bytes, source: str = "app.log", *, here: bool = T
 
 
 def counted(tenant: Tenant) -> Counter[str]:
-    """How many lines of each kind the counts have."""
+    """Return the number of lines of each kind by the counts."""
     kinds: Counter[str] = Counter()
     for row in LogCount.objects.filter(tenant=tenant):
         assert row.number >= 0
@@ -50,7 +50,7 @@ def health(tenant: Tenant) -> dict[str, int]:
 
 
 def stored(tenant: Tenant, source: str = "app.log") -> bytes:
-    """All lines that are kept of a source, in their order."""
+    """Return all stored lines of a source, in their order."""
     blocks = LogBlock.objects.filter(tenant=tenant, source=source).order_by("first_line", "occurrence")
     return b"".join(text_of(block.pk) for block in blocks)
 

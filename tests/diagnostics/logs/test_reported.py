@@ -1,4 +1,4 @@
-"""A line that says the same as a report is the report's own, and counts once with it."""
+"""Tests that a log line and the file report with the same content count once."""
 
 import json
 
@@ -11,7 +11,7 @@ from tests.diagnostics.logs.support import counted, health, send
 
 
 def line_of(tenant: Tenant, **changes: object) -> bytes:
-    """The log line of a report that is stored here."""
+    """Store a report, and return its log line."""
     report = received(tenant, file_report({}, timestamp=AT, iteration=2, **changes)).report
     assert report is not None
     line: str = json.loads(report.content)["line"]

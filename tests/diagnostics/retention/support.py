@@ -1,4 +1,4 @@
-"""Rules of retention in force at once, and what was stored as if long ago."""
+"""Retention rules that apply at once, and rows that are stored as if long ago."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from handoffaudit.policy.retention import Data, Retention
 
 
 def keep(tenant: Tenant, **days: int | None) -> None:
-    """By kind; saved so long ago that it is carried out now."""
+    """Save a retention rule by kind, at a time long enough ago that the rule applies now."""
     table = retention.current(tenant)
     rows = [Retention(row.name, days.get(row.name.value, row.days)) for row in table.rows]
     retention.save(tenant=tenant, base_version=table.version, rows=rows, actor="ada")
@@ -27,7 +27,7 @@ def keep(tenant: Tenant, **days: int | None) -> None:
 
 
 def run_all() -> None:
-    """As often as it takes."""
+    """Run the retention until nothing is left to delete."""
     for _ in range(1000):
         Watermark.objects.filter(name=run.MARK).delete()
         if run.remove_due(60):
@@ -40,12 +40,12 @@ def days_ago(days: float) -> datetime:
 
 
 def old_id(days: float) -> uuid.UUID:
-    """One of that time, and of nobody else."""
+    """Return an unused id of that time."""
     return uuid.UUID(int=first_id_at(days_ago(days)).int | (uuid.uuid4().int & (2**72 - 1)))
 
 
 def aged(row: Any, days: float, **columns: Any) -> Any:
-    """The row as if it had come then."""
+    """Return the row as if it had been stored that many days ago."""
     new = old_id(days)
     type(row)._default_manager.filter(pk=row.pk).update(id=new, **columns)
     found: Model = type(row)._default_manager.get(pk=new)
@@ -53,7 +53,7 @@ def aged(row: Any, days: float, **columns: Any) -> Any:
 
 
 def aged_blocks(tenant: Tenant, days: float) -> None:
-    """All blocks of the tenant's logs."""
+    """Age all log blocks of the tenant."""
     for block in LogBlock.objects.filter(tenant=tenant, removed_at=None):
         packed, new = LogText.objects.get(block=block).packed, old_id(days)
         LogText.objects.filter(block=block).delete()
@@ -66,7 +66,10 @@ def newest_run(tenant: Tenant, data: Data) -> RetentionRun:
 
 
 def age(handoff: Handoff, days: float = 40) -> Handoff:
-    """The handoff as if it had come then, with all that is said of it; and as if a model had verified it."""
+    """Return the handoff as if it had arrived that many days ago, with its verdicts and events.
+
+    The handoff also loses the mark that no LLM has verified it.
+    """
     new, old = old_id(days), handoff.pk
     Handoff.objects.filter(pk=old).update(id=new, received_at=days_ago(days), unverified=False)
     for model in (HandoffBody, Verdict, Event):

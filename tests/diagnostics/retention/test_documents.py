@@ -1,4 +1,4 @@
-"""Documents of handoffs that were removed: what was said of them stays, and nobody stumbles over what is not there."""
+"""Tests of handoffs whose documents were deleted: verdicts stay, and every page and API call still works."""
 
 from hashlib import sha256
 
@@ -40,7 +40,7 @@ def _static(settings) -> None:
 
 @pytest.fixture
 def gone(tenant: Tenant) -> Handoff:
-    """An accepted handoff whose document was removed."""
+    """Return an accepted handoff whose document was deleted."""
     handoff = age(judged(tenant, payload(), context={"day": "Monday"}, handoff_id="first"))
     remove(tenant)
     assert not HandoffBody.objects.filter(pk=handoff.pk).exists()

@@ -1,4 +1,4 @@
-"""What is old goes, by the rule of its tenant and no other; a run goes on where it was left."""
+"""Tests of the deletion of old data: by the tenant's own rules, and continued after an interruption."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def calls(tenant: Tenant, *days: float) -> None:
-    """Calls to the model that were made so many days ago."""
+    """Store LLM calls that were made that many days ago."""
     for one in days:
         ModelCall.objects.create(
             id=old_id(one), tenant=tenant, at=days_ago(one), use="check", model="m", prompt="p", outcome="ok"

@@ -1,4 +1,4 @@
-"""Hook events of Claude Code as they come, and a worker that judges and asks the model."""
+"""Hook events in the form that Claude Code sends, and a worker that judges and asks the LLM."""
 
 import threading
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def rules(status: str, mode: str = "fallback", severity: str = "error") -> dict[
 
 
 def post(api: httpx.Client, body: Any, *, timeout: float = 20, key: str = "") -> dict[str, Any]:
-    """The answer to one event, which is always 200."""
+    """Post one event, check that the status is 200, and return the answer."""
     sent = {"content": body} if isinstance(body, bytes) else {"json": body}
     headers = {"Idempotency-Key": key} if key else {}
     response = api.post(f"/hooks/post-tool-use?timeout={timeout}", headers=headers, timeout=60, **sent)
@@ -82,7 +82,7 @@ def post(api: httpx.Client, body: Any, *, timeout: float = 20, key: str = "") ->
 
 @contextmanager
 def worker() -> Iterator[None]:
-    """Judges what waits and asks the model, as workers do."""
+    """Judge waiting handoffs and ask the LLM, as workers do."""
     stopped = threading.Event()
 
     def work() -> None:
@@ -101,7 +101,7 @@ def worker() -> Iterator[None]:
 
 
 def words(answer: dict[str, Any]) -> dict[str, Any]:
-    """What the agent host reads of an answer."""
+    """Return the fields of an answer that the agent host reads."""
     return {name: answer[name] for name in ("decision", "hookSpecificOutput") if name in answer}
 
 

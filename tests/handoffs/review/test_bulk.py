@@ -1,4 +1,4 @@
-"""Deciding all that match: what the reviewer saw, in bounded parts, and nothing else."""
+"""Tests of deciding all matching handoffs: only the handoffs that the reviewer saw, in bounded parts."""
 
 from datetime import datetime
 from typing import Any
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db
 
 
 def after_all() -> datetime:
-    """A moment after all that is stored: ids have whole milliseconds."""
+    """Return a moment after every stored handoff: ids count whole milliseconds."""
     newest = Handoff.objects.order_by("-id").values_list("id", flat=True).first()
     moment = timezone.now()
     while newest is not None and first_id_at(moment) <= newest:
@@ -48,7 +48,7 @@ def select(view: str = "all", **more: Any) -> Selection:
 def decide_all(
     tenant: Tenant, person: Person, selection: Selection, decision: str = "decline", **more: Any
 ) -> list[BulkDecision]:
-    """Request for request, until the end."""
+    """Send one request after another until all handoffs are decided."""
     told, cursor = [], ""
     while cursor is not None:
         one = bulk.decide_matching(

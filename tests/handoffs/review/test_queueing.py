@@ -1,4 +1,4 @@
-"""The views of the queue: who has to look at what."""
+"""Tests of the views of the queue: which reviewer sees which handoffs."""
 
 import pytest
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.django_db
 
 
 def send(tenant: Tenant, **documents: dict[str, object]) -> None:
-    """Each under its own name, in this order."""
+    """Submit handoffs under the given names, in this order."""
     for name, document in documents.items():
         submit(tenant, document | {"handoff_id": name})
     judge.drain()
 
 
 def seen(tenant: Tenant, person: Person | None = None, view: str = "all", **more: object) -> list[str]:
-    """The whole of a view, read in pages of two."""
+    """Return the names of all handoffs of a view, read in pages of two."""
     names: list[str] = []
     cursor: str | None = ""
     while cursor is not None:

@@ -1,4 +1,4 @@
-"""A receiver, subscribers that it stands for, and what they are told."""
+"""A receiver, webhooks with its address, and one pass of the worker that delivers to them."""
 
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
@@ -17,7 +17,7 @@ Subscribe = Callable[..., Subscriber]
 
 @pytest.fixture
 def local(settings) -> None:
-    """Servers on this machine may be sent to."""
+    """Allow webhooks to servers on this machine."""
     settings.WEBHOOK_PRIVATE = PrivateTargets(networks=(ip_network("127.0.0.0/8"),))
 
 
@@ -29,7 +29,7 @@ def receiver(local: None) -> Iterator[Receiver]:
 
 @pytest.fixture
 def subscribe(tenant: Tenant, receiver: Receiver) -> Subscribe:
-    """A subscriber of `tenant` behind the receiver, to all events unless it is said otherwise."""
+    """Return a function that creates a webhook of `tenant` to the receiver, for all events by default."""
 
     def subscribe(**changes: object) -> Subscriber:
         of = changes.pop("tenant", tenant)
@@ -42,7 +42,7 @@ def subscribe(tenant: Tenant, receiver: Receiver) -> Subscribe:
 
 @pytest.fixture
 def tell(db: None) -> Callable[[], list[Delivery]]:
-    """One pass of a worker: what happened is gathered, what is due is sent; all deliveries afterwards, in order."""
+    """Gather all events and send all due deliveries, as one pass of a worker; return all deliveries in order."""
 
     def tell() -> list[Delivery]:
         events.dispatch()

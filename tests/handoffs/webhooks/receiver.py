@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server on this machine that answers as it is told."""
+"""A receiver of webhooks: a real HTTP server on this machine with scripted answers."""
 
 import socket
 import threading
@@ -26,7 +26,10 @@ class Request:
 
 @dataclass
 class Receiver:
-    """`answers`: status, headers and body of the next ones, the last of them again and again."""
+    """A receiver with scripted answers.
+
+    `answers` holds the status, headers and body of the next answers; the last answer repeats.
+    """
 
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=lambda: [(204, {}, b"")])
     requests: list[Request] = field(default_factory=list)
@@ -85,7 +88,7 @@ def running() -> Iterator[Receiver]:
 
 @contextmanager
 def raw(behave: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that does with a connection what no HTTP server would; its address."""
+    """Yield the address of a server that handles each connection with `behave`, which need not speak HTTP."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         over = threading.Event()
 
@@ -110,7 +113,7 @@ def raw(behave: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def drip(text: bytes, pause: float, seconds: float) -> Callable[[socket.socket], None]:
-    """Sends a byte of it now and then, from its beginning again when it is through."""
+    """Return a behaviour that sends the text byte by byte, over and over, for the given number of seconds."""
 
     def behave(connection: socket.socket) -> None:
         connection.recv(65536)

@@ -1,4 +1,4 @@
-"""Where requests go, and where never."""
+"""Tests of the addresses that webhooks may and may not reach."""
 
 import socket
 import threading
@@ -13,7 +13,10 @@ from handoffaudit.handoffs.webhooks.client import BadAddress, parse_address, res
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """What names stand for; others are looked up by the real resolver, which needs no network for numbers."""
+    """Return the addresses of fake host names.
+
+    The real resolver looks up other hosts, which must be numeric, so that no network is needed.
+    """
     known: dict[str, list[str]] = {}
     real = socket.getaddrinfo
 

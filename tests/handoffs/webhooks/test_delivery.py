@@ -1,4 +1,4 @@
-"""What is due is sent: signed, in order, again where it failed, and given up in the end."""
+"""Tests of deliveries: signed, in order, retried after a failure, and given up in the end."""
 
 import hashlib
 import hmac
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.django_db
 
 
 def make_due() -> None:
-    """The time of all that wait is come."""
+    """Make all waiting deliveries due."""
     Delivery.objects.filter(due_at__isnull=False).update(due_at=timezone.now() - timedelta(seconds=1))
 
 
 def happen(tenant: Tenant, number: int = 1) -> list[str]:
-    """So many verdicts; the ids of their handoffs."""
+    """Store that many verdicts, and return the ids of their handoffs."""
     pks = [str(judged(tenant, payload()).pk) for _ in range(number)]
     events.dispatch()
     return pks

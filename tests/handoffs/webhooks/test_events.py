@@ -1,4 +1,4 @@
-"""What happened becomes deliveries: each event once, none lost, none of before."""
+"""Tests that each event becomes deliveries once, that no event is lost, and that no earlier event is sent."""
 
 from datetime import timedelta
 
@@ -47,7 +47,10 @@ def event(handoff: Handoff, pk: int | None = None) -> Event:
 
 
 def gaps_after(last: int) -> list[tuple[int, int]]:
-    """A sequence of PostgreSQL goes on from test to test, so that ids before the first event are missing, too."""
+    """Return the gaps after the id `last`.
+
+    A PostgreSQL sequence goes on from test to test, so ids before the first event are missing, too.
+    """
     return [(first, until) for first, until, _ in Gathering.objects.get().gaps if first > last]
 
 

@@ -1,4 +1,4 @@
-"""One request, to receivers that do what receivers do."""
+"""Tests of one request to receivers that misbehave in the ways that receivers do."""
 
 import socket
 import ssl
@@ -118,7 +118,7 @@ def _standing_for(found: list[str]):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Key and certificate of hooks.internal, signed by itself, in one file."""
+    """Return a file with the key and the self-signed certificate of hooks.internal."""
     folder = tmp_path_factory.mktemp("certificate")
     made = folder / "both.pem"
     subprocess.run(
@@ -136,7 +136,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def with_tls(certificate: Path, local: None) -> Iterator[int]:
-    """The port of a server that says 200 behind TLS."""
+    """Yield the port of a server that answers 200 behind TLS."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 

@@ -14,13 +14,13 @@ EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 def example(name: str) -> dict[str, Any]:
-    """A document of its own for each caller."""
+    """Return a new copy of an example document for each caller."""
     document: dict[str, Any] = orjson.loads((EXAMPLES / f"{name}.json").read_bytes())
     return document
 
 
 def report(content: Any = None, **changes: Any) -> dict[str, Any]:
-    """A report of a handoff file with that content, without a response unless one is given."""
+    """Return the report of a handoff file with that content, without a response unless a response is given."""
     file = {"exists": content is not None, **({} if content is None else {"content": content})}
     whole = {**example("handoff-file-report"), "file": file, **changes}
     if "response_text" not in changes:
@@ -29,5 +29,5 @@ def report(content: Any = None, **changes: Any) -> dict[str, Any]:
 
 
 def checked(document: dict[str, Any], form: str | None = None, **given: Any) -> Verdict:
-    """The verdict of the layers that look at the document's form, and not at what its claims rest on."""
+    """Return the verdict of the layers that check the document's form, without the grounding of its claims."""
     return judge(document, form, layers=(structure, tokens, chain, references, consistency), **given)

@@ -1,4 +1,4 @@
-"""Without a schema's file, required fields and their types are still checked."""
+"""Tests that required fields and their types are checked even without a schema file."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ EACH = pytest.mark.parametrize("name", TABLES)
 
 
 def required(rule: dict[str, Any], place: Location = ()) -> set[Location]:
-    """What the schema requires, with what stands in required objects."""
+    """Return the places that the schema requires, including the places inside required objects."""
     found: set[Location] = set()
     for field in rule.get("required", []):
         found |= {(*place, field)} | required(rule["properties"].get(field, {}), (*place, field))

@@ -27,7 +27,7 @@ def _dates(size: int) -> str:
 
 
 def dates_and_days(size: int) -> Submission:
-    """Many claims with many days against rows of as many days."""
+    """Return many claims with many days, against rows with as many days."""
     rows = [f"{2000 + at % 90}-{1 + at % 12:02}-{1 + at % 28:02},{at}" for at in range(size // 2 // 14)]
     return _claims(_split(_dates(size // 2), _CLAIMS), {"table": "\n".join(["date,price", *rows])})
 
@@ -39,7 +39,7 @@ def days_in_one_claim(size: int) -> Submission:
 
 
 def sentences_and_switches(size: int) -> Submission:
-    """Sentences without end against as many things that the data says no to."""
+    """Return many sentences against as many facts that the data denies."""
     return _claims(
         [filled("a b. ", size // 2)], {f"port{_letters(at)}x": "no" for at in range(min(5000, size // 2 // 16))}
     )
@@ -50,7 +50,7 @@ def _letters(number: int) -> str:
 
 
 def many_tables(size: int) -> Submission:
-    """Many sources, each a small table of its own."""
+    """Return many sources, each a small table."""
     table = "[" + ",".join(["1"] * 80) + "]"
     return _claims(["It was twelve and five of them all"], {"tables": [table] * (size // 170)})
 
@@ -70,7 +70,7 @@ def mentions_of_parties(size: int) -> Submission:
 
 
 def orders_in_prose(size: int) -> Submission:
-    """Many short summaries of one long text."""
+    """Return many short summaries of one long text."""
     source = filled("The council approved the budget of the city on Monday after a long debate. ", size // 2)
     claim = "The council did not approve the budget of the city on Monday after a very short debate, and left it. "
     return _claims([f"{claim}{at} were there." for at in range(min(_CLAIMS, size // 2 // len(claim)))], {"t": source})
@@ -83,7 +83,7 @@ def new_words_in_prose(size: int) -> Submission:
 
 
 def values_unknown(size: int) -> Submission:
-    """Many values that stand nowhere, each looked for in all of a long text."""
+    """Return many values that are in no source, each searched for in a whole long text."""
     numbers = [f"{at * 7919 % 1000003}.5" for at in range(size // 2 // 9)]
     return _claims(_split(" ".join(numbers), _CLAIMS), {"t": filled("no number here at all ", size // 2)})
 
@@ -197,12 +197,12 @@ def _ruled(data: dict[str, Any], rules: list[BusinessRule], **demands: Any) -> S
 
 
 def rules_over_wide_data(size: int) -> Submission:
-    """A hundred rules, each of which every value breaks."""
+    """Return data of which every value breaks each of a hundred rules."""
     return _ruled({"v": [1] * (size // 2)}, [_rule(at, "v.*") for at in range(100)])
 
 
 def rule_of_all_pairs(size: int) -> Submission:
-    """Each value compared with each other."""
+    """Return data with a rule that compares each value with each other value."""
     rule = _rule(1, "v.*", compare_field="w.*", operator=Operator.LT)
     return _ruled({"v": [1] * (size // 4), "w": [2] * (size // 4)}, [rule])
 
@@ -223,7 +223,7 @@ def rule_of_stars(size: int) -> Submission:
 
 
 def claim_fields(size: int) -> Submission:
-    """Paths that all point at the same places."""
+    """Return a document with many claim fields whose paths all select the same places."""
     fields = tuple("v" + ".*" * stars for stars in range(1, 30)) + tuple(f"v.*.k{at}" for at in range(170))
     data = {"v": [{"k1": "states a thing"} for _ in range(size // 25)]}
     return Submission(payload(data=data), context={"t": "x"}, demands=Requirements(claim_fields=fields))

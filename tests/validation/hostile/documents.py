@@ -1,4 +1,4 @@
-"""Documents that try to hurt, each of about as many bytes as asked for, and the strictest judging there is."""
+"""Hostile documents, each of about the requested number of bytes, and judging with every layer on."""
 
 import copy
 from collections.abc import Callable
@@ -16,7 +16,7 @@ STRICTEST: dict[str, Any] = {"evidence": EvidencePolicy.REQUIRED, "grounding": G
 
 @dataclass(frozen=True)
 class Submission:
-    """A document with what stands beside it."""
+    """A document with its context, evidence and rules."""
 
     document: dict[str, Any]
     context: Any = None
@@ -26,7 +26,7 @@ class Submission:
 
 
 def strictest(sent: Submission, **given: Any) -> Verdict:
-    """The verdict with every layer on."""
+    """Return the verdict with every layer on."""
     envelope = {"context": sent.context, "evidence": sent.evidence}
     given = {"demands": sent.demands, "policy": STRICTEST, **given}
     return judge(copy.deepcopy(sent.document), sent.form, envelope=envelope, **given)
@@ -131,7 +131,7 @@ def _in_both(name: str, size: int) -> Submission:
 
 
 def _in_many(name: str, size: int) -> Submission:
-    """Many claims against many sources."""
+    """Return many claims against many sources."""
     pieces = [text_of(name, size // 2 // 500)] * 500
     data = {f"k{number}": piece for number, piece in enumerate(pieces)}
     return Submission(payload(data=data), context={"texts": [piece[::-1] for piece in pieces]})

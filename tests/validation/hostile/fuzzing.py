@@ -1,4 +1,4 @@
-"""Real documents of every format, broken anywhere, and whatever JSON may stand beside them."""
+"""Real documents of every format with random changes, and random JSON beside them."""
 
 import copy
 import random
@@ -60,7 +60,7 @@ _HUGE: list[Any] = ["Ab 1,2 " * 1_000, [1] * 600, {f"k{at}": at for at in range(
 
 
 def places_of(value: Any, place: Location = ()) -> Iterator[Location]:
-    """Every place of a document, its root included."""
+    """Return every place of a document, including its root."""
     yield place
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
@@ -74,7 +74,7 @@ def _deep(value: Any, levels: int) -> Any:
 
 
 def _changed(document: Any, place: Location, change: str, value: Any) -> Any:
-    """The document with one change at one place."""
+    """Return the document with one change at one place."""
     if not place:
         return document if change == "delete" else {**document, "added": value}
     document = copy.deepcopy(document)
@@ -101,7 +101,7 @@ def _changed(document: Any, place: Location, change: str, value: Any) -> Any:
 
 @st.composite
 def broken_examples(draw: st.DrawFn) -> dict[str, Any]:
-    """One of the documented examples with up to three changes, anywhere."""
+    """Draw a documented example with up to three changes anywhere."""
     document = EXAMPLES[draw(st.sampled_from(sorted(EXAMPLES)))]
     for _ in range(draw(st.integers(0, 3))):
         place = draw(st.sampled_from(list(places_of(document))))
@@ -175,7 +175,7 @@ SCHEMAS = st.recursive(
 
 
 def shuffled(value: Any, source: random.Random) -> Any:
-    """The same JSON with its keys in another order."""
+    """Return the same JSON with its keys in another order."""
     if isinstance(value, dict):
         pairs = list(value.items())
         source.shuffle(pairs)

@@ -1,4 +1,4 @@
-"""Whatever is sent, in any format, under any policy: a verdict, the same each time and for each order of keys."""
+"""Tests that any document in any format under any policy gets one verdict, whatever the order of its keys."""
 
 import random
 from typing import Any
@@ -28,13 +28,13 @@ MANY = settings(
 
 
 def form_for(document: dict[str, Any], form: str | None) -> str:
-    """A document that is recognised as nothing has no verdict; by name it has."""
+    """Return the format to judge a document by: an unrecognised document has a verdict only under a named format."""
     recognised = (one.NAME for one in BY_NAME.values() if one.recognise(document))
     return form or next(recognised, "payload")
 
 
 def told(verdict: Verdict) -> dict[str, Any]:
-    """All that a verdict says of its document, but for the order of it."""
+    """Return the content of a verdict in a fixed order."""
     plain = verdict_to_dict(verdict)
     return {
         "outcome": plain["outcome"],
@@ -109,7 +109,7 @@ def test_the_order_of_keys_does_not_matter(
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_order_of_many_numbers_and_names_does_not_matter(seed: int) -> None:
-    """More of them than the layers compare."""
+    """The document holds more of them than the layers compare."""
     source = random.Random(seed)  # noqa: S311
     context = {
         f"k{at}": f"{source.choice(['Ann', 'Bob'])} Berg{at} paid {source.randint(1, 400)}.5" for at in range(90)

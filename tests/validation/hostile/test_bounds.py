@@ -56,7 +56,7 @@ WORST = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm() -> None:
-    """Loads what is loaded once: a tokenizer, lexicons, compiled schemas."""
+    """Load everything that is loaded once: a tokenizer, lexicons, compiled schemas."""
     for name in ("quoted words in many", "csv in both", "references", "schema of a pattern", "mixed in data"):
         strictest(ALL[name](SMALL))
 

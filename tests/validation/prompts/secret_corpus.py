@@ -1,5 +1,7 @@
-"""Secrets that are none, and what only looks like one. Each secret is put together here, so that no tool that looks for
-leaks takes this file for one."""
+"""Fake secrets, and texts that only look like secrets.
+
+Each secret is put together here, so that no leak scanner reports this file.
+"""
 
 from typing import Any
 

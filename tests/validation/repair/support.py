@@ -17,7 +17,7 @@ NEW_ID = "6fa459ea-ee8a-4ca4-894e-db77e160355e"
 
 
 def repaired(document: Document, form: str | None = None, policy: dict[str, Any] | None = None, **means: Any) -> Repair:
-    """The whole way: judged, repaired, with everything checked that must hold of any repair."""
+    """Judge and repair a document, check everything that must hold of any repair, and return the repair."""
     name = form or record_of(document).format
     before = copy.deepcopy(document)
     given_policy = policy or {}

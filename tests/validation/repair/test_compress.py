@@ -42,7 +42,7 @@ class Folder:
 
 
 def full(**sections: Any) -> dict[str, Any]:
-    """A universal handoff with everything in it that compression takes out."""
+    """Return a universal handoff with everything in it that compression removes."""
     document = universal(
         expires_at="2026-02-02T08:00:00Z",
         target={"invocation": "/write", "expected_phase": "drafting"},

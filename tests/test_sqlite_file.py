@@ -65,6 +65,7 @@ def test_an_error_that_was_caused_by_damage_is_told_from_others(file: Path) -> N
 
 
 def test_readiness_looks_at_the_file_once_in_a_while(file: Path, monkeypatch) -> None:
+    monkeypatch.setattr(file_damage.connection, "vendor", "sqlite")
     monkeypatch.setitem(file_damage.connection.settings_dict, "NAME", str(file))
     looks = file_damage.DamageWatch()
     assert not looks.is_there()

@@ -9,6 +9,7 @@ import httpx
 import jsonschema_rs
 import orjson
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from handoffaudit import database_faults
@@ -243,7 +244,9 @@ def test_it_is_alive_and_ready(api: httpx.Client, settings, monkeypatch: pytest.
     settings.MIN_FREE_BYTES, share = 10**18, 1.0
     monkeypatch.setattr(database_faults, "LEAST_FREE_SHARE", share)
     full = api.get("http://testserver/readyz")
-    assert (full.status_code, full.json()["status"]) == (503, "not ready")
+    # The disk of a PostgreSQL server cannot be seen from here.
+    expected = (503, "not ready") if connection.vendor == "sqlite" else (200, "degraded")
+    assert (full.status_code, full.json()["status"]) == expected
 
 
 def test_without_the_folder_of_the_queue_it_is_not_ready(api: httpx.Client, settings, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which view a page opens with."""
+"""Tests of the default view of a page."""
 
 import pytest
 

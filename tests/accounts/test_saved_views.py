@@ -1,4 +1,4 @@
-"""Who may keep, see and change which view; everything shared is in the audit log."""
+"""Tests of who may keep, see and change a saved view, and of the audit entries for shared views."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The tenant that is there from the start."""
+"""Tests of the default tenant."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_the_default_one_is_made_once() -> None:
 
 
 def test_one_that_another_process_made_in_this_moment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key is made while the first start is still making the tenant."""
+    """A key can be made while the first start is still creating the tenant."""
     looks = iter([None])
 
     def get_default() -> Tenant | None:

@@ -1,4 +1,4 @@
-"""Hold answers of the API against the committed OpenAPI document."""
+"""A check of the API's answers against the committed OpenAPI document."""
 
 import gzip
 import json
@@ -33,7 +33,7 @@ def document() -> dict[str, Any]:
 
 @cache
 def paths() -> list[tuple[re.Pattern[str], str]]:
-    """Return a pattern for each documented path; those with fewer parameters and longer names come first."""
+    """Return a pattern for each documented path, with fewer parameters and longer names first."""
     known = sorted(document()["paths"], key=lambda path: (path.count("{"), -len(path)))
     return [(re.compile(_pattern(path)), path) for path in known]
 
@@ -48,7 +48,7 @@ def _pattern(path: str) -> str:
 
 @cache
 def validator(path: str, method: str, status: str, media: str) -> jsonschema_rs.Validator | None:
-    """Return what checks the body of an answer, None where its schema is not documented. Raise `Undocumented`."""
+    """Return the validator of an answer's body, or None where the answer has no schema. Raise `Undocumented`."""
     answers = document()["paths"][path][method]["responses"]
     name = f"{method.upper()} {path}"
     if status not in answers:
@@ -65,7 +65,7 @@ def validator(path: str, method: str, status: str, media: str) -> jsonschema_rs.
 
 
 def check(method: str, path: str, status: int, media: str, body: bytes) -> None:
-    """Raise `Undocumented` where the answer's status, content type or body is not as documented."""
+    """Raise `Undocumented` unless the answer's status, content type and body are as documented."""
     if not path.startswith(PREFIX) or path in BESIDE:
         return
     template = next((template for pattern, template in paths() if pattern.fullmatch(path)), None)

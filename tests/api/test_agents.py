@@ -1,4 +1,4 @@
-"""Who hands to whom, by API."""
+"""Tests of the API of agents and routes."""
 
 import httpx
 

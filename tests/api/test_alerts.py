@@ -1,4 +1,4 @@
-"""`GET /api/v1/alerts`: newest first, those that stand or those that are over."""
+"""Tests of `GET /api/v1/alerts`: active or resolved alerts, newest first."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One definition of each rate: every page and report gives what is recomputed from the list of handoffs."""
+"""Tests that every page and report shows the rates that are recomputed from the list of handoffs."""
 
 import csv
 from collections import Counter
@@ -26,7 +26,7 @@ BLOCKED = ("rejected", "held", "declined")
 
 @pytest.fixture
 def filled(tenant: Tenant, viewer: Person) -> Tenant:
-    """Handoffs in every state, with superseded attempts that were rejected and one that was accepted."""
+    """Store handoffs in every state, with superseded attempts that were rejected or accepted."""
     for _ in range(3):
         judged(tenant, payload())
     judged(tenant, payload(), retry_of=judged(tenant, circular()).handoff_id)
@@ -56,7 +56,7 @@ def states(api: httpx.Client, **filters: str) -> Counter[str]:
 
 
 def rate(found: Counter[str]) -> tuple[int, int, int, int]:
-    """Return accepted, approved, blocked and total, by the definition in the docs."""
+    """Return the accepted, approved, blocked and total numbers, by the definition in the docs."""
     blocked = sum(found[state] for state in BLOCKED)
     return found["accepted"], found["approved"], blocked, found["accepted"] + found["approved"] + blocked
 

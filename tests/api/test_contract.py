@@ -1,4 +1,4 @@
-"""The documented contract: the OpenAPI document, kept in `docs/openapi.json`, and what any input is answered."""
+"""Tests of the OpenAPI document in `docs/openapi.json`, and of the answers to any input."""
 
 import json
 from pathlib import Path
@@ -69,7 +69,7 @@ def test_every_parameter_says_what_it_means() -> None:
 
 
 def bodies() -> dict[str, tuple[str, str, str, list[Any]]]:
-    """By operation: its method, its address, the kind of its first body and the examples of it."""
+    """Return the method, the address, the first body's kind and the body's examples of each operation."""
     found = {}
     for path, methods in document()["paths"].items():
         for method, operation in methods.items():
@@ -103,7 +103,7 @@ def test_what_an_example_of_a_body_shows_is_accepted(name: str, api_key: str, mo
 
 
 def test_no_two_shapes_share_a_name() -> None:
-    """The one that comes last would be told of both."""
+    """Otherwise the later schema would describe both."""
 
     def below(kind: type[Schema]) -> list[type[Schema]]:
         return [one for child in kind.__subclasses__() for one in (child, *below(child))]
@@ -157,7 +157,7 @@ def api_key(tenant: Tenant, settings) -> str:
 
 
 def test_the_generated_inputs_are_not_all_refused(api_key: str) -> None:
-    """Otherwise the test above would show nothing."""
+    """Otherwise the test above would prove nothing."""
     operation = schema["/api/v1/handoffs"]["GET"]
     case = operation.Case(query={"limit": 5})
     assert case.call(headers={"Authorization": f"Bearer {api_key}"}).status_code == 200

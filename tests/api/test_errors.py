@@ -1,4 +1,4 @@
-"""Every refused request is answered with a problem document."""
+"""Tests that every rejected request gets a problem document."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Finding groups by API: the list and its filters, one with its trend and handoffs, muted and unmuted."""
+"""Tests of the API of finding groups: the list, its filters, one group, muting and unmuting."""
 
 from datetime import timedelta
 

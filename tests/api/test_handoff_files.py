@@ -1,4 +1,4 @@
-"""Reports of handoff files by API."""
+"""Tests of the API of handoff file reports."""
 
 from typing import Any
 

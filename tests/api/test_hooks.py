@@ -1,4 +1,4 @@
-"""Hook events of an agent host, answered in its own words and always 200: what is said of each, and what blocks."""
+"""Tests of the hook events of an agent host: the answers, which are always 200, and the blocked tasks."""
 
 from pathlib import Path
 from typing import Any

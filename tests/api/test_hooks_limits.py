@@ -1,4 +1,4 @@
-"""The gate of delegations at its limits: what is too long, too much, too late or no event at all."""
+"""Tests of the hook operations at their limits: events that are too long, too many, too late or not events at all."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Logs by API: sent in, read by a worker, searched."""
+"""Tests of the API of logs: sent, read by a worker, searched."""
 
 import gzip
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Model health by API: the figures of the page."""
+"""Tests of the API of model health, which gives the numbers of the page."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The API, pages and /readyz while the database does not work, or has hardly any room."""
+"""Tests of the API, the pages and /readyz while the database fails or has hardly any room."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""Every kind of policy by API: read, saved, in force, and refused with the place of each error."""
+"""Tests of the API of every kind of policy: read, saved, applied, and rejected with the place of each error."""
 
 import json
 from typing import Any

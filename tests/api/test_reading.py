@@ -1,4 +1,4 @@
-"""Reading by the API: lists, one, verdicts, events, the drawing, the schemas, and decisions."""
+"""Tests of the read operations of the API: lists, single handoffs, verdicts, events, drawings and schemas."""
 
 import hashlib
 from datetime import timedelta

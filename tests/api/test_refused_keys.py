@@ -1,4 +1,4 @@
-"""Keys that are refused, in the log."""
+"""Tests of the log lines about rejected API keys."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Compliance and diagnostics by API."""
+"""Tests of the API of compliance and diagnostics."""
 
 import csv
 from io import StringIO

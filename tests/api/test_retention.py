@@ -1,4 +1,4 @@
-"""For how long data is kept, by API."""
+"""Tests of the API of retention periods."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The review queue by API: its order, its views and filters, and what people do with each meanwhile."""
+"""Tests of the API of the review queue: order, views, filters, and changes by reviewers meanwhile."""
 
 from typing import Any
 

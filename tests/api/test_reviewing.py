@@ -1,4 +1,4 @@
-"""Deciding by API: one call for every step, and what is told of it afterwards."""
+"""Tests of decisions by API: one call for each step, and the events of the decision."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Submissions by the API."""
+"""Tests of submissions by API."""
 
 import gzip
 from typing import Any

@@ -1,4 +1,4 @@
-"""Traces by API."""
+"""Tests of the API of traces."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""Judging without storing."""
+"""Tests of validation without storage."""
 
 import time
 from contextlib import ExitStack

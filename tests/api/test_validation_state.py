@@ -1,4 +1,4 @@
-"""`GET /validation-state/{workflow_id}/{phase_id}`: what the newest event of a phase came to."""
+"""Tests of `GET /validation-state/{workflow_id}/{phase_id}`: the result of a phase's newest event."""
 
 from typing import Any
 

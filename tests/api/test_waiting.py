@@ -1,4 +1,4 @@
-"""`Prefer: wait`."""
+"""Tests of `Prefer: wait`."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def worker() -> Iterator[None]:
-    """Judges what waits, as a worker does."""
+    """Judge waiting handoffs, as a worker does."""
     stop = threading.Event()
 
     def work() -> None:
@@ -68,7 +68,7 @@ def test_a_repetition_waits_as_well(api: httpx.Client) -> None:
 
 @pytest.mark.usefixtures("worker")
 def test_it_is_the_final_verdict_that_is_waited_for(api: httpx.Client, model: MessagesServer) -> None:
-    """The structural one is there at once, and wakes nobody who waits for the end."""
+    """The structural verdict exists at once, but does not end the wait."""
     model.respond = lambda _: doubts()
 
     def send(name: str, seconds: int) -> httpx.Response:

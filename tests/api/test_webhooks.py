@@ -1,4 +1,4 @@
-"""Webhooks by the API: made with a secret that is shown once, listed, tried, deleted."""
+"""Tests of the API of webhooks: created with a secret that is shown once, listed, tested, deleted."""
 
 from collections.abc import Iterator
 

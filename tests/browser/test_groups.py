@@ -1,4 +1,4 @@
-"""Findings as a reviewer uses them: looked into, muted until they grow, and taken back."""
+"""Browser tests of finding groups: a reviewer opens, mutes and restores them."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Keys are made and revoked on a page, and work as it says."""
+"""Browser tests of API keys: created and revoked on a page, and valid as the page says."""
 
 import time
 

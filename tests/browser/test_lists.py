@@ -1,4 +1,4 @@
-"""Lists as somebody works with them: told what is newer without anything moving, filters sent once, views kept."""
+"""Browser tests of lists: notes about newer rows, filters and saved views."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def sent(sender: Sender, **changes: Any) -> str:
 
 
 def wake(page: Page) -> None:
-    """As somebody who comes back to the tab after a while."""
+    """Simulate a person who returns to the tab after a while."""
     page.clock.run_for(61_000)
     page.mouse.move(200, 300)
     page.mouse.move(210, 310)

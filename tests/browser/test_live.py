@@ -1,4 +1,4 @@
-"""What comes to an open page: the list says that new handoffs came, and shows them when asked."""
+"""Browser tests of an open page: the list announces new handoffs and shows them on request."""
 
 import pytest
 from django.template.loader import render_to_string

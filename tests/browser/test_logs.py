@@ -1,4 +1,4 @@
-"""Logs in the browser: dropped, sent with and without JavaScript, searched, and told of when new lines come."""
+"""Browser tests of logs: dropped, sent with and without JavaScript, searched, and notes about new lines."""
 
 import re
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ def line(details: str, event: str = "INFO", at: datetime | None = None) -> str:
 
 
 def send(sender: Sender, source: str, *lines: str) -> None:
-    """All of them are read when it returns."""
+    """Send logs and return when all of them are read."""
     answer = sender.api.post("/logs", params={"source": source}, content="".join(f"{one}\n" for one in lines))
     assert answer.is_success, answer.text
     wait_read(sender.api, answer.json()["links"]["self"])

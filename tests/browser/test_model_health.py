@@ -1,4 +1,4 @@
-"""Model health as a person uses it: without JavaScript, by keyboard, and from an alert to its handoffs."""
+"""Browser tests of model health: without JavaScript, by keyboard, and from an alert to its handoffs."""
 
 import re
 

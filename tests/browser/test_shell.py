@@ -1,4 +1,4 @@
-"""What every page has around it: the way in and out, the skip link, focus that shows, light and dark."""
+"""Browser tests of the frame of every page: sign-in and sign-out, skip link, visible focus, light and dark."""
 
 import re
 
@@ -88,7 +88,7 @@ def test_what_has_the_focus_shows_it(open_page, default, scheme):
 
 
 def assert_rings(page: Page, most: int) -> None:
-    """Tab by tab, until the page is through."""
+    """Press Tab until the end of the page, and check the focus ring of each element."""
     seen = 0
     for _ in range(most):
         page.keyboard.press("Tab")

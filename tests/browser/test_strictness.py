@@ -1,4 +1,4 @@
-"""Strictness is edited where it stands."""
+"""Browser tests of editing the strictness table in place."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Traces as a person uses them: by keyboard, without JavaScript, on a small screen."""
+"""Browser tests of traces: by keyboard, without JavaScript, on a small screen."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Rules and schemas are edited where they stand, and tried on past handoffs before they are saved."""
+"""Browser tests of editing rules and schemas in place, and of dry runs before saving."""
 
 import re
 import uuid
@@ -18,7 +18,7 @@ pytestmark = [
 
 @pytest.fixture
 def sender(product: Product) -> Sender:
-    """With the token budgets as shipped, whatever other tests left behind."""
+    """Return a sender whose tenant has the default token budgets, whatever other tests saved."""
     sender = product.senders["rules"]
     table = sender.api.get("/strictness").json()
     rows = [row | {"token_budget": 2000} for row in table["rows"]]
@@ -31,7 +31,7 @@ def version(sender: Sender, kind: str) -> int:
 
 
 def check(page: Page, *, javascript: bool) -> None:
-    """axe is a script."""
+    """Check accessibility and width of the page; axe is a script, so JavaScript must be on."""
     if not javascript:
         return
     assert violations(page) == []
@@ -41,7 +41,7 @@ def check(page: Page, *, javascript: bool) -> None:
 
 
 def finished(page: Page, *, javascript: bool) -> None:
-    """Without JavaScript one looks again oneself."""
+    """Wait for the end of a dry run; without JavaScript, follow the link that reloads the page."""
     done, again = page.get_by_role("heading", name="Verdicts"), page.get_by_role("link", name="Look again")
 
     def look_again() -> bool:

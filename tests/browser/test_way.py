@@ -1,4 +1,4 @@
-"""The way of a handoff: an agent submits it, a person sees and decides it in the browser, the agent hears of it."""
+"""Browser tests of a whole handoff: an agent submits it, a person decides it, the agent learns the decision."""
 
 import re
 

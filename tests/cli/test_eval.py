@@ -1,4 +1,4 @@
-"""`handoffaudit eval`, as a person calls it."""
+"""Tests of `handoffaudit eval`."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What holds for every command."""
+"""Tests of the rules that hold for every command."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_help_has_an_example_that_names_the_command(path):
 
 
 def test_help_loads_no_django():
-    """How soon it is there is measured in `benchmarks/`."""
+    """The time until the help appears is measured in `benchmarks/`."""
     assert run("--help").returncode == 0
     look = "import sys; from handoffaudit.cli import main; [main.command.get_command(None, n) for n in main.COMMANDS]; "
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""`handoffaudit repair`: a candidate on standard output, what was changed on standard error."""
+"""Tests of `handoffaudit repair`: a candidate on standard output, the changes on standard error."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`handoffaudit repair` writes a session that does not fit the budget beside the document."""
+"""Tests that `handoffaudit repair` writes a session that exceeds the budget to a file beside the document."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def said(result: Result) -> str:
 
 
 def why_dropped(result: Result) -> str:
-    """Return why the session went, as the JSON answer says it."""
+    """Return the reason for the removed session, as the JSON answer gives it."""
     changes = [change for attempt in json.loads(result.stdout)["attempts"] for change in attempt["changes"]]
     return next(str(change["why"]) for change in changes if change["field_path"] == "handoff.payload.session")
 

@@ -1,4 +1,4 @@
-"""`handoffaudit validate --skills`: targets looked up among the skills of a folder."""
+"""Tests of `handoffaudit validate --skills`: targets looked up among the skills of a folder."""
 
 import json
 from pathlib import Path

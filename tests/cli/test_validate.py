@@ -1,4 +1,4 @@
-"""`handoffaudit validate`: files judged without a server."""
+"""Tests of `handoffaudit validate`: files judged without a server."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""The pages of agents: map, matrix and lists; one agent whatever its name is; what is declared, and its history."""
+"""Tests of the pages of agents: map, matrix, lists, the page of one agent, declared routes and their history."""
 
 import re
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Each code has a page that says what it means: a click away from where the code is shown."""
+"""Tests of the help page of each rule code, which is a click away wherever the code is shown."""
 
 import re
 
@@ -27,7 +27,7 @@ def linked(browser: Client, address: str) -> list[str]:
 
 @pytest.fixture
 def flagged(tenant: Tenant) -> list[Handoff]:
-    """Of one trace; the second and the third have a number that stands in no source."""
+    """Submit handoffs of one trace; the second and the third contain a number that is in no source."""
     found = made_up(tenant)
     attribution.run()
     return found

@@ -1,4 +1,4 @@
-"""Views that lists have from the start, and the one that a list opens with."""
+"""Tests of the shipped views of lists and of the default view."""
 
 from collections.abc import Callable
 

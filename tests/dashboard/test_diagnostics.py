@@ -1,4 +1,4 @@
-"""The pages of Diagnostics that count: reasons, compliance, noise, codes."""
+"""Tests of the pages of diagnostics with counts: reasons, compliance, overturn rates, codes."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def client_of_viewer(sign_in: SignIn, viewer: Person) -> Client:
 
 @pytest.fixture
 def skipping(tenant: Tenant) -> Tenant:
-    """slot_b skips its file, planner does not."""
+    """Store counts in which slot_b skips its file and planner does not."""
     now = timezone.now()
     counted(tenant, "planner", 100, now=now)
     counted(tenant, "slot_b", 40, phase="plan_review", now=now)

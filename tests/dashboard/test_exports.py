@@ -1,4 +1,4 @@
-"""The list as a file: what the filters show, safe to open, and few at once."""
+"""Tests of exported lists: the filtered rows, safe to open, and few exports at the same time."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_told(sign_in: SignIn, viewer: Person, tenant: Te
 def test_the_queue_and_findings_are_files_too(
     sign_in: SignIn, viewer: Person, tenant: Tenant, held: Handoff, circular: Handoff, submit: Submit
 ) -> None:
-    """Exactly what the pages show, in their order, more than one page of them."""
+    """The files hold the rows of the pages in the same order, and more than one page of rows."""
     submit(target_agent_id="planner")
     attribution.run()
     client = sign_in(viewer)

@@ -1,4 +1,4 @@
-"""The pages on reports of handoff files."""
+"""Tests of the pages of handoff file reports."""
 
 from typing import Any
 

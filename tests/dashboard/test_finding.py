@@ -1,4 +1,4 @@
-"""One box that finds what somebody has in hand: an id, or a name."""
+"""Tests of the search box, which finds ids and names."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""First steps: a key, the first handoff seen to arrive, a decision, people."""
+"""Tests of the first steps: a key, the first handoff, a decision, people."""
 
 from collections.abc import Callable
 

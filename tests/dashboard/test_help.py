@@ -1,4 +1,4 @@
-"""Help: codes, guides, the API's reference, and the search over them."""
+"""Tests of the help: codes, guides, the API's reference, and the search in them."""
 
 import html
 import re

@@ -1,4 +1,4 @@
-"""What rows of lists are made of."""
+"""Tests of the rows of lists."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What a page that somebody looks at is told: only what is newer, and nothing is written for it."""
+"""Tests of the updates of an open page: only newer rows, and no writes to the database."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Model health as a page: every figure with its cure, and alerts that can be acknowledged."""
+"""Tests of the page of model health: each number with its fix, and alerts to acknowledge."""
 
 from collections.abc import Callable
 from datetime import timedelta

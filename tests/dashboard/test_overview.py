@@ -54,7 +54,7 @@ def test_what_waits_for_a_worker_is_counted_once(sign_in: SignIn, viewer: Person
 def test_every_number_is_that_of_the_list_behind_it(
     sign_in: SignIn, reviewer: Person, tenant: Tenant, submit: Submit
 ) -> None:
-    """Of all kinds that wait: muted, passed on, not approvable, overdue, parked, received before the hour was over."""
+    """The handoffs are muted, reassigned, not approvable, overdue, parked, or received in an earlier hour."""
     for changes in ({"call_chain": ["writer", "planner"]}, {"call_chain": ["writer", "planner"]}, TO_ITSELF):
         submit(**changes)
     held, passed = (judged(tenant, needs_approval()) for _ in range(2))

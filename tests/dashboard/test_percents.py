@@ -1,4 +1,4 @@
-"""One way to write a percent: `61.8 %`, on every page and in every message; the compliance report keeps its form."""
+"""Tests of the one format of percentages, `61.8 %`; the compliance report keeps its own format."""
 
 import re
 from pathlib import Path

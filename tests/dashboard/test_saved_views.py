@@ -1,4 +1,4 @@
-"""Saved views above a list: which is in force, kept and changed by plain forms."""
+"""Tests of the saved views above a list: the selected view, and plain forms that keep and change views."""
 
 from collections.abc import Callable
 

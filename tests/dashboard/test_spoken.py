@@ -1,4 +1,4 @@
-"""What a screen reader says of each page makes sense by itself: the rules of `tests.spoken`, on all addresses."""
+"""Tests of all addresses by the rules of `tests.spoken` for screen readers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Traces as pages: the list, one in whole, and what is counted while it goes on."""
+"""Tests of the pages of traces: the list, one trace, and a trace that still grows."""
 
 import re
 from collections.abc import Callable

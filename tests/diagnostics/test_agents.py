@@ -1,4 +1,4 @@
-"""Who hands to whom, counted and held against what is declared and known."""
+"""Tests of the counted routes, compared with the declared routes and the known agents."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Who is behind each finding, as it is worked out in the background: once, of every judged handoff, and kept right."""
+"""Tests of the background attribution of findings: once for every judged handoff, and kept right."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def step(source: str, target: str, text: str, minute: int = 0, **changes: Any) -
 
 
 def told(tenant: Tenant, code: str = "grounding.") -> list[tuple[str, str, bool, str]]:
-    """Agent, value, whether it caused it, and whose handoff it came from."""
+    """Return the agent, the value, whether the agent introduced it, and the upstream agent."""
     sources = dict(Handoff.objects.values_list("id", "source_agent_id"))
     rows = Attribution.objects.filter(tenant=tenant, code__startswith=code).order_by("handoff", "id")
     return [(row.agent, row.value, row.caused, sources.get(row.origin, "")) for row in rows]
@@ -115,7 +115,7 @@ def test_each_is_gone_over_once(tenant: Tenant) -> None:
 
 
 def test_one_that_is_committed_late_is_found(tenant: Tenant) -> None:
-    """The mark stays behind the newest verdict, as far as transactions may take."""
+    """The watermark stays behind the newest verdict by the longest time of a transaction."""
     early = judged(tenant, step("analyst", "writer", WRONG), trace_id="a", context=RIGHT)
     late = judged(tenant, step("analyst", "writer", WRONG), trace_id="b", context=RIGHT)
     content = Verdict.objects.get(pk=early.verdict)

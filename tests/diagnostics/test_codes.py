@@ -1,4 +1,4 @@
-"""How often a code comes, whose it is, since when."""
+"""Tests of the frequency, the agents and the first appearance of a rule code."""
 
 from typing import Any
 

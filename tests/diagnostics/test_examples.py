@@ -1,4 +1,4 @@
-"""Newest handoff files that were not used, with where each went wrong."""
+"""Tests of the newest unusable handoff files, with the place of each error."""
 
 from typing import Any
 

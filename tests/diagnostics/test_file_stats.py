@@ -1,4 +1,4 @@
-"""Counts of handoff files, summed by the database."""
+"""Tests of the counts of handoff files, summed by the database."""
 
 from datetime import timedelta
 

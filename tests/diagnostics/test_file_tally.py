@@ -1,4 +1,4 @@
-"""Shares are told without lying at their ends."""
+"""Tests of shares: only all files show as 100 %, and only none as 0 %."""
 
 import pytest
 from hypothesis import given, settings

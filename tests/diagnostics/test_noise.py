@@ -1,4 +1,4 @@
-"""Codes that people overturn."""
+"""Tests of the overturn rate of rule codes."""
 
 from datetime import timedelta
 

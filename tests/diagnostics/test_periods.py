@@ -1,4 +1,4 @@
-"""Periods of whole hours, and what they are compared with."""
+"""Tests of periods of whole hours, and of the periods that they are compared with."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""The matrix of agents and phases, and whether it got better."""
+"""Tests of the matrix of agents and phases, and of its trend."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""The list of traces, walked from the newest handoff."""
+"""Tests of the list of traces, read from the newest handoff."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One trace in whole: its order, what was found, where it came in."""
+"""Tests of one whole trace: its order, its findings, and where each finding was introduced."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Which files of a folder are to be reported, by a clock of our own."""
+"""Tests of the choice of files to report from a folder, with a fake clock."""
 
 import os
 from pathlib import Path
@@ -12,14 +12,14 @@ PATTERN = "{phase}/{agent}/handoff.json"
 
 
 class Run:
-    """A run's folder and the one that follows it; each look is a second after the last."""
+    """A run's folder and its follower; each look is a second after the last look."""
 
     def __init__(self, root: Path, pattern: str = PATTERN, **how: object) -> None:
         self.root, self.now = root, 0.0
         self.follower = Follower(root, Pattern.of(pattern), settle=1.0, **how)  # type: ignore[arg-type]
 
     def write(self, path: str, text: str = "{}", at: int = 1) -> Path:
-        """`at`: the time of the file, so that each write shows, however fast it is."""
+        """Write a file with the modification time `at`, so that each write shows, however fast it is."""
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -27,7 +27,7 @@ class Run:
         return file
 
     def look(self, seconds: float = 1.0) -> list[tuple[str, int]]:
-        """Path and iteration of what is due, and is reported."""
+        """Return the path and the iteration of each due file."""
         return [(due.path, due.iteration) for due in self.dues(seconds)]
 
     def dues(self, seconds: float = 1.0) -> list[Due]:

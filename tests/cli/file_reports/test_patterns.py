@@ -1,4 +1,4 @@
-"""Where handoff files are expected, and whose they are by their path."""
+"""Tests of the expected paths of handoff files, and of the agents that the paths name."""
 
 import pytest
 

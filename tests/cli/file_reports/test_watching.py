@@ -1,4 +1,4 @@
-"""The loop of `handoffaudit watch`: what is reported, kept, refused and counted."""
+"""Tests of the loop of `handoffaudit watch`: reported, stored, rejected and counted files."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ GOOD = '{"status": "complete", "artifacts": [], "next": null, "summary": "x"}'
 
 
 class Server:
-    """Takes reports while it is there."""
+    """A server that accepts reports while it is up."""
 
     def __init__(self) -> None:
         self.is_there, self.taken, self.kept = True, list[dict[str, Any]](), list[dict[str, Any]]()

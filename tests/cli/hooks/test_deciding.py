@@ -1,4 +1,4 @@
-"""Which events the server is asked about, and with which code the hook ends."""
+"""Tests of the events that the hook sends to the server, and of the hook's exit codes."""
 
 import json
 

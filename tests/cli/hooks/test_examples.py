@@ -1,4 +1,4 @@
-"""The documented settings and rules are what the hook takes."""
+"""Tests that the hook accepts the documented settings and rules."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ EVENTS = {
 
 
 def hooks(name):
-    """Event, matcher and the hook's settings."""
+    """Return the event, the matcher and the hook's settings."""
     settings = json.loads((EXAMPLES / name).read_text())["hooks"]
     return [
         (event, one.get("matcher", ""), hook)

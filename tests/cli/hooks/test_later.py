@@ -1,4 +1,4 @@
-"""Events that wait for their server: nothing is lost, nothing counts twice, the order is kept."""
+"""Tests of events that wait for their server: no loss, no double count, the same order."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What each type of rule looks at, and what bounds it."""
+"""Tests of each type of rule and its limits."""
 
 import os
 import time

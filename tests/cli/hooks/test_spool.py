@@ -1,4 +1,4 @@
-"""The spool's files: their order, who works on one, and what is cleared away."""
+"""Tests of the files of the spool: their order, their locks, and their cleanup."""
 
 import json
 import os

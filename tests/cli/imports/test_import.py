@@ -1,4 +1,4 @@
-"""The whole way of an import into the local database."""
+"""Tests of an import into the local database."""
 
 import json
 

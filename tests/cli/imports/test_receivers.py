@@ -1,4 +1,4 @@
-"""The client of `import --url`, against a server that is told what to answer."""
+"""Tests of the client of `import --url` against a server with scripted answers."""
 
 import json
 import threading
@@ -22,7 +22,7 @@ REJECTED = {"title": "Rejected", "issues": [{"code": "structure.json_parse"}]}
 
 
 class Server(ThreadingHTTPServer):
-    """`script`: for each request in turn a status, headers and body; None hangs up."""
+    """A server with a script: the status, headers and body for each request in turn; None closes the connection."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)

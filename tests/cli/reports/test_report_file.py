@@ -1,4 +1,4 @@
-"""`handoffaudit report-file` and `handoffaudit watch` as they are called: processes of their own."""
+"""Tests of `handoffaudit report-file` and `handoffaudit watch` in processes of their own."""
 
 import json
 import os

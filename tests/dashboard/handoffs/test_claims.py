@@ -1,4 +1,4 @@
-"""Claims beside what they rest on, attempts and repair, on the page of a handoff."""
+"""Tests of the page of a handoff: claims beside their evidence, attempts and repair."""
 
 import pytest
 from django.test import Client

@@ -1,4 +1,4 @@
-"""The document on the page of a handoff: as it arrived, in parts, hostile, large, and not JSON at all."""
+"""Tests of the document on the page of a handoff: raw, in parts, hostile, large, and not JSON at all."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A document as a tree: bounded, with each issue at its place."""
+"""Tests of a document as a tree: bounded, with each finding at its place."""
 
 import json
 from collections.abc import Callable

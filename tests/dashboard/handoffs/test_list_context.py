@@ -1,4 +1,4 @@
-"""A handoff's page leads along the list that it was opened from, and back to it."""
+"""Tests of the links from a handoff's page along the list that it was opened from, and back to the list."""
 
 import pytest
 from django.test import Client
@@ -20,7 +20,7 @@ def browser(client: Client, reviewer: Person) -> Client:
 
 @pytest.fixture
 def rejected(tenant: Tenant) -> list[Handoff]:
-    """Three in a loop, with others between them."""
+    """Submit three rejected handoffs, with other handoffs between them."""
     found = []
     for number in range(3):
         found.append(store(tenant, payload(handoff_id=f"r-{number}", target_agent_id="planner")))

@@ -1,4 +1,4 @@
-"""The page of one handoff: what is wrong with it, and what would make it pass."""
+"""Tests of the page of one handoff: its findings and their fixes."""
 
 import re
 from datetime import timedelta

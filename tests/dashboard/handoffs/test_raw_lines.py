@@ -1,4 +1,4 @@
-"""A document as it arrived, by lines and in parts."""
+"""Tests of a raw document by lines and in parts."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from handoffaudit.dashboard.handoffs.document import MOST_LINES, PART, raw_part
 
 
 def every_part(original: bytes) -> list[str]:
-    """Its lines with their numbers, as who turns the pages reads them."""
+    """Return the lines with their numbers from all parts, in order."""
     read, start = [], 0
     while True:
         part = raw_part(original, start)

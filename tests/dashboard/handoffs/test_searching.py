@@ -1,4 +1,4 @@
-"""What is looked up in a document: by names of fields, by values, and by the place itself."""
+"""Tests of the search in a document: by field names, by values, and by places."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Values of issues and changes as pages show them: as JSON, so that no two unequal ones look alike."""
+"""Tests of values on pages: written as JSON, so that no two unequal values look alike."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the audit log's page makes of changes of every kind of policy."""
+"""Tests of the changes of every kind of policy on the page of the audit log."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Drafts tried from their editors: started, looked at while they run, saved, taken back to the editor."""
+"""Tests of dry runs from the editors: started, watched while they run, saved, and returned to the editor."""
 
 import dataclasses
 import re

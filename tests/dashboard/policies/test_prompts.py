@@ -1,4 +1,4 @@
-"""The prompts page: shipped ones read, one's own begun from them, edited, deleted, tried with the cost told before."""
+"""Tests of the prompts page: read the shipped prompts, edit and delete own prompts, and dry runs with their cost."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ TEXT = "You check offers.\nIs every amount in the price list?\nLeave wording alo
 
 @pytest.fixture
 def offers(tenant: Tenant) -> PromptRow:
-    """One row, version 1."""
+    """Save one prompt as version 1, and return its row."""
     row = PromptRow(Use.GROUNDING, TEXT, handoff_type="deal_data")
     prompts.save(tenant=tenant, base_version=0, rows=[row], actor="ada")
     return row

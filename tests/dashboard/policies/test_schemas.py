@@ -1,4 +1,4 @@
-"""The schemas page: each type's JSON Schema and claim fields read, edited in place, deleted."""
+"""Tests of the schemas page: read, edit in place and delete the JSON Schema and claim fields of a type."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ SCHEMA = {"type": "object", "required": ["amount"], "properties": {"amount": {"m
 
 @pytest.fixture
 def deals(tenant: Tenant) -> TypeSchema:
-    """One row, version 1."""
+    """Save one schema as version 1, and return its row."""
     plain = {"handoff_type": "deal_data", "schema": SCHEMA, "claim_fields": ["thesis"]}
     (row,) = schemas.from_plain({"rows": [plain]})
     schemas.save(tenant=tenant, base_version=0, rows=[row], actor="ada")

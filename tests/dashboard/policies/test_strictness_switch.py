@@ -1,4 +1,4 @@
-"""A row's mode is switched in place, with what that would do beside the switch."""
+"""Tests of switching the mode of a row in place, with the effect of the switch shown beside it."""
 
 import dataclasses
 import re
@@ -43,7 +43,7 @@ def words(text: str) -> str:
 
 @pytest.fixture
 def in_shadow(tenant: Tenant, submit: Callable[..., Handoff]) -> int:
-    """Of three messages two would be blocked; the version of the table."""
+    """Submit three messages in shadow mode, of which two would be blocked, and return the version of the table."""
     version = put(tenant, "message", mode=Mode.SHADOW)
     submit()
     submit(target_agent_id="planner")

@@ -1,4 +1,4 @@
-"""Undone, reopened, passed on, decided by two; the views of the queue; and what a page hears while it is open."""
+"""Tests of decisions that are undone, reopened, reassigned or made by two, and of the queue's views and events."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The audit log's page: what it can be narrowed by, and each entry's own page."""
+"""Tests of the page of the audit log: its filters, and the page of each entry."""
 
 from django.test import Client
 

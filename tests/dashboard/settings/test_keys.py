@@ -1,4 +1,4 @@
-"""What the page of keys says that each scope may."""
+"""Tests of the description of each scope on the page of keys."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Settings, Webhooks: who is told, how it goes, a test, and the log."""
+"""Tests of the webhook settings: receivers, their health, a test delivery, and the log."""
 
 import re
 from collections.abc import Iterator

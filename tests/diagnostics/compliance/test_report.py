@@ -1,4 +1,4 @@
-"""One report, read from the counts, in four forms that say the same."""
+"""Tests of the compliance report: one report in four formats with the same content."""
 
 import csv
 from datetime import timedelta
@@ -34,7 +34,7 @@ STATES = {"accepted": 7, "approved": 1, "rejected": 2, "held": 1, "declined": 1,
 
 
 def handoffs(tenant: Tenant, number: int = 1, code: str = "", source: str = "planner", kind: str = "memo") -> None:
-    """As many counted handoffs of each state as STATES has, times `number`."""
+    """Count `number` times as many handoffs of each state as STATES has."""
     hour = (NOW - HOUR).replace(minute=0, second=0, microsecond=0)
     place = counts.CountKey(tenant.pk, hour, kind, source, "writer")
     counts.apply(counts.Deltas({(place, state, code): many * number for state, many in STATES.items()}))
@@ -46,7 +46,7 @@ def reported(tenant: Tenant, *expected: tuple[str, str], window: Window = WEEK) 
 
 @pytest.fixture
 def filled(tenant: Tenant) -> Tenant:
-    """Agents that skip, write badly, never ran, have hostile names."""
+    """Store the counts of agents that skip files, write bad files, never ran, or have hostile names."""
     counted(tenant, "planner", 199)
     counted(tenant, "planner", 1, "schema_invalid", fallback="text_fallback_ok")
     counted(tenant, "slot_b", 40, phase="plan_review", runtime="codex")

@@ -1,4 +1,4 @@
-"""A report comes in as a handoff, a row and a count: all of them or none."""
+"""Tests that a report is stored as a handoff, a row and a count: all of them or none."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""The product's own lines, sent in as a log: no report is counted twice."""
+"""Tests of the product's own lines sent in as a log: no report is counted twice."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A process that is killed while it puts handoffs into groups leaves the numbers right for the next one."""
+"""Tests of a process that is killed while it groups findings: the next process gets the numbers right."""
 
 import signal
 import subprocess

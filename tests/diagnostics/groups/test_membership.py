@@ -1,4 +1,4 @@
-"""The handoffs of a group as a list, alone and beside other filters."""
+"""Tests of the handoffs of a finding group as a list, alone and with other filters."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 
 def listed(tenant: Tenant, filters: Filters) -> list[Handoff]:
-    """Page after page."""
+    """Return the handoffs page by page."""
     handoffs, cursor = [], ""
     while True:
         page = queries.list_handoffs(tenant, filters, cursor=cursor, limit=2)

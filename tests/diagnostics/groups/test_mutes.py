@@ -1,4 +1,4 @@
-"""A group muted until it grows: it is told, it leaves the queue, and it comes back by itself."""
+"""Tests of a muted finding group: it leaves the queue, and it returns by itself when it grows."""
 
 import pytest
 

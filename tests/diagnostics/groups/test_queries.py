@@ -1,4 +1,4 @@
-"""The list of groups: narrowed, in order, page by page, and quick to say what grows and what waits."""
+"""Tests of the list of finding groups: filters, order, pages, and fast counts."""
 
 import hashlib
 from datetime import timedelta
@@ -33,7 +33,7 @@ def made(
 
 
 def on_days(group: FindingGroup, *numbers: int) -> None:
-    """So many on each of the last days, today's last."""
+    """Store that many handoffs on each of the last days, with today last."""
     today = timezone.now().date()
     for ago, number in enumerate(reversed(numbers)):
         FindingGroupDay.objects.create(group=group, day=today - timedelta(days=ago), number=number)

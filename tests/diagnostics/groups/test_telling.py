@@ -1,4 +1,4 @@
-"""Subscribers hear of a muted group that came back: signed, once each time, by how many processes it is counted."""
+"""Tests of the webhook event for a muted finding group that returns: signed, and sent once each time."""
 
 from collections.abc import Callable
 
@@ -28,12 +28,12 @@ Tell = Callable[[], list[Delivery]]
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deliveries go out where a test says so."""
+    """Keep deliveries from going out until a test sends them."""
     monkeypatch.setattr(worker, "notify_webhook_workers", lambda: None)
 
 
 def regressed(tenant: Tenant) -> FindingGroup:
-    """Muted until there are twice as many, and then there are."""
+    """Mute a group until it has twice as many handoffs, and submit that many."""
     mute(tenant, "double")
     found(tenant, group(tenant).number)
     return group(tenant)
@@ -125,7 +125,7 @@ def test_people_hear_of_it_by_mail(tenant: Tenant, subscribe: Subscribe, tell: T
 def test_counted_by_two_at_once_it_is_told_once(
     tenant: Tenant, subscribe: Subscribe, receiver: Receiver, tell: Tell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the claim that keeps a second one out, as where it ran out."""
+    """The test runs without the lease that excludes a second process, as after the lease has expired."""
     monkeypatch.setattr(
         singleton_lock, "acquire", lambda name: singleton_lock.timezone.now() + singleton_lock.CLAIMED_FOR
     )

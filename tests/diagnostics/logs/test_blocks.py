@@ -1,4 +1,4 @@
-"""Where blocks end depends on their lines alone."""
+"""Tests that the ends of blocks depend on their lines alone."""
 
 import random
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Gzip in pieces: what is in it comes out, and nothing makes it take long."""
+"""Tests of gzip streams in pieces: complete output in bounded time."""
 
 import gzip
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Blocks read by workers: claimed, counted once, parked where they can't be read."""
+"""Tests of blocks that workers read: leased, counted once, and parked when unreadable."""
 
 import uuid
 from datetime import timedelta

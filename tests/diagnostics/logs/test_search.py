@@ -1,4 +1,4 @@
-"""What came since somebody looked."""
+"""Tests of the count of new lines since the last look."""
 
 from datetime import timedelta
 

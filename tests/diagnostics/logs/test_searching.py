@@ -1,4 +1,4 @@
-"""Lines found again: newest first, all of them over pages, with work that is bounded."""
+"""Tests of the search in logs: newest first, all matches over pages, with bounded work."""
 
 import tracemalloc
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Logs sent in, and sent in again: every line is counted once."""
+"""Tests of logs that are sent again: every line is counted once."""
 
 import threading
 from collections.abc import Callable, Iterator

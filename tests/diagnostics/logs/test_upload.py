@@ -1,4 +1,4 @@
-"""Large logs: kept in parts by the request, stored by a worker, each line once whatever happens to it."""
+"""Tests of large logs: the request stores parts, and a worker stores each line once."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -85,7 +85,7 @@ def test_equal_blocks_in_several_parts_are_told_apart(tenant: Tenant) -> None:
 def test_what_a_killed_worker_left_is_continued_and_counted_once(
     tenant: Tenant, monkeypatch: pytest.MonkeyPatch, dies_at: int
 ) -> None:
-    """The worker dies before the commit of a part; its lease is still there."""
+    """The worker dies before the commit of a part, while its lease is still valid."""
     made = receive(tenant, LOG)
     add = store.LogWriter.add
     done = []

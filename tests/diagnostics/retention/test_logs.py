@@ -1,4 +1,4 @@
-"""Lines of logs that were removed: the counts of them stay, and the same lines are not counted again."""
+"""Tests of deleted log lines: their counts stay, and the same lines are not counted again."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sample data: a tenant of its own, filled whatever happens meanwhile, and removed without a trace of it elsewhere."""
+"""Tests of sample data: a tenant of its own, filled in any situation, and removed completely."""
 
 from datetime import timedelta
 from itertools import product
@@ -30,7 +30,7 @@ LATER = timedelta(days=1)
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the sample, some of each: the whole takes long to judge."""
+    """Cut the sample to a few submissions and reports, because the whole sample takes long to judge."""
     handoffs, reports = (
         list(sample_tenants.bundled_submissions("sample"))[40:60],
         list(sample_tenants.bundled_reports(timezone.now()))[:6],
@@ -81,7 +81,7 @@ def test_filling_it_again_adds_nothing(sample: Tenant) -> None:
 
 
 def test_nothing_of_it_names_the_wrong_tenant(sample: Tenant) -> None:
-    """A document that names another tenant is refused."""
+    """A document that names another tenant would be rejected."""
     assert Handoff.objects.filter(tenant=sample).exclude(state="rejected").exists()
     assert {
         sent.envelope.handoff_id for sent in sample_tenants.bundled_submissions("sample") if not sent.document
@@ -183,7 +183,7 @@ def test_who_belongs_to_another_tenant_keeps_the_sample(admin: Person, tenant: T
 
 
 def test_every_model_is_removed_or_belongs_to_no_tenant() -> None:
-    """A new model whose rows would stay behind fails here."""
+    """The test fails for a new Django model whose rows would be left behind."""
     parts = {part for group in sample_tenants.dependent_models().values() for part, _ in group}
     reached = {*sample_tenants.tenant_models(), *parts, AuditEntry}
     rest = {model for model in _all_models() if model not in reached}

@@ -1,4 +1,4 @@
-"""A migrated SQLite database, kept between runs: migrations take most of the time in which a few tests run."""
+"""A migrated SQLite database that is kept between runs, because migrations take most of the time of a short run."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / ".pytest_cache"
 
 @cache
 def _template() -> Path:
-    """Return where the database of these very migrations is kept, whether it is there or not."""
+    """Return the path of the database of exactly these migrations, whether the file exists or not."""
     seen = hashlib.sha256(f"{version('django')} {sqlite3.sqlite_version}".encode())
     for _, migration in sorted(MigrationLoader(None).disk_migrations.items()):
         source = sys.modules[migration.__module__].__file__
@@ -26,13 +26,13 @@ def _template() -> Path:
 
 
 def copy_to(file: Path) -> None:
-    """Put a migrated database there, if one is kept."""
+    """Copy the migrated database to the path, if such a database is kept."""
     if _template().is_file():
         shutil.copyfile(_template(), file)
 
 
 def keep() -> None:
-    """Keep the database of the present connection, which has just been migrated."""
+    """Keep the database of the current connection, which has just been migrated."""
     if _template().is_file():
         return
     FOLDER.mkdir(exist_ok=True)

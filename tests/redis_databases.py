@@ -8,7 +8,7 @@ DATABASES = 16
 
 
 class NoSuchDatabase(ValueError):
-    """The message says which database is wrong, and what would be right."""
+    """An error whose message names the wrong database and the possible ones."""
 
 
 def url_of_worker(given: str, worker: int) -> str:
@@ -28,7 +28,7 @@ def url_of_worker(given: str, worker: int) -> str:
 
 
 def _number(given: str) -> int:
-    """Return the database that Redis's own client would use: `?db=`, else the path."""
+    """Return the database that the Redis client would use: `?db=`, otherwise the path."""
     parts = urlsplit(given)
     named = parse_qs(parts.query).get("db", ["" if parts.scheme == "unix" else parts.path.strip("/")])[0]
     if not re.fullmatch(r"\d*", named, re.ASCII):

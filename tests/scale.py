@@ -1,4 +1,4 @@
-"""How much the tests try: what finds most faults in minutes, or with `HANDOFFAUDIT_TEST_NIGHTLY=1` all of it."""
+"""The extent of the tests: most faults in minutes, or everything with `HANDOFFAUDIT_TEST_NIGHTLY=1`."""
 
 import os
 
@@ -9,10 +9,10 @@ LARGE = 1024 * KIB if NIGHTLY else 256 * KIB
 
 
 def size(nightly: int) -> int:
-    """Return from what size a test measures growth: a quarter by day of the size at night."""
+    """Return the size from which a test measures growth: the nightly size, or a quarter of it by day."""
     return nightly if NIGHTLY else nightly // 4
 
 
 def examples(nightly: int) -> int:
-    """Return how many examples Hypothesis tries of the number that it tries at night."""
+    """Return the number of examples for Hypothesis: the nightly number, or a quarter and at least 10 by day."""
     return nightly if NIGHTLY else max(10, nightly // 4)

@@ -1,4 +1,4 @@
-"""Rules for modules and their names, so that a newcomer finds things (see ARCHITECTURE.md)."""
+"""Tests of the rules for modules and their names (see ARCHITECTURE.md)."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The folder of messages: whoever reads gets whole messages, each once."""
+"""Tests of the message folder: each reader gets whole messages, and each message is read once."""
 
 import threading
 from pathlib import Path

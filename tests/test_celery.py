@@ -1,4 +1,4 @@
-"""The connections that a worker has."""
+"""Tests of the connections of a worker."""
 
 from types import SimpleNamespace
 

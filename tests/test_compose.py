@@ -1,4 +1,4 @@
-"""docker-compose.yml, docs/settings.md, the Dockerfile and the code name the same settings."""
+"""Tests that docker-compose.yml, docs/settings.md, the Dockerfile and the code name the same settings."""
 
 import os
 import re

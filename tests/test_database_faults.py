@@ -1,4 +1,4 @@
-"""What errors of the database mean, from real databases that refuse to work."""
+"""Tests of the meaning of database errors, from real databases that fail."""
 
 import contextlib
 import errno
@@ -54,7 +54,7 @@ def test_our_own_bugs_are_no_faults_of_the_database(file: sqlite3.Connection) ->
 
 
 def server(url: str, monkeypatch: pytest.MonkeyPatch, **options: object) -> DatabaseWrapper:
-    """Django's connection to a PostgreSQL server, in place of the one of the tests."""
+    """Return Django's connection to a PostgreSQL server in place of the connection of the tests."""
     parts = urlsplit(url)
     settings = dict(connections["default"].settings_dict)
     settings |= {

@@ -1,4 +1,4 @@
-"""Settings that are wrong stop the start, in a line that names them."""
+"""Tests that wrong settings stop the start with a line that names them."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured

@@ -1,4 +1,4 @@
-"""Secrets do not stand in logs: what a process of its own writes to standard error."""
+"""Tests that logs contain no secrets: the standard error of a process of its own."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The cache that counts failed sign-ins, while Redis is away."""
+"""Tests of the cache that counts failed sign-ins, without and with Redis."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which Redis database each test process uses."""
+"""Tests of the choice of the Redis database of each test process."""
 
 import subprocess
 import sys

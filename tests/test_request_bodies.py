@@ -1,4 +1,4 @@
-"""Bodies that come slowly, bodies that come whole, and bodies that nobody reads."""
+"""Tests of request bodies that arrive slowly, arrive whole, or are not read."""
 
 import io
 import socket

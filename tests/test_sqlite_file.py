@@ -1,4 +1,4 @@
-"""Damage of an SQLite file is found, in a bounded time, and nothing else is taken for it."""
+"""Tests that damage of an SQLite file is found in bounded time, and that nothing else is reported as damage."""
 
 import sqlite3
 from pathlib import Path

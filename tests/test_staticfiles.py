@@ -1,4 +1,4 @@
-"""Collected files are named by what is in them, also where one names the other."""
+"""Tests of the names of collected static files, which depend on their content and on files they refer to."""
 
 import re
 from pathlib import Path

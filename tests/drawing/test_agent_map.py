@@ -1,4 +1,4 @@
-"""The map of agents: readable with few and with many, the same each time, and said in words beside."""
+"""Tests of the map of agents: readable with few and many agents, stable, and described in words."""
 
 import re
 from itertools import combinations, pairwise
@@ -17,7 +17,7 @@ NAMES = [f"agent-{number:02}" for number in range(16)]
 
 
 def crew(number: int) -> dict[tuple[str, str], int]:
-    """Each to the next, all back to the first, and one to itself."""
+    """Return routes from each agent to the next, from the others to the first, and from the last agent to itself."""
     names = NAMES[:number]
     there = {pair: 10 + place for place, pair in enumerate(pairwise(names))}
     back = {(name, names[0]): 3 for name in names[1:]}

@@ -1,4 +1,4 @@
-"""The chain drawing: what it shows of chains that are long, that loop, and that are hostile."""
+"""Tests of the drawing of chains that are long, that loop, and that are hostile."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Bars over time and the token budget, as pictures and as tables."""
+"""Tests of bars over time and of the token budget, as images and as tables."""
 
 from itertools import pairwise
 from xml.etree import ElementTree as ET

@@ -1,4 +1,4 @@
-"""A trace drawn in lanes: numbered arrows, marks, folds, and the same in words."""
+"""Tests of a trace drawn in lanes: numbered arrows, marks, folds, and the same in words."""
 
 import re
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Numbers over time in a line of a list."""
+"""Tests of numbers over time in a row of a list."""
 
 from xml.etree import ElementTree as ET
 

@@ -1,4 +1,4 @@
-"""Which entries of a long chain are drawn."""
+"""Tests of the choice of drawn entries of a long chain."""
 
 import doctest
 

@@ -1,4 +1,4 @@
-"""Installations on servers of their own."""
+"""Fixtures for installations on servers of their own."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, which the test may stop."""
+"""A PostgreSQL server of the test's own, which the test may stop."""
 
 import os
 import pwd

@@ -1,4 +1,7 @@
-"""Long accidents under load. No acknowledged handoff is lost or judged twice; every refusal says when to retry."""
+"""Tests of long accidents under load.
+
+No acknowledged handoff is lost or judged twice, and every rejected request says when to retry.
+"""
 
 import os
 import subprocess
@@ -43,7 +46,7 @@ def test_a_minute_without_the_database(installation: Installation, postgres: Own
 
 
 def test_a_while_without_the_broker(installation: Installation, redis_server: OwnRedis) -> None:
-    """Workers look at the database by themselves."""
+    """Workers look for work in the database by themselves."""
     installation.web()
     installation.worker()
     with Load(installation, senders=2, pause=0.1) as load:

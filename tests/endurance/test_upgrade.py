@@ -1,4 +1,4 @@
-"""A rolling upgrade from the commit that the upgrade fixtures were made by, under load."""
+"""Tests of a rolling upgrade under load, from the commit that made the upgrade fixtures."""
 
 import io
 import subprocess
@@ -38,7 +38,7 @@ def end(installation: Installation, *processes: subprocess.Popen[bytes]) -> None
 def test_old_and_new_processes_work_side_by_side(
     tmp_path: Path, postgres: OwnPostgres, redis_server: OwnRedis, old_code: Path
 ) -> None:
-    """Migrate under load, then: old web with new worker, new web with old worker, new web with new worker."""
+    """After a migration under load: old web with new worker, new web with old worker, new web with new worker."""
     broker = f"redis://127.0.0.1:{redis_server.port}/0"
     old = Installation(tmp_path / "data", {"DATABASE_URL": postgres.url, "REDIS_URL": broker}, old_code)
     new = object.__new__(Installation)

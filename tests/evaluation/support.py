@@ -1,4 +1,4 @@
-"""Labelled lines, and the way from them to figures."""
+"""Labelled lines, and helpers that compute statistics from them."""
 
 import itertools
 import json

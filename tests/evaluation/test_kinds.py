@@ -1,4 +1,4 @@
-"""Lines of labelled data become handoffs as the data's own description says."""
+"""Tests of the conversion of labelled lines into handoffs by the description of the data."""
 
 import json
 

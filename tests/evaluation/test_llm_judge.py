@@ -1,4 +1,4 @@
-"""Items as a model is asked about them, and what its answers make of them."""
+"""Tests of the questions to an LLM about labelled items, and of the results of its answers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""How near flags come to the mistake of whole traces, by hand-counted examples."""
+"""Tests of the distance from flags to the mistake of a trace, by hand-counted examples."""
 
 import json
 

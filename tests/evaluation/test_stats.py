@@ -1,4 +1,4 @@
-"""Figures of labelled data, by hand-counted examples."""
+"""Tests of the statistics of labelled data, by hand-counted examples."""
 
 import json
 from dataclasses import replace

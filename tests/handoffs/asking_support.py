@@ -1,4 +1,4 @@
-"""Questions to put to the model."""
+"""Questions to ask the LLM."""
 
 from typing import Any
 

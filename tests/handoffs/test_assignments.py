@@ -1,4 +1,4 @@
-"""Soft holds: who is looking at what."""
+"""Tests of soft holds, which show who is looking at a handoff."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Senders, workers and reviewers at the same time, each with a connection of its own."""
+"""Tests of concurrent senders, workers and reviewers, each with a database connection."""
 
 from collections import Counter
 
@@ -74,7 +74,7 @@ def test_batches_with_the_same_ids_in_another_order_do_not_lock_each_other_out(t
 
 
 def test_batches_that_reject_and_supersede_do_not_lock_workers_out(tenant: Tenant) -> None:
-    """A batch keeps counts for what it rejects and for what it takes the place of, while workers keep theirs."""
+    """A batch updates the counts of rejected and superseded handoffs while workers update theirs."""
     for part in range(6):
         olds = [f"{part}-old-{number}" for number in range(60)]
         send(tenant, olds)

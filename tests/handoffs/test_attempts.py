@@ -1,4 +1,4 @@
-"""A later attempt takes the place of the one it names."""
+"""Tests of a later attempt that supersedes the attempt that it names."""
 
 import orjson
 import pytest
@@ -91,7 +91,7 @@ def test_another_tenants_handoff_is_never_superseded(tenant: Tenant, other_tenan
 
 
 def test_counts_are_applied_once_for_all_that_a_batch_changes(tenant: Tenant, monkeypatch) -> None:
-    """Each time would take its locks anew, in another order than workers do."""
+    """Each update would take locks in another order than the workers do."""
     for name in "abc":
         judged(tenant, circular(handoff_id=name))
     applied = []

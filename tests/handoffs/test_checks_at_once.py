@@ -1,4 +1,4 @@
-"""Senders, workers of both queues, sweeps and reviewers at the same time, each with a connection of its own."""
+"""Tests of concurrent senders, workers of both queues, sweeps and reviewers, each with a database connection."""
 
 import random
 import time
@@ -42,7 +42,7 @@ def errors(results: list[object]) -> list[object]:
 
 
 def some_doubted(request: Request) -> Scripted:
-    """Slow enough that others overtake it; every third is made up."""
+    """Answer slowly enough for others to overtake, and report every third handoff as fabricated."""
     doubted = any(f"Number {number}." in request.content for number in range(0, 1000, 3))
     wait = random.random() / 50  # noqa: S311 -- no secret
     return doubts() if doubted else says({"valid": True, "issues": []}, delay=wait)
@@ -100,7 +100,7 @@ def retries_of(tenant: Tenant, lineages: list[int], attempt: int) -> Callable[[]
 
 
 def again_and_again(drain: Callable[[], int]) -> int:
-    """As long as others send."""
+    """Repeat the call while others send."""
     end, stored = time.monotonic() + 0.5, 0
     while time.monotonic() < end:
         done = drain()
@@ -115,7 +115,7 @@ def again_and_again(drain: Callable[[], int]) -> int:
 def test_attempts_of_one_lineage_in_both_queues_do_not_lock_each_other_out(
     tenant: Tenant, model: MessagesServer, settings, seed: int
 ) -> None:
-    """Structural verdicts on later attempts, final ones on earlier, retries and repairs, all at the same moment."""
+    """Later attempts get structural verdicts while earlier attempts get final verdicts, retries and repairs."""
     settings.CLAIM_SIZE = 5
     model.respond = some_doubted
     chance = random.Random(seed)  # noqa: S311 -- repeatable on purpose

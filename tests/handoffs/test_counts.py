@@ -1,4 +1,4 @@
-"""Counts are kept as changes happen, and are what a recount finds."""
+"""Tests that the counts kept with each change equal a recount."""
 
 import random
 from collections import Counter
@@ -50,7 +50,7 @@ DOCUMENTS = (payload, circular, held, to_itself)
 
 
 class World:
-    """Anything that can happen to handoffs, in any order."""
+    """A state machine of all changes to handoffs, in any order."""
 
     def __init__(self, tenants: list[Tenant], chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tenants, self.chance, self.monkeypatch = tenants, chance, monkeypatch
@@ -119,7 +119,7 @@ class World:
 
 
 class AskingWorld(World):
-    """The same with a model that finds fault with some, goes away and comes back."""
+    """The same state machine with an LLM that reports findings, fails and recovers."""
 
     def __init__(
         self, tenants: list[Tenant], chance: random.Random, monkeypatch: pytest.MonkeyPatch, model: MessagesServer

@@ -1,4 +1,4 @@
-"""What people decided is found by indexes that hold nothing else."""
+"""Tests that partial indexes find decisions."""
 
 import pytest
 from django.db import connection

@@ -1,4 +1,4 @@
-"""Filters from addresses and back."""
+"""Tests of filters read from query strings and written back."""
 
 from datetime import UTC, datetime, timedelta
 

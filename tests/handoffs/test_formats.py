@@ -1,4 +1,4 @@
-"""Each format from the door to its verdict, and what is kept of it."""
+"""Tests of each format from the submission to the verdict and the stored rows."""
 
 from pathlib import Path
 from typing import Any

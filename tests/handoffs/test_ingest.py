@@ -1,4 +1,4 @@
-"""Submissions into rows."""
+"""Tests of storing submissions as rows."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""What was sent, cut into submissions."""
+"""Tests of splitting a request into submissions."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""What agents wrote cannot instruct the judge: what the real SDK sends of each attempt, byte by byte."""
+"""Tests that texts of agents cannot instruct the LLM: the bytes that the real SDK sends of each attempt."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Claimed rows through the pipeline and back."""
+"""Tests of leased rows through the pipeline and back into the database."""
 
 import hashlib
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Who judges what, and what becomes of claims that nobody ends."""
+"""Tests of the leases of workers, and of leases that nobody ends."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -127,7 +127,7 @@ def test_after_so_many_tries_it_is_parked_with_an_event(five: list[str], setting
 
 
 def test_a_crash_of_others_parks_nothing(five: list[str], settings) -> None:
-    """The worker dies with all five, and then each time that it judges the third."""
+    """The worker dies with all five handoffs, and then each time that it judges the third."""
     settings.CLAIM_TRIES = 1
     assert ids(take(5)) == five
     let_claims_run_out()

@@ -1,4 +1,4 @@
-"""The chain that the server knows, through parents, and repetitions without progress."""
+"""Tests of the chain that the server knows through parents, and of repetitions without progress."""
 
 import pytest
 from django.utils import timezone

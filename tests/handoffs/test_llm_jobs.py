@@ -1,4 +1,4 @@
-"""The queue of checks by the model: who takes what, what is given back, and what is given up."""
+"""Tests of the queue of LLM checks: taken, returned and given up."""
 
 from datetime import timedelta
 
@@ -129,7 +129,7 @@ def test_a_crash_with_several_checks_in_hand_counts_against_none(
 
 
 def test_one_that_ends_after_all_is_not_parked(tenant: Tenant, model: MessagesServer) -> None:
-    """A sweep found it spent; before the sweep parks it, its slow worker stores the verdict."""
+    """A sweep finds the check out of tries, but its slow worker stores the verdict before the sweep parks it."""
     handoff = judged(tenant, payload())
     slow = due(handoff)
     ModelCheck.objects.update(tries=3)

@@ -1,4 +1,4 @@
-"""What passed while the model could not be asked and is gone over later; nothing that was decided changes."""
+"""Tests of later LLM checks of handoffs that passed during an outage: no decision changes."""
 
 import pytest
 

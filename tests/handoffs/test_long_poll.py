@@ -1,4 +1,4 @@
-"""Who waits for a verdict or a decision hears of it."""
+"""Tests of requests that wait for a verdict or a decision."""
 
 import threading
 import time
@@ -58,7 +58,7 @@ def test_a_verdict_is_heard_of(tenant: Tenant) -> None:
 
 
 def test_a_verdict_that_another_process_stored_is_found(tenant: Tenant, monkeypatch, settings) -> None:
-    """Without Redis nothing is announced from one process to another."""
+    """Without Redis, processes cannot notify each other."""
     settings.REDIS_URL = ""
     receipt = submit(tenant, payload())
     monkeypatch.setattr(long_poll, "announce", lambda _: None)
@@ -135,7 +135,7 @@ def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url:
     published = redis.Redis.from_url(redis_url)
 
     def from_another_process() -> None:
-        """Only Redis tells this one of it."""
+        """Notify this process through Redis alone."""
         with monkeypatch.context() as patch:
             patch.setattr(long_poll, "announce", lambda _: None)
             judge.drain()

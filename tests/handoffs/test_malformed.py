@@ -1,4 +1,4 @@
-"""Every file of a suite of broken and unbroken JSON, sent to the door."""
+"""Tests that submit every file of a suite of valid and invalid JSON."""
 
 from pathlib import Path
 

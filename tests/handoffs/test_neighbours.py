@@ -1,4 +1,4 @@
-"""What stands before and after a handoff in the order of a list."""
+"""Tests of the handoffs before and after a handoff in the order of a list."""
 
 import uuid
 

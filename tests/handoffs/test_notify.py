@@ -1,4 +1,4 @@
-"""Wake-ups: soon, few, and never in the way of a submission."""
+"""Tests of worker notifications: soon, few, and never in the way of a submission."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ NOBODY_THERE = "redis://127.0.0.1:1/0"
 
 
 class Broker:
-    """Stands where Celery's application does, and counts."""
+    """A replacement of the Celery application that counts messages."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

@@ -1,4 +1,4 @@
-"""Sums over whole hours are the same, whether days or hours are read for them."""
+"""Tests that sums over whole hours are equal from daily and from hourly counts."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ Counted = list[tuple[CountKey, str, str]]
 
 @pytest.fixture
 def counted(tenant: Tenant, other_tenant: Tenant) -> Counted:
-    """Every handoff of some days, with the code that it is counted under."""
+    """Count some days of handoffs, and return each handoff with the rule code that it is counted under."""
     chance = random.Random(3)  # noqa: S311 -- the same in every run
     rows: Counted = []
     deltas: counts.Deltas = counts.Deltas()

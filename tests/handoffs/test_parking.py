@@ -1,4 +1,4 @@
-"""Parked handoffs get another try when somebody asks for it."""
+"""Tests of parked handoffs that get another try on request."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What was stored comes out as submissions that can be brought in again."""
+"""Tests that stored handoffs are exported as submissions that can be imported again."""
 
 import json
 

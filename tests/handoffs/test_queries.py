@@ -1,4 +1,4 @@
-"""Reading: lists with cursors, one handoff; always of one tenant."""
+"""Tests of reading one handoff and lists with cursors, always within one tenant."""
 
 import uuid
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Which of those that passed unverified are gone over, when, and in which order."""
+"""Tests of the choice, the time and the order of later checks of unverified handoffs."""
 
 from datetime import timedelta
 

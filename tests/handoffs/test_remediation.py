@@ -1,4 +1,4 @@
-"""What is asked of a lineage of attempts."""
+"""Tests of the actions that a lineage of attempts gets."""
 
 from typing import Any
 

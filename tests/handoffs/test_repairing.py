@@ -1,4 +1,4 @@
-"""Candidates for what was rejected, as new attempts."""
+"""Tests of repair candidates for rejected handoffs, stored as new attempts."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What of a verdict stands in rows."""
+"""Tests of the rows that are stored of a verdict."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Strict handoffs: the structural verdict at once, the final one when the model has answered."""
+"""Tests of strict handoffs: the structural verdict at once, the final verdict after the LLM's answer."""
 
 import orjson
 import pytest

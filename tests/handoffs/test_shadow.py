@@ -1,4 +1,4 @@
-"""What each row of the strictness table stopped, and what it let pass only since it is in shadow."""
+"""Tests of the blocked handoffs of each row of the strictness table, and of its shadow blocks."""
 
 import dataclasses
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Numbers for pages, from the kept counts."""
+"""Tests of the numbers that pages read from the stored counts."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

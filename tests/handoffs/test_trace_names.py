@@ -1,4 +1,4 @@
-"""A trace id that is a UUID names one trace in either case."""
+"""Tests that a trace id that is a UUID names the same trace in upper and lower case."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The transition table, and the one way to change a state."""
+"""Tests of the transition table, which is the only way to change a state."""
 
 import itertools
 

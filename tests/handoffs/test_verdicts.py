@@ -1,4 +1,4 @@
-"""Large handoffs are taken a few at a time, whichever part of what was sent is large."""
+"""Tests that workers take large handoffs a few at a time, whichever part of the submission is large."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Who shares a worker, and who has it alone."""
+"""Tests of the shared and the exclusive lock of a worker."""
 
 import threading
 

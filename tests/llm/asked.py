@@ -1,4 +1,4 @@
-"""Questions that tests ask."""
+"""Questions for the tests of the LLM client."""
 
 from dataclasses import replace
 from typing import Any

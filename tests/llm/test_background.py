@@ -1,4 +1,4 @@
-"""The one event loop: many at once, forks, and the end of the process."""
+"""Tests of the one event loop: many calls at the same time, forks, and the end of the process."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_hundred_calls_from_a_hundred_threads_are_out_at_once(api, caller_of):
-    """None of them is answered before all of them were asked."""
+    """The server answers no call before it has received all of them."""
     api.respond = lambda _request: says(VALID, delay=100, until=lambda: api.most_in_flight >= 100)
     caller = caller_of(seconds=200)
     with ThreadPoolExecutor(100) as threads:

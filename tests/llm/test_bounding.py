@@ -1,4 +1,4 @@
-"""An answer that would fill the memory is left off, with the real SDK."""
+"""Tests that an answer that would fill the memory is cut off, with the real SDK."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""When the model is asked, and when nobody tries."""
+"""Tests of the circuit breaker of LLM calls."""
 
 from datetime import UTC, datetime, timedelta
 

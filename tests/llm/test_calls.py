@@ -1,4 +1,4 @@
-"""How often a question is asked, and when, with a clock that only the caller's waits move."""
+"""Tests of the number and the times of tries, with a clock that only the caller's waits move."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Clock:
 
 @dataclass
 class Client:
-    """Gives what it is told to; each request takes `takes` seconds."""
+    """A client with scripted answers; each request takes `takes` seconds."""
 
     clock: Clock
     gives: list[Reply | Unavailable]

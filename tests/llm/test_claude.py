@@ -1,4 +1,4 @@
-"""The table of failures, with the real SDK against the local Messages API."""
+"""Tests of the table of failures, with the real SDK against the local Messages API."""
 
 import logging
 import time

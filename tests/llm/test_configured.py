@@ -1,4 +1,4 @@
-"""What the settings ask for."""
+"""Tests of the LLM client that the settings configure."""
 
 import subprocess
 import sys

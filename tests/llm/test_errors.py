@@ -1,4 +1,4 @@
-"""What is read of an error's header, and what is told of its words."""
+"""Tests of the headers that are read from an error, and of the words that are shown of it."""
 
 from datetime import UTC, datetime
 

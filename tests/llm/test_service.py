@@ -1,4 +1,4 @@
-"""The validators of the library, asking Claude through the real SDK or whatever else keeps to the protocol."""
+"""Tests of the library's validators with Claude through the real SDK, or with any service of the same protocol."""
 
 import asyncio
 import logging
@@ -187,7 +187,7 @@ def test_a_critique_that_fails_is_a_warning_after_one_request(api, critic, failu
 
 
 class Plain:
-    """Whatever has this method is a service."""
+    """A service: any object with this method."""
 
     async def completion(self, *, messages, model, temperature, max_tokens, metadata):
         assert (model, temperature, max_tokens) == ("fast", 0.0, 1024)

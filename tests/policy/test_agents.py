@@ -1,4 +1,4 @@
-"""Who is declared to hand to whom: lines of a form and rows of the API say the same."""
+"""Tests of declared routes: lines of a form and rows of the API mean the same."""
 
 import pytest
 from hypothesis import given, settings

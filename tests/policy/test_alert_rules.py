@@ -1,4 +1,4 @@
-"""Thresholds as a policy: always the same four, each with levels that make sense."""
+"""Tests of the policy of alert rules: always the same four, each with sensible levels."""
 
 import pytest
 

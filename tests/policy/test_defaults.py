@@ -1,4 +1,4 @@
-"""The table as shipped, by the specification's words."""
+"""Tests of the default strictness table by the words of the specification."""
 
 from handoffaudit.policy.strictness import ROWS_AS_SHIPPED, parse_rows, to_plain
 from handoffaudit.validation.config import TypePolicy

@@ -1,4 +1,4 @@
-"""Rules and schemas out of JSON or a form: read and written back the same, or refused, whatever was sent."""
+"""Tests of rules and schemas from JSON or a form: written back the same, or rejected, whatever was sent."""
 
 from typing import Any
 

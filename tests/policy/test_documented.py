@@ -1,4 +1,4 @@
-"""What the documentation shows can be saved."""
+"""Tests that the policies shown in the documentation can be saved."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The one line on handoff files: whether only the file counts."""
+"""Tests of the policy that requires a handoff file."""
 
 from typing import Any
 

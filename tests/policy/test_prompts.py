@@ -1,4 +1,4 @@
-"""Prompts of users: read or refused, and which one a handoff is judged by."""
+"""Tests of prompts of users: accepted or rejected, and the choice of the prompt for a handoff."""
 
 from typing import Any
 
@@ -143,7 +143,7 @@ def test_what_a_draft_leaves_as_it_is_keeps_its_name(tenant: Tenant) -> None:
 
 
 class Listening:
-    """In place of a model: finds everything valid, and keeps what it was asked."""
+    """A replacement of the LLM that finds everything valid and records its questions."""
 
     def __init__(self) -> None:
         self.asked: list[Question] = []

@@ -1,4 +1,4 @@
-"""Versions the same way for every kind; what is special to the strictness table stands in its own tests."""
+"""Tests of versions, which work the same for every kind of policy."""
 
 from collections.abc import Callable
 from typing import Any

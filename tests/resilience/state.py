@@ -1,4 +1,4 @@
-"""What must be true of an installation after any accident, looked up inside it."""
+"""The invariants of an installation after any accident, checked inside the installation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Killed processes, lost and doubled messages, a broker that goes away: everything is judged, once."""
+"""Tests of killed processes, lost and repeated messages, and a missing broker: each handoff is judged once."""
 
 from collections import Counter
 from collections.abc import Callable

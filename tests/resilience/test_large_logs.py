@@ -1,4 +1,4 @@
-"""Large logs against real processes: the web process stays small, and what a killed worker began is finished."""
+"""Tests of large logs against real processes: the web process stays small, and killed work is finished."""
 
 import gzip
 import random
@@ -15,12 +15,12 @@ NUMBER = 600_000
 
 
 def memory(pid: int) -> int:
-    """Resident bytes of the largest process of the web server."""
+    """Return the resident bytes of the largest process of the web server."""
     return max(_field(one, "VmRSS") for one in (pid, *descendants(pid)))
 
 
 def growth(pid: int, request: Callable[[], None]) -> int:
-    """By how many bytes the web server was above rest while it answered."""
+    """Return by how many bytes the web server grew while it answered."""
     rest = memory(pid)
     family = (pid, *descendants(pid))
     for one in family:

@@ -1,4 +1,4 @@
-"""A model that goes away and comes back, and workers that die while they wait for it."""
+"""Tests of an LLM that fails and recovers, and of workers that die while they wait for the LLM."""
 
 import json
 import re

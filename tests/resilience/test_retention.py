@@ -1,4 +1,4 @@
-"""A worker that is killed while it removes what is old: another goes on, and each thing is counted once."""
+"""Tests of a worker that is killed while it deletes old data: another continues, and each row counts once."""
 
 from tests.resilience.conftest import BOTH
 from tests.resilience.processes import Installation, eventually, kill

@@ -1,4 +1,4 @@
-"""Hundreds of connections that send their bodies byte by byte, and others that go on."""
+"""Tests of hundreds of connections that send their bodies byte by byte, while others are served."""
 
 import logging
 import socket
@@ -26,7 +26,7 @@ print(keys.create(tenant=tenant, name="slow", scopes=["ingest"], expires_at=None
 
 @contextmanager
 def slow_connections(url: str, path: str, headers: str) -> Iterator[list[socket.socket]]:
-    """Open connections that announce a body and send a byte of it now and then, until the block ends."""
+    """Open connections that announce a body and send a byte now and then, until the block ends."""
     host, _, port = url.removeprefix("http://").partition(":")
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: 10000\r\n\r\n{{".encode()
     opened: list[socket.socket] = []

@@ -1,4 +1,4 @@
-"""A worker that is killed between what happened and its delivery, or while it sends, loses nothing."""
+"""Tests of a worker that is killed before or during a webhook delivery: no delivery is lost."""
 
 from collections.abc import Iterator
 

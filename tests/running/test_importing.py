@@ -1,4 +1,4 @@
-"""An import that is done again, or killed in the middle, loses nothing and takes nothing twice."""
+"""Tests of an import that is repeated or killed: no handoff is lost or stored twice."""
 
 import json
 import os

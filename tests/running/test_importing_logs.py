@@ -1,4 +1,4 @@
-"""An import of a log that is killed in the middle, and done again, counts every line once."""
+"""Tests of a log import that is killed and repeated: every line counts once."""
 
 import json
 import signal

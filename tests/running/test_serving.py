@@ -1,4 +1,4 @@
-"""What a person and a sender get from a product that was started with one command."""
+"""Tests of the pages and the API of a product that was started with one command."""
 
 import httpx
 

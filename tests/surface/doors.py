@@ -1,4 +1,4 @@
-"""The few inner names that the snapshots need. Where a module moves, only this file follows it."""
+"""The few internal names that the snapshots need; only this file changes when a module moves."""
 
 from handoffaudit.accounts.tenants import create as create_tenant
 from handoffaudit.dashboard.settings.audit import ACTIONS as AUDIT_ACTIONS

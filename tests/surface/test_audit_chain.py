@@ -1,4 +1,4 @@
-"""The audit log is chained by hashes: entries that an earlier version sealed must still prove to be unchanged."""
+"""Tests of the hash chain of the audit log: entries of an earlier version must still verify."""
 
 import json
 import sys

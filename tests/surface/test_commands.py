@@ -1,4 +1,4 @@
-"""Commands, their flags and their exit codes."""
+"""Snapshots of the commands, their flags and their exit codes."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the API promises in names: operations, parameters, bodies, answers, problem types, finding codes."""
+"""Snapshots of the names in the API: operations, parameters, bodies, answers, problem types, rule codes."""
 
 import json
 from pathlib import Path

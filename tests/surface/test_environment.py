@@ -1,4 +1,4 @@
-"""Environment variables: their names, and the defaults of those that are read at the start."""
+"""Snapshots of the environment variables and of the defaults that are read at the start."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Exit codes: real calls of the commands, in this process."""
+"""Snapshots of exit codes, from real calls of the commands in this process."""
 
 import io
 import json

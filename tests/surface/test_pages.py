@@ -1,4 +1,4 @@
-"""Query parameters of pages: links to them are bookmarked, mailed and stored in saved views."""
+"""Snapshots of the query parameters of pages, because links are bookmarked, mailed and stored in saved views."""
 
 from collections.abc import Callable
 from typing import Any

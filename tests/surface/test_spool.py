@@ -1,4 +1,4 @@
-"""Spool files: what the hook and the reports keep for a server that is away, and a later version must still send."""
+"""Snapshots of spool files, which a later version must still send."""
 
 import io
 import json

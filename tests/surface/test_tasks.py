@@ -1,4 +1,4 @@
-"""Celery tasks: while old and new processes run side by side, each takes the messages of the other."""
+"""Snapshots of Celery tasks: old and new processes that run side by side take each other's messages."""
 
 import inspect
 import json

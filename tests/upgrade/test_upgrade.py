@@ -1,4 +1,4 @@
-"""What the commit before the restructuring left, opened by the present code (see fixtures/README.md)."""
+"""Tests that the current code opens the data of the commit before the restructuring (see fixtures/README.md)."""
 
 import json
 import lzma
@@ -53,7 +53,7 @@ def digests(query: Query) -> dict[str, str]:
 
 
 def inspect(folder: Path, **environment: str) -> dict[str, Any]:
-    """Open the data in a process of its own; what `inspection.py` found."""
+    """Open the data in a process of its own, and return the output of `inspection.py`."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.upgrade.inspection"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Real documents to change in one place, and the way from them to a verdict."""
+"""Real documents to change in one place, and helpers that judge them."""
 
 import copy
 import itertools

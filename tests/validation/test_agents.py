@@ -1,4 +1,4 @@
-"""Which agents are known, and what is said of a target that is not."""
+"""Tests of known agents, and of the finding on an unknown target."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The text block that stands in for a handoff file."""
+"""Tests of the text block that replaces a handoff file."""
 
 from collections.abc import Callable
 from functools import partial

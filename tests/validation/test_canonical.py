@@ -1,4 +1,4 @@
-"""JSON to be counted and hashed."""
+"""Tests of the JSON that is counted and hashed."""
 
 from handoffaudit.validation.canonical import canonical, compact, data_hash, python_compact, sha256_hex
 

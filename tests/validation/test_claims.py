@@ -1,4 +1,4 @@
-"""Which fields are claims, of which kind, and at which place."""
+"""Tests of the fields that are claims, of their kinds, and of their places."""
 
 from typing import Any
 

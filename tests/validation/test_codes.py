@@ -1,4 +1,4 @@
-"""The catalogue, and what it makes of values from outside."""
+"""Tests of the catalogue of rule codes, and of its handling of untrusted values."""
 
 import orjson
 import pytest

@@ -1,4 +1,4 @@
-"""Values converted where there is one way, and left where there is none."""
+"""Tests of values that are converted where exactly one conversion exists, and left alone otherwise."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""What fails, what happens in its place, and the exact words in which that is said.
+"""Tests of failures: the replacement behaviour and the exact messages.
 
-A trace log that cannot be written is the log writer's to go on without: validation writes none.
+The log writer handles a trace log that cannot be written, because validation writes no trace log.
 """
 
 import json

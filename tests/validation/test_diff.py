@@ -1,4 +1,4 @@
-"""What differs between two documents, and how much of it is said."""
+"""Tests of the differences between two documents, and of the limit on their number."""
 
 import copy
 from functools import partial

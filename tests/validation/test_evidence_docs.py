@@ -1,4 +1,4 @@
-"""The examples of docs/evidence.md do what the page says."""
+"""Tests of the examples in docs/evidence.md."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every code is explained, and its example is real: the document before has the finding, the one after has not."""
+"""Tests that every rule code has an explanation with a real example: finding before, no finding after."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which workflow a handoff belongs to."""
+"""Tests of the workflow that a handoff belongs to."""
 
 from typing import Any
 

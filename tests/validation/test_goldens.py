@@ -1,9 +1,9 @@
-"""From raw bytes to the outcome, one file per code of the catalogue.
+"""Tests from raw bytes to the outcome, with one file per rule code of the catalogue.
 
-`<code>.json`, and `<code>--<variant>.json` for more of the same. Each holds what was sent and what came of it. Under
-`model` stands what a language model says to each use, as its text, or why it cannot be asked. After a wanted change,
-`REGENERATE_GOLDENS=1 pytest tests/validation/test_goldens.py` writes the `expected` parts anew: read the difference
-before committing it.
+Further cases of a rule code are in `<code>--<variant>.json` beside `<code>.json`. Each file holds the submission and
+the expected outcome. `model` holds the LLM's answer to each use as text, or the reason why the LLM is unavailable.
+After a wanted change, `REGENERATE_GOLDENS=1 pytest tests/validation/test_goldens.py` writes the `expected` parts
+again: read the difference before the commit.
 """
 
 import json
@@ -67,7 +67,7 @@ class Listing:
 
 
 class Scripted:
-    """A model that says to each use what is written in the golden, or cannot be asked for the reason given there."""
+    """An LLM that answers each use from the golden file, or is unavailable for the reason in the file."""
 
     def __init__(self, by_use: dict[str, Any]) -> None:
         self.by_use = by_use

@@ -1,4 +1,4 @@
-"""Handoffs as files: where they go, and what is never done to what is there."""
+"""Tests of handoffs written as files: their paths, and the protection of existing files."""
 
 import os
 from datetime import UTC, datetime, timedelta, timezone

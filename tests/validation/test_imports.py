@@ -1,4 +1,4 @@
-"""The core is a library: it loads no framework, and neither a tokenizer nor pydantic's models before they are used."""
+"""Tests that the core loads no framework, and loads a tokenizer and pydantic models only on use."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Bytes that are JSON, that are not, and that try to hurt."""
+"""Tests of bytes that are JSON, that are not JSON, and that are hostile."""
 
 from collections.abc import Callable
 from functools import partial

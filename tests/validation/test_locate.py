@@ -1,4 +1,4 @@
-"""A model's path and quotation, found in the document."""
+"""Tests of finding an LLM's path and quote in the document."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the verdict on an output carries for its sender: whether it passed, and the errors by the library's names."""
+"""Tests of the answer to the sender of an output: whether it passed, and the errors by the library's names."""
 
 from typing import Any
 

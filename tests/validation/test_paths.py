@@ -1,4 +1,4 @@
-"""Places in a document."""
+"""Tests of paths into a document."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Phase rules: which can be set, and what their results come to."""
+"""Tests of phase rules: the valid settings, and the outcome of their results."""
 
 import pytest
 

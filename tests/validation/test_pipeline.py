@@ -1,4 +1,4 @@
-"""How layers end, and what the verdict makes of them."""
+"""Tests of the ends of layers, and of the verdict that follows from them."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ NAMES = ["structure", "tokens", "chain", "references", "consistency", "evidence"
 
 
 class Fixed:
-    """A layer that ends as it is told."""
+    """A layer with a fixed end."""
 
     def __init__(self, name: str, issues: Iterable[Issue] = (), error: Exception | None = None) -> None:
         self.name, self.issues, self.error = name, issues, error

@@ -1,4 +1,4 @@
-"""Whatever JSON object arrives: nothing raises, and the order of keys changes nothing."""
+"""Property tests with any JSON object: nothing raises, and the order of keys has no effect."""
 
 import random
 from typing import Any

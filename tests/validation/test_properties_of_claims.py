@@ -1,4 +1,4 @@
-"""Whatever the data, the context and the evidence hold: no layer raises, and the order of keys changes nothing."""
+"""Property tests with any data, context and evidence: no layer raises, and the order of keys has no effect."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The payload protocol: what is a payload, what lets it through, and how it is told that it does not pass."""
+"""Tests of the payload protocol: recognised payloads, accepted payloads, and the message of a rejection."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def payload(**changes: Any) -> HandoffPayload:
 
 
 class Model:
-    """A service that answers what it is told, and remembers what it was asked."""
+    """A service with a fixed answer that records its questions."""
 
     def __init__(self, content: object = '{"valid": true, "issues": []}') -> None:
         self.content = content
@@ -192,7 +192,7 @@ asyncio.run(HandoffProtocol(StrictnessConfig()).validate(made))
 
 
 def test_logs_of_an_application_without_structlog_go_through_logging() -> None:
-    """Nothing is printed on standard output, which belongs to the application."""
+    """Standard output belongs to the application, so nothing is printed there."""
     for arguments, shown in (((), False), (("log",), True)):
         done = subprocess.run(
             [sys.executable, "-c", UNCONFIGURED, *arguments], capture_output=True, text=True, check=True, timeout=300

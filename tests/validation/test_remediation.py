@@ -1,4 +1,4 @@
-"""The decision table of remediation, row by row, and long sequences of attempts."""
+"""Tests of the decision table of remediation, row by row, and of long sequences of attempts."""
 
 import itertools
 from dataclasses import replace

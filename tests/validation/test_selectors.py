@@ -1,4 +1,4 @@
-"""The paths that users write in rules and claim fields, and what they point at."""
+"""Tests of the paths that users write in rules and claim fields."""
 
 from typing import Any
 

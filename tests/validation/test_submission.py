@@ -1,4 +1,4 @@
-"""What was sent, cut into the document and its envelope."""
+"""Tests of splitting a submission into the document and its envelope."""
 
 import orjson
 import pytest

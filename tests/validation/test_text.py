@@ -1,4 +1,4 @@
-"""Values as they stand in messages."""
+"""Tests of values as messages show them."""
 
 from typing import Any
 

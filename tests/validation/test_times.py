@@ -1,4 +1,4 @@
-"""RFC 3339, as it is written and as it is miswritten."""
+"""Tests of RFC 3339 times, correct and malformed."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Tokens, counted and estimated."""
+"""Tests of counted and estimated tokens."""
 
 import random
 import threading

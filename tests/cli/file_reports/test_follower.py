@@ -27,7 +27,7 @@ class Run:
         return file
 
     def look(self, seconds: float = 1.0) -> list[tuple[str, int]]:
-        """Return the path and the iteration of each due file."""
+        """Return the path and the iteration of each due file, and mark these files as reported."""
         return [(due.path, due.iteration) for due in self.dues(seconds)]
 
     def dues(self, seconds: float = 1.0) -> list[Due]:

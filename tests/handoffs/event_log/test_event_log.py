@@ -1,4 +1,4 @@
-"""Lines are appended whole, whatever happens to the file."""
+"""Tests that lines are appended whole, whatever happens to the file."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The product's own events, as lines that can be read back and as logs."""
+"""Tests of the product's own events, as lines to read back and as logs."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""What was posted, read: bare and wrapped events, both spellings, and anything else."""
+"""Tests of reading posted events: bare and wrapped events, both spellings, and other input."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a verdict and phase results come to."""
+"""Tests of the status that follows from a verdict and phase results."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which events tell of one task: in any order, more than once, from several sessions and tenants."""
+"""Tests of the events of one task: in any order, repeated, from several sessions and tenants."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ def work() -> None:
 
 
 def opened(tenant: Tenant) -> list[str]:
-    """To whom the open tasks went."""
+    """Return the target agents of the open tasks."""
     rows = Handoff.objects.filter(tenant=tenant, open=True).order_by("id")
     return [row.target_agent_id for row in rows]
 
@@ -107,7 +107,7 @@ def test_an_agent_of_which_only_its_end_is_told_is_kept_and_not_open(tenant: Ten
 
 
 def test_an_end_that_is_told_before_the_begin_closes_it(tenant: Tenant) -> None:
-    """Events that waited for the server come late."""
+    """Events that waited for the server arrive late."""
     tell(tenant, after())
     tell(tenant, before())
     tell(tenant, start())
@@ -147,7 +147,7 @@ def test_two_tasks_of_one_kind_are_not_taken_for_each_other(workers: MessagesSer
 
 
 def test_what_the_call_says_counts_more_than_what_seemed(tenant: Tenant) -> None:
-    """The one open task seemed to be that of the agent; it was that of a task told of later."""
+    """The only open task seemed to belong to the agent, but the agent belonged to a task that was reported later."""
     tell(tenant, before("c1"))
     tell(tenant, start("a2"))
     tell(tenant, before("c2"))
@@ -210,7 +210,7 @@ def test_an_event_that_comes_again_is_answered_the_same_and_stored_once(
 
 
 def test_two_hooks_on_one_event_are_one_handoff(workers: MessagesServer, tenant: Tenant) -> None:
-    """A command and a URL both hear of it, each with a key of its own or none."""
+    """A command hook and a URL hook both send the event, each with its own key or without a key."""
     for event in (before(), after()):
         keys = ("", f"command {event['hook_event_name']}", f"url {event['hook_event_name']}")
         answers = [tell(tenant, event, key=key, seconds=20)["handoff_id"] for key in keys]

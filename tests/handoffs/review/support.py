@@ -1,4 +1,4 @@
-"""Short ways through what reviewers do, in the name of a person."""
+"""Helpers that act as a reviewer."""
 
 from typing import Any
 
@@ -44,12 +44,12 @@ def undo_last(tenant: Tenant, person: Person) -> Handoff:
 
 
 def now(handoff: Handoff) -> Handoff:
-    """As it is stored."""
+    """Return the handoff as it is stored now."""
     return queries.get(handoff.tenant, str(handoff.pk))
 
 
 def told(handoff: Handoff) -> list[tuple[str, str, str, str]]:
-    """Its history after judging: who, from which state to which, why."""
+    """Return the history after the verdict: actor, both states, and reason."""
     events = [one for one in queries.events(handoff) if one.actor_kind != "system"][1:]
     return [(one.actor, one.from_state, one.to_state, one.reason) for one in events]
 

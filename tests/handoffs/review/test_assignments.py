@@ -1,4 +1,4 @@
-"""Passing on: out of the queue without judging, and into it again."""
+"""Tests of reassigning: a handoff leaves the queue without a decision, and returns to it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reviewers at the same time, each with a connection of their own."""
+"""Tests of concurrent reviewers, each with a database connection."""
 
 from collections import Counter
 

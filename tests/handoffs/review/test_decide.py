@@ -1,4 +1,4 @@
-"""What a person decides."""
+"""Tests of decisions by a person."""
 
 import pytest
 

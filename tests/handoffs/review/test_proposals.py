@@ -1,4 +1,4 @@
-"""Four eyes: the first decision is a proposal, and another person makes it."""
+"""Tests of the four-eyes rule: the first decision is a proposal, and another person decides."""
 
 import pytest
 

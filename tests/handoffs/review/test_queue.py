@@ -1,4 +1,4 @@
-"""What was decided of handoffs alike."""
+"""Tests of precedents: earlier decisions on similar handoffs."""
 
 import pytest
 

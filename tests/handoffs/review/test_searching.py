@@ -1,4 +1,4 @@
-"""The search of the queue: one field for codes, types, agents, handoffs and traces."""
+"""Tests of the search of the queue: one field for rule codes, types, agents, handoffs and traces."""
 
 import pytest
 

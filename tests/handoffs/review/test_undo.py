@@ -1,4 +1,4 @@
-"""Deciding again: decisions are taken back, and the history stays whole."""
+"""Tests of decisions that are taken back and made again; the history stays complete."""
 
 from datetime import timedelta
 

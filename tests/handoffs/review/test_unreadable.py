@@ -1,4 +1,4 @@
-"""Bytes that no format could read: declined, asked for again or marked as handled, and never approved."""
+"""Tests of unreadable handoffs: declined, requested again or marked as handled, and never approved."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""What the documentation has receivers do works."""
+"""Tests of the receiver code in the documentation."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Mails: plain, one event each, to nobody else than who is meant."""
+"""Tests of mails: plain text, one event each, to the named recipient alone."""
 
 import socket
 from collections.abc import Callable

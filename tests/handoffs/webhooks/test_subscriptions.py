@@ -1,4 +1,4 @@
-"""Subscribers: made, changed, switched, deleted."""
+"""Tests of webhooks that are created, changed, switched and deleted."""
 
 import pytest
 from django.utils import timezone

@@ -1,4 +1,4 @@
-"""The threads of a worker that tell subscribers."""
+"""Tests of the threads of a worker that deliver webhooks."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""What rules hold, what they say when they are broken, and how sets of them are read."""
+"""Tests of business rules: results, messages of broken rules, and reading of rule sets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rules that apply only under a condition."""
+"""Tests of rules that apply only under a condition."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def broken(data: dict[str, Any], **rule: Any) -> list[Broken]:
 
 
 def applies(when: dict[str, Any] | None, data: dict[str, Any]) -> bool:
-    """Whether a rule that all data break is applied."""
+    """Return whether a rule that all data break is applied."""
     return bool(broken({"stop_loss": 2, "entry_price": 1, **data}, when=when))
 
 

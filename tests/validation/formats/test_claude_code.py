@@ -1,4 +1,4 @@
-"""Hook events in which nothing has come back yet: who hands what over to whom."""
+"""Tests of hook events without a response: the source, the target and the content of the handoff."""
 
 from typing import Any
 

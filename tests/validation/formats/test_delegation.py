@@ -1,4 +1,4 @@
-"""Both spellings of a delegation become the same record."""
+"""Tests that both spellings of a delegation become the same record."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What docs/formats.md shows is true."""
+"""Tests of the statements and examples in docs/formats.md."""
 
 import hashlib
 import json

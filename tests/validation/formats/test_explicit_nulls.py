@@ -1,4 +1,4 @@
-"""The documented defaults of `universal`, written out: an explicit null reads as absent."""
+"""Tests of explicit nulls in `universal`, which read as absent fields with the documented defaults."""
 
 from typing import Any
 

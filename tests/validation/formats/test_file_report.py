@@ -1,4 +1,4 @@
-"""What a report of a handoff file amounts to."""
+"""Tests of the verdict on a report of a handoff file."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Handoff files and reports of them become records."""
+"""Tests of handoff files and their reports as records."""
 
 from typing import Any
 

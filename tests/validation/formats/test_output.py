@@ -1,4 +1,4 @@
-"""A model's output with its envelope becomes a record."""
+"""Tests of an LLM's output with its envelope as a record."""
 
 from typing import Any
 

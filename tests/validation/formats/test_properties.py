@@ -1,4 +1,4 @@
-"""Whatever stands where in a document of any format, reading and checking it never raises."""
+"""Property tests: reading and checking a document of any format never raises."""
 
 import random
 from typing import Any
@@ -22,7 +22,7 @@ FORMS = st.sampled_from([None, *BY_NAME])
 
 
 def places(value: Any) -> list[list[Any]]:
-    """Every path into the document."""
+    """Return every path into the document."""
     keys = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path for key, item in keys for path in ([key], *([key, *rest] for rest in places(item)))]
 

@@ -1,4 +1,4 @@
-"""Documents become records, whatever state they are in."""
+"""Tests of documents in any condition as records."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -114,7 +114,7 @@ def test_the_right_format_recognises_each_document_first(name: str) -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_document_that_lacks_a_field_is_still_recognised(name: str) -> None:
-    """So that its sender is told what is missing; what remains of one field alone may be anything."""
+    """The sender must learn which field is missing; a document with a single field left may have any format."""
     whole = example(name)
     if FORMAT_OF.get(name, name) == "claude-code":
         # Its name is all that tells an event from a call.
@@ -139,7 +139,7 @@ def test_common_words_are_no_format(document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if name != "handoff-file-report"])
 def test_sections_hold_the_whole_document_once(name: str) -> None:
-    """Every text of the document stands in one section, and in one only."""
+    """Every text of the document is in exactly one section."""
     document = example(name)
     sections = BY_NAME[FORMAT_OF.get(name, name)].sections(document)
     if FORMAT_OF.get(name, name) == "universal":

@@ -1,4 +1,4 @@
-"""The schemas as published, and their errors in bounded time."""
+"""Tests of the published schemas and of their errors in bounded time."""
 
 import json
 from collections.abc import Callable

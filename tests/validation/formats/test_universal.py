@@ -1,4 +1,4 @@
-"""Version 2.0 is lifted where the sender asks for it, and nothing of it is lost."""
+"""Tests of version 2.0, which is lifted at the sender's request without loss."""
 
 import copy
 from typing import Any

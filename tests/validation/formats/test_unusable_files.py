@@ -1,4 +1,4 @@
-"""What a report says of a file that can't be used: where it came from, why, and where it lies instead."""
+"""Tests of reports of unusable files: their source, the reason, and where the file is instead."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a hostile document may cost: time that grows with its size, memory and a verdict bounded by it."""
+"""Tests of the cost of a hostile document: time in proportion to its size, bounded memory, a bounded verdict."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""JSON Schema draft 2020-12 as its own test suite has it, through what users call."""
+"""Tests of JSON Schema draft 2020-12 by its official test suite, through the functions that users call."""
 
 import gzip
 from functools import cache

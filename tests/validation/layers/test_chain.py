@@ -1,4 +1,4 @@
-"""Loops, lengths, and what the server knows better."""
+"""Tests of loops, lengths, and chains that the server knows better than the sender."""
 
 from itertools import permutations
 

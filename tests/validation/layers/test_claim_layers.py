@@ -1,4 +1,4 @@
-"""Evidence, grounding and rules: when they run, and what they leave in the verdict."""
+"""Tests of the layers evidence, grounding and rules: when they run, and their part of the verdict."""
 
 import pytest
 

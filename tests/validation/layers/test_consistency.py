@@ -1,4 +1,4 @@
-"""What a document says of itself."""
+"""Tests of a document's statements about itself: times, trace ids, hashes and confidence."""
 
 import hashlib
 import json

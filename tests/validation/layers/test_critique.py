@@ -1,4 +1,4 @@
-"""The second model's opinion: when it is asked for, and what becomes of it."""
+"""Tests of the second LLM's opinion: when the layer asks, and how the answer is used."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an uncited claim is told: where to cite, what, and in which form."""
+"""Tests of the fix for an uncited claim: where to cite, which source, and in which form."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Layers of users, wrapped and installed."""
+"""Tests of layers of users, wrapped and installed."""
 
 import sys
 from importlib.metadata import EntryPoint
@@ -14,7 +14,7 @@ from tests.validation.support import judge, payload
 
 
 class Length:
-    """Texts of more than ten characters are too long."""
+    """A layer that rejects texts of more than ten characters."""
 
     layer_name = "length"
 

@@ -1,4 +1,4 @@
-"""Files that a document refers to."""
+"""Tests of files that a document refers to."""
 # ruff: noqa: S108  (paths under /tmp are what is looked for)
 
 import errno

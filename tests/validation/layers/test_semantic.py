@@ -1,4 +1,4 @@
-"""The layer that asks a model: when, what about, and what becomes of each answer."""
+"""Tests of the layer that asks an LLM: when, about which texts, and how each answer is used."""
 
 import json
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ DELEGATION = {
 
 @dataclass
 class Says:
-    """A model that says the same to every question, or raises it."""
+    """An LLM that gives the same answer to every question, or raises the same error."""
 
     said: Any
     asked: list[Question] = field(default_factory=list)

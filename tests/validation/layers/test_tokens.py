@@ -1,4 +1,4 @@
-"""The token budget and the declared count."""
+"""Tests of the token budget and of the declared count."""
 
 import orjson
 import pytest

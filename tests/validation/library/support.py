@@ -41,7 +41,7 @@ def issue(
 
 
 class Fixed:
-    """A validator that finds what it is told, and remembers that it was asked."""
+    """A validator with a fixed result that records its calls."""
 
     def __init__(self, layer_name: str, *found: Any, error: Exception | None = None) -> None:
         self.layer_name = layer_name

@@ -1,4 +1,4 @@
-"""When a second model is asked, what it is asked, and what becomes of its answer."""
+"""Tests of the second LLM: when the library asks, with which question, and how the answer is used."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ ALWAYS = {"always_critique_types": ["Signal"]}
 
 
 class Critic:
-    """A callable that answers what it is told, and remembers what it was asked."""
+    """A callable with a fixed answer that records its questions."""
 
     def __init__(self, said: Any) -> None:
         self.said = said

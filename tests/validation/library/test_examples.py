@@ -1,4 +1,4 @@
-"""What docs/library.md shows, runs."""
+"""Tests that the examples in docs/library.md run."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The public names: all there, and loaded only when asked for."""
+"""Tests that all public names exist and are loaded only on use."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The pipeline of validators: their order, what stops it, and what it answers."""
+"""Tests of the pipeline of validators: order, early stops, and results."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Python values as JSON values."""
+"""Tests of Python values as JSON values."""
 
 import enum
 import json

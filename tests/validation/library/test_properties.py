@@ -1,4 +1,4 @@
-"""Whatever a model returns: nothing raises, the result can be written, and a handoff does not depend on key order."""
+"""Property tests of any LLM output: nothing raises, results can be written, and key order has no effect."""
 
 import asyncio
 import json

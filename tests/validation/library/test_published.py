@@ -1,4 +1,4 @@
-"""The JSON Schemas of results."""
+"""Tests of the JSON Schemas of results."""
 
 import jsonschema_rs
 import pytest

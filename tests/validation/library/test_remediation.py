@@ -1,4 +1,4 @@
-"""What is due after a result."""
+"""Tests of the action that is due after a result."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Business rules as a validator."""
+"""Tests of business rules as a validator."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A JSON Schema and pydantic models as a validator."""
+"""Tests of a JSON Schema and of pydantic models as validators."""
 
 from typing import Any, Literal
 

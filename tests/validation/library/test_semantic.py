@@ -1,4 +1,4 @@
-"""The question to the model, and what becomes of its answer."""
+"""Tests of the question to the LLM, and of the use of its answer."""
 
 import asyncio
 import json

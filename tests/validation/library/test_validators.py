@@ -1,4 +1,4 @@
-"""Claims and what they rest on, as a validator."""
+"""Tests of claims and their evidence as a validator."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Lines of all forms, as they come, and why some of them are bad."""
+"""Tests of reading log lines of all forms, and of the reasons for bad lines."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Lines summed up at once make the same sum as lines read one by one."""
+"""Tests that lines summed together and lines read one by one give the same sum."""
 
 from datetime import UTC, datetime
 

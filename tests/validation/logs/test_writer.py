@@ -1,4 +1,4 @@
-"""What is written can be read back, whatever stands in it."""
+"""Tests that written lines can be read back, whatever they contain."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

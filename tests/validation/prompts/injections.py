@@ -1,4 +1,4 @@
-"""Attempts to instruct the model by what is handed over, each in every place that is sent."""
+"""Attempts to instruct the LLM by the texts of a handoff, each in every place that is sent."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def grounding_of(data: Any = None, context: Any = None, evidence: Any = None) ->
 
 
 def questions(attempt: str) -> dict[str, Question]:
-    """Every question there is, with the attempt in one of its places."""
+    """Return every question, with the attempt in one of its places."""
     return {
         "data": grounding_of(data={"text": attempt}),
         "the name of a field": grounding_of(data={attempt: HARMLESS}),

@@ -1,4 +1,4 @@
-"""What agents wrote cannot instruct the judge: it stays between its tags, and nothing around it changes."""
+"""Tests that texts of agents cannot instruct the LLM: they stay between their tags and change nothing else."""
 
 import re
 

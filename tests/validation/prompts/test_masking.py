@@ -1,4 +1,4 @@
-"""Secrets do not go to a model."""
+"""Tests that secrets are not sent to an LLM."""
 
 import json
 from functools import partial

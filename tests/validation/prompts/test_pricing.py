@@ -1,4 +1,4 @@
-"""What a call costs, before it and after."""
+"""Tests of the estimated and the actual cost of an LLM call."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_tokens_from_the_cache_have_a_price_of_their_own():
 
 
 def test_the_estimate_is_no_lower_than_what_the_answer_may_cost():
-    """The densest text that the model's makers name has 2.5 characters a token."""
+    """The densest text that the LLM's vendor names has 2.5 characters per token."""
     for model in SHIPPED:
         most = cost(model, tokens_in=30_000 * 10 // 25, tokens_out=1024 + ROOM_FOR_THINKING, tokens_cached=0)
         assert most <= estimate_call_cost(model, 30_000, 1024)

@@ -1,4 +1,4 @@
-"""Whatever is handed over, and whatever a model answers."""
+"""Property tests of prompts with any handoff and any answer of the LLM."""
 
 import contextlib
 import json

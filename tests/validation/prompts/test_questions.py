@@ -1,4 +1,4 @@
-"""What is sent for each use, and how its answer is read."""
+"""Tests of the question that is sent for each use, and of reading its answer."""
 
 import json
 from typing import Any

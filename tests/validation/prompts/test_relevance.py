@@ -1,4 +1,4 @@
-"""Of a long context what bears on the data is sent first."""
+"""Tests that the part of a long context that concerns the data is sent first."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Where a wrong value first came up in a trace, and who carried it."""
+"""Tests of where a wrong value was introduced in a trace, and who inherited it."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""The wrong values of a trace, each once."""
+"""Tests that each wrong value of a trace is listed once."""
 
 from handoffaudit.validation.provenance import Flaw, Step, attribute, first_wrong, origins, shares
 

@@ -1,4 +1,4 @@
-"""Handoffs as steps of a trace."""
+"""Tests of handoffs as steps of a trace."""
 
 from handoffaudit.validation import formats
 from handoffaudit.validation.provenance import Flaw, flaws_of, step_of

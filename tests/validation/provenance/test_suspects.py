@@ -1,4 +1,4 @@
-"""In which order the handoffs of a trace are to be looked at."""
+"""Tests of the order in which to inspect the handoffs of a trace."""
 
 import pytest
 

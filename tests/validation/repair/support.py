@@ -1,4 +1,4 @@
-"""A document through all of repair, with what must hold of any."""
+"""A helper that repairs a document and checks everything that must hold of any repair."""
 
 import copy
 from typing import Any

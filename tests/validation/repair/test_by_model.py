@@ -1,4 +1,4 @@
-"""What a model mends where no rule can, and what it may not change."""
+"""Tests of repairs by an LLM where no rule can repair, and of the parts that the LLM may not change."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ Mend = Callable[[dict[str, Any]], Any]
 
 
 class Model:
-    """Answers with what `mend` makes of the document that it was shown."""
+    """An LLM that answers with the result of `mend` on the document in the question."""
 
     def __init__(self, mend: Mend) -> None:
         self.mend = mend

@@ -1,4 +1,4 @@
-"""The order of compression, and where it stops."""
+"""Tests of the order of compression, and of its end."""
 
 import copy
 from collections.abc import Callable
@@ -29,7 +29,7 @@ DROPPED = [
 
 
 class Folder:
-    """Files written, by path."""
+    """A folder that holds the written files by path."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.files: dict[str, bytes] = {}

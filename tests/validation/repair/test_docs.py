@@ -1,4 +1,4 @@
-"""The page about repair says what repair does."""
+"""Tests of the documentation of repair."""
 
 import json
 import re

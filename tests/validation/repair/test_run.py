@@ -1,4 +1,4 @@
-"""What repair mends and what it leaves to a person; that it changes nothing it was given."""
+"""Tests of repairs by rule: the repaired and the remaining findings, and the unchanged input."""
 
 import re
 from collections.abc import Callable
@@ -333,7 +333,7 @@ def test_a_document_within_its_budget_says_so() -> None:
 
 
 def test_a_try_of_ones_own_takes_the_place_of_one() -> None:
-    """As a model's does, whose answer counts as one of the three."""
+    """The answer of an LLM counts as one of the three tries in the same way."""
 
     class Renaming:
         name = "asked"
@@ -361,7 +361,7 @@ EXAMPLES = [orjson.loads(path.read_bytes()) for path in sorted((ROOT / "docs" / 
 
 
 def places(value: Any, place: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Every place of a document that holds something."""
+    """Return every place of a document, its root included."""
     held = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [place, *(inner for key, item in held for inner in places(item, (*place, key)))]
 

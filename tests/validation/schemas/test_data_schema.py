@@ -1,4 +1,4 @@
-"""Schemas of users: which are refused, what is told, and how long the worst may take."""
+"""Tests of schemas of users: rejected schemas, messages, and the time of the worst schemas."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ os.environ["HANDOFFAUDIT_DATA"] = str(DATA_FOLDER)
 # A database in memory is one connection: threads would see each other's transactions.
 os.environ.setdefault("HANDOFFAUDIT_TEST_DATABASE", str(DATA_FOLDER / "tests.sqlite3"))
 os.environ["HANDOFFAUDIT_SECRET_KEY"] = "a key of the tests that is long enough and protects nothing at all"
-# Nor may a test ask a model with that person's key.
+# No test may ask an LLM with that person's key.
 for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "HANDOFFAUDIT_MODEL_"))]:
     del os.environ[name]
 os.environ["DJANGO_SETTINGS_MODULE"] = "handoffaudit.settings"
@@ -43,7 +43,7 @@ from django.db import connection
 from pytest_django import DjangoDbBlocker
 
 django.setup()
-# The real one takes 0.3 s a password.
+# The real password hasher takes 0.3 s per password.
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 from handoffaudit.accounts.models import Membership, Person, Role, Tenant
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         try:
             url_of_worker(given, workers - 1)
         except NoSuchDatabase as error:
-            # In a worker it would be one of many errors.
+            # In a worker, this error would be one of many.
             raise pytest.UsageError(str(error)) from error
     # Who ends a run that is beside others ends what it started, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,7 +1,7 @@
-"""What a test may say of time, where it must: how work grows with its size, or a bound far above what it takes.
+"""Checks of CPU time: how work grows with its size, and bounds far above the usual time.
 
-How long something takes is measured in `benchmarks/`; here other programs take the processors meanwhile, and machines
-are slow. So all of this is time of this process on the processor, and none of it is near a limit.
+Durations are measured in `benchmarks/`: during tests, other programs use the processors, and machines are slow. So
+these checks use the CPU time of this process, and no check is near its limit.
 """
 
 import gc
@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 
 FACTOR = 16
-# Of the factor: 1 is linear, 2 is quadratic. Busy machines make what is linear look like 1.5.
+# The exponent of the factor: 1 is linear, 2 is quadratic. On busy machines linear work looks like 1.5.
 LIMIT = 1.75
 TRIES = 5
-# What takes longer is not tried again: it is no accident.
+# In CPU seconds: slower work is not tried again, because it is not an accident.
 NO_ACCIDENT = 20.0
-# Hostile inputs take a fraction of a second; what tries each against all others takes minutes.
+# In CPU seconds: hostile inputs take a fraction of a second, and quadratic work on them takes minutes.
 BOUNDED = 20.0
 
 
@@ -32,11 +32,11 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def growth(work_of: Callable[[int], Callable[[], object]], size: int, factor: int = FACTOR) -> float:
-    """How many times as long an input takes that is `factor` times as large as one of `size`.
+    """Return how many times as long an input takes that is `factor` times as large as an input of `size`.
 
-    It is `factor` for linear work, and its square for quadratic work: what is well below that is not measured again.
-    `work_of` makes the input; only the work that it returns is measured. No two inputs are of quite the same size, as
-    what is kept from one run would make the next one fast.
+    The result is about `factor` for linear work and its square for quadratic work; a result well below the square is
+    not measured again. `work_of` makes the input; only the work that it returns is measured. The sizes of all inputs
+    differ a little, because a result cached in one run would make the next run fast.
     """
 
     def least(size: int, tries: range) -> float:

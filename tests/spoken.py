@@ -15,16 +15,16 @@ VOID = frozenset(
     | {"circle", "line", "path", "rect", "use"}
 )
 UNREAD = frozenset({"script", "style", "template", "noscript", "datalist"})
-# What stands in a line with what is beside it: everything else is read after a pause.
+# Elements that are read without a pause before and after them.
 INLINE = frozenset(
     {"a", "abbr", "b", "bdi", "button", "code", "del", "em", "i", "ins", "kbd", "label", "mark", "q", "s", "small"}
     | {"span", "strong", "sub", "sup", "time", "tspan"}
 )
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-# Called by their words, and by a part of theirs.
+# Elements that take their accessible name from their own words.
 FROM_WITHIN = frozenset({"a", "button", "summary", "td", "th", "li", "option", *HEADINGS})
 TITLES = {"table": "caption", "fieldset": "legend", "svg": "title", "figure": "figcaption"}
-# Whose words say what a link in it is about.
+# Elements whose words tell what a link in them is about.
 AROUND = frozenset({"tr", "li", "article"})
 
 

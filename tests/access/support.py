@@ -11,9 +11,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from handoffaudit.api.app import api
 
-# Who came when is written by coming, not by what is allowed.
+# Each visit writes these columns, whether the request is allowed or not.
 TOUCHED = {"last_login", "last_used_at"}
-# How far background work is: where no worker is seen, whoever asks brings it on.
+# The progress of background work: where no worker runs, any request may advance it.
 OF_NOBODY = {"diagnostics.Watermark"}
 # `{path:name}` takes slashes, which documents don't say.
 _PLAIN = re.compile(r"\{\w+:")

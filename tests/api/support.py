@@ -36,7 +36,7 @@ def problem(response: httpx.Response, status: int) -> dict[str, Any]:
     assert document["status"] == status
     assert document["title"]
     assert document["type"] == type_of(document["title"])
-    # What is more than HTTP's own word for it has its place in the help.
+    # A problem with a title other than HTTP's phrase has a page in the help.
     assert document["type"] != PLAIN or document["title"] == HTTPStatus(status).phrase
     assert document["detail"]
     assert "Traceback" not in response.text

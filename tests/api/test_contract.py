@@ -80,7 +80,7 @@ def bodies() -> dict[str, tuple[str, str, str, list[Any]]]:
     return found
 
 
-# Their addresses name what has to be there; their own tests send their examples.
+# Their paths name objects that must exist, so their own tests send the examples.
 ABOUT_SOMETHING = {"review_handoff", "mute_group"}
 NEEDED = {"send_log": {"source": "planner.log"}}
 
@@ -151,7 +151,7 @@ def test_any_input_is_answered_as_documented(case: schemathesis.Case, api_key: s
 
 @pytest.fixture
 def api_key(tenant: Tenant, settings) -> str:
-    # Nobody judges here, so a hook would wait as long as it may.
+    # No worker judges here, so a hook would wait until its timeout.
     settings.MAX_HOOK_SECONDS = 0
     return make_key(tenant, "ingest", "read", "review", "admin")
 

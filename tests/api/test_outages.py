@@ -39,7 +39,7 @@ def assert_unavailable(api: httpx.Client, cause: str, said: str) -> None:
     assert 1 <= int(answer.headers["Retry-After"]) <= 60
     ready = api.get(READY)
     assert (ready.status_code, said in ready.json()["checks"]["database"]) == (503, True)
-    # Reading goes on.
+    # Reads still work.
     assert api.get("/handoffs").status_code == 200
 
 
@@ -64,7 +64,7 @@ def test_a_database_that_is_full(api: httpx.Client, tenant: Tenant) -> None:
     with connection.cursor() as cursor:
         (pages,) = cursor.execute("PRAGMA page_count").fetchone()
         cursor.execute(f"PRAGMA max_page_count = {pages}")
-    # Pages that earlier tests left free take the first ones.
+    # Free pages of the database from earlier tests take the first handoffs.
     answers = (api.post("/handoffs", json=payload(data={"summary": "x" * 900_000})) for _ in range(50))
     answer = next(one for one in answers if one.status_code != 202)
     assert problem(answer, 503)["cause"] == "full"

@@ -34,7 +34,7 @@ def both(api: httpx.Client, document: dict[str, Any]) -> tuple[bool, str, list[s
     judge.drain()
     told = api.get(sent["links"]["self"].removeprefix("/api/v1")).json()
     handoff = api.get(f"/handoffs/{sent['handoff']}").json()
-    # Without a key for the LLM a strict type is unverified, which is not what is looked at here.
+    # Without an LLM key a strict type is unverified, which this test does not cover.
     return told["failed"], handoff["state"], [code for code in handoff["codes"] if code != "semantic.unavailable"]
 
 

@@ -22,13 +22,13 @@ PASSWORD = "correct horse battery staple"
 TENANTS = ("default", "empty", "way", "desk", "live", "rules", "doors", "model", "logs")
 SAMPLES = Path(handoffaudit.__file__).parent / "samples"
 
-# Real ones of the sample. The first is held, as its sender says why it goes in a circle; the others are rejected.
+# Handoffs of the sample. The first is held, because its sender explains the circle; the others are rejected.
 CIRCLE_WITH_REASON = "import-59e047bb0a0d5e841b935d05e60a44522a8bdfc5-1"
 CIRCLE = "065a3d18-09a3-4142-a199-bea1c64a2c5c"
 NOT_JSON = "import-bbfee7e62a7f627375055fc217420502b6537ada-1"
 ACCEPTED = "01c05620-9248-41b6-9da5-afbce7f068a0"
 
-# mara administers every tenant, rui and sana review in every one, vik only looks on in the first.
+# mara administers every tenant, rui and sana review in every tenant, and vik is a viewer of the first.
 SEED = """
 import json
 from datetime import timedelta

@@ -60,7 +60,7 @@ def test_keys_lead_along_the_list_and_the_link_above_back_to_it(
     page.keyboard.press("k")
     expect(page).to_have_url(at(three[1]))
     settled(page)
-    # In a field they are letters.
+    # In a field the keys type letters.
     find = page.get_by_role("searchbox", name="Find in this document")
     find.click()
     expect(find).to_be_focused()

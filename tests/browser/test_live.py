@@ -78,6 +78,6 @@ def test_that_no_worker_runs_comes_to_an_open_overview_and_moves_nothing(open_pa
     expect(page.locator("#no-worker .note")).to_have_count(0)
     expect(page.locator("#live-told")).to_be_empty()
     page.unroute("**/?period=7d&*")
-    # Not more than once a minute.
+    # The page asks at most once a minute.
     page.clock.fast_forward(60_000)
     expect(page.locator("#live-told")).to_have_text("Handoffs are judged again.")

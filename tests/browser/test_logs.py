@@ -69,7 +69,7 @@ def test_without_javascript_a_log_is_sent_searched_and_opened(open_page, sender)
     expect(page.get_by_role("heading", level=1, name="ci-3/plain.log")).to_be_visible()
     page.wait_for_load_state()
     again = page.get_by_role("link", name="Look again")
-    # It may have been read before it was shown.
+    # The worker may read the log before the page shows it.
     if again.count():
         wait_read(sender.api, f"/logs/imports/{page.url.rstrip('/').rpartition('/')[2]}")
         again.click()
@@ -95,12 +95,12 @@ def test_a_log_that_is_too_large_is_not_sent_and_the_command_named(open_page, se
 def test_sending_can_be_cancelled(open_page, sender):
     page = open_page("rui")
     page.goto(f"{sender.pages}diagnostics/logs/import/")
-    # It never arrives, so that it can be cancelled for sure.
+    # The request never arrives, so that the test can always cancel it.
     page.route("**/import/send/", lambda route: None)
     page.get_by_label("Log files").set_input_files({"name": "a.log", "mimeType": "text/plain", "buffer": b"a line"})
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("progressbar", name="Sent")).to_be_visible()
-    # What a person stops is an error to htmx.
+    # htmx reports a cancelled request as an error.
     page.evaluate("console.error = () => {}")
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("alert")).to_contain_text("Cancelled. Nothing was imported.")

@@ -70,7 +70,7 @@ def file_report(**found: Any) -> Address:
 def an_import(product: Product, _: Sender) -> str:
     sender = product.senders["logs"]
     sent = sender.api.post("/logs", params={"source": "pages.log"}, content="neither this nor that\n").json()
-    # What a page says while it is read is not what it says after.
+    # A page shows another text while a log is still being read.
     wait_for(lambda: sender.api.get(sent["links"]["self"].removeprefix("/api/v1")).json()["finished_at"])
     return f"{sender.pages}diagnostics/logs/import/{sent['id']}/"
 
@@ -243,7 +243,7 @@ def test_a_page_is_quiet_still_readable_and_fits(name, tabs, product, default):
     address = shown.address(product, default) if callable(shown.address) else default.pages + shown.address
     page, complaints = tabs(shown.person)
     complaints.clear()
-    # A welcome link works once: it is not asked for again.
+    # A welcome link works once, so the page is not requested again.
     again = name != "welcome"
     if again:
         look(page, "light", NARROW)

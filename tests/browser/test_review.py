@@ -11,7 +11,7 @@ from tests.browser.product import ACCEPTED, CIRCLE, CIRCLE_WITH_REASON, Product,
 pytestmark = pytest.mark.browser
 
 MANY = 12
-# Than a page asks about at once, which is 100.
+# More than the 100 rows that a page asks about in one request.
 MORE_THAN_ASKED = 130
 
 

@@ -10,7 +10,7 @@ from tests.browser.product import CIRCLE, CIRCLE_WITH_REASON, PASSWORD, Product,
 pytestmark = pytest.mark.browser
 scripting = pytest.mark.parametrize("javascript", [True, False], ids=["with JavaScript", "without JavaScript"])
 widths = pytest.mark.parametrize("width", [390, 1440], ids=["narrow", "wide"])
-# Each width and each way of scripting once, where all four would say no more.
+# Two runs cover each width and each scripting mode; all four combinations would test nothing more.
 pairs = pytest.mark.parametrize(
     ("width", "javascript"), [(390, False), (1440, True)], ids=["narrow without JavaScript", "wide with JavaScript"]
 )

@@ -7,7 +7,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import ConsoleMessage, Page, Request, Response, expect
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-# A refused form is answered with one of these, into its own place on the page.
+# The status of a rejected form, which is shown in its own place on the page.
 REFUSALS = (400, 409)
 
 # A button without a script sends its form or opens a popover; a link within the page leads to something.
@@ -57,12 +57,12 @@ def watch(page: Page, complaints: list[str]) -> None:
     """Add the page's complaints to `complaints` as they arrive."""
 
     def on_console(message: ConsoleMessage) -> None:
-        # What could not be loaded is judged by its answer, below.
+        # `on_response` handles resources that could not be loaded.
         if message.type in ("error", "warning") and not message.text.startswith("Failed to load resource"):
             complaints.append(f"{message.type} on {page.url}: {message.text}")
 
     def on_failure(request: Request) -> None:
-        # Leaving a page ends the requests that it still makes.
+        # Leaving a page aborts its open requests.
         if request.failure != "net::ERR_ABORTED":
             complaints.append(f"{request.url} failed: {request.failure}")
 
@@ -102,7 +102,7 @@ def note_shown(page: Page) -> None:
 def shifts(page: Page) -> list[str]:
     """Return the layout shifts of the page load, and the tables whose columns would move on a slower load."""
     page.wait_for_load_state("load")
-    # What moved last is known with the frame after.
+    # The last shift is reported with the next frame.
     page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     return [*page.evaluate(_SHIFTS), *page.evaluate(_LOOSE_TABLES)]
 

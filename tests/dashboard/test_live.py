@@ -37,7 +37,7 @@ def test_a_page_says_what_it_has_so_that_it_can_be_told_what_is_newer(
     page = sign_in(viewer).get("/t/acme/handoffs/?source=planner")
     assert f'data-live="{NEW}?source=planner&amp;after={accepted.pk}"' in page.text
     assert f'data-live-row="{token(held)}"' in page.text
-    # What was accepted is done with: it is not asked for again and again.
+    # Accepted handoffs are final, so the page stops asking about them.
     assert token(accepted) not in page.text
     assert 'data-live-seen="waiting=1"' in page.text
     assert 'data-live-seen="number=0"' in page.text

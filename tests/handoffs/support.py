@@ -24,7 +24,7 @@ from handoffaudit.validation.config import TypePolicy
 from tests.messages_api.scripted import Scripted, says
 
 SENDER = Actor.key("sender")
-# A warning to every strict handoff where there is no key, and the tests have none unless they say so.
+# Every strict handoff gets this warning without an LLM key, and tests have no key by default.
 NOT_ASKED = "semantic.unavailable"
 NOT_JSON = b'{"source_agent_id": "planner", '
 

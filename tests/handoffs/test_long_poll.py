@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def waiters(monkeypatch) -> Iterator[long_poll._Waiters]:
     fresh = long_poll._Waiters()
     monkeypatch.setattr(long_poll, "_waiters", fresh)
-    # So long that nobody who hears in time only looked for himself.
+    # The interval is so long that no waiter finds the verdict by its own look.
     monkeypatch.setattr(long_poll, "RECHECK_SECONDS", 300.0)
     yield fresh
     assert fresh.waiting() == 0
@@ -139,7 +139,7 @@ def test_redis_carries_it_between_processes(tenant: Tenant, settings, redis_url:
         with monkeypatch.context() as patch:
             patch.setattr(long_poll, "announce", lambda _: None)
             judge.drain()
-        # Again until it was heard: a message before the subscription is lost.
+        # Repeat the message until it is received: a message before the subscription is lost.
         while waiters.waiting():
             published.publish(long_poll.CHANNEL, new_id().bytes + uuid.UUID(receipt.id).bytes)
             time.sleep(0.02)
@@ -161,7 +161,7 @@ def test_changes_are_published_after_they_are_stored(tenant: Tenant, settings, r
         assert heard.get_message(timeout=60)["type"] == "subscribe"
         ids = {uuid.UUID(submit(tenant, payload()).id) for _ in range(3)}
         judge.drain()
-        # Channels of one Redis are for all who use it.
+        # All users of a Redis server share its channels.
         told: set[uuid.UUID] = set()
         while not ids <= told and (message := heard.get_message(timeout=60)):
             data = message["data"]

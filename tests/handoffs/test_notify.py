@@ -75,7 +75,7 @@ def test_a_broker_that_is_away_is_told_and_raises_nothing(monkeypatch, tmp_path)
     monkeypatch.setattr(notify, "_broker", ServerBreaker(3600))
     assert notify.send() is False
     (tmp_path / "gone").mkdir()
-    # For a moment nobody else tries.
+    # After a failure, the breaker stops further tries for a while.
     assert notify.send() is False
     monkeypatch.setattr(notify, "_broker", ServerBreaker(0))
     assert notify.send() is True

@@ -9,7 +9,7 @@ from typing import Any
 
 from handoffaudit.validation.prompts.question import Use
 
-# what tells the uses apart: a property that only this one's answer has
+# Each of these properties is in the answers of one use alone.
 _USE_BY_PROPERTY = {"valid": Use.GROUNDING, "status": Use.OBJECTIVE, "overall_score": Use.CRITIQUE}
 # the fields of a request, as the SDK has them; a test holds them to it
 FIELDS = frozenset(
@@ -38,7 +38,7 @@ FIELDS = frozenset(
 _SAMPLING = frozenset({"temperature", "top_p", "top_k"})
 _ELSEWHERE_TOO = frozenset({"anthropic_version"})
 _NO_SAMPLING = re.compile(r"-5(-\d)?$")
-# the other providers have the model in the address
+# Other providers name the LLM in the address.
 _ELSEWHERE = re.compile(
     r"/model/([^/]+)/invoke|/projects/[^/]+/locations/[^/]+/publishers/anthropic/models/([^/:]+):rawPredict"
 )

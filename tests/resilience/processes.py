@@ -30,7 +30,7 @@ WORKER = [
 ]
 ASKERS = 8
 
-# A person's settings and key are not for tests.
+# Tests must not use a person's settings and key.
 NOT_FOR_TESTS = ("HANDOFFAUDIT_", "ANTHROPIC_")
 
 CLEAR = """

@@ -24,7 +24,7 @@ def growth(pid: int, request: Callable[[], None]) -> int:
     rest = memory(pid)
     family = (pid, *descendants(pid))
     for one in family:
-        # The peak begins anew.
+        # Writing 5 resets the peak of the resident memory.
         Path(f"/proc/{one}/clear_refs").write_text("5")
     request()
     return max(_field(one, "VmHWM") for one in family) - rest

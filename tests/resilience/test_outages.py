@@ -33,7 +33,7 @@ print(json.dumps({
     "wrong": counts.recount(repair=False).wrong,
 }))
 """
-# Those with a check that went well.
+# Handoffs with a successful LLM check.
 ANSWERED = """
     SELECT handoffs_handoff.handoff_id FROM handoffs_modelcall JOIN handoffs_handoff
     ON handoffs_handoff.id = handoffs_modelcall.handoff WHERE outcome = 'ok'

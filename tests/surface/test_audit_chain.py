@@ -12,7 +12,7 @@ from django.conf import settings
 from handoffaudit.accounts.models import Tenant
 from handoffaudit.cli.main import main
 
-# Sealed by 0.1.0 before its release. Never make this file anew: its hashes are the promise.
+# The file was sealed by 0.1.0 before its release. Never regenerate the file: its hashes are the promise.
 SEALED = Path(__file__).parent / "sealed-audit-entries.json"
 
 

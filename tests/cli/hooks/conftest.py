@@ -45,7 +45,7 @@ class SmallGate:
     seconds: float = 0.0
     requests: list[Request] = field(default_factory=list)
     taken: list[Request] = field(default_factory=list)
-    # ends all waiting for those seconds
+    # Setting the event ends the wait of `seconds`.
     goes_on: threading.Event = field(default_factory=threading.Event)
     _answers: dict[str, tuple[int, dict[str, Any]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -68,7 +68,7 @@ class SmallGate:
                     return status, said
                 self._answers[request.id] = (status, said)
                 self.taken.append(request)
-        # the answer is on its way only after the event was taken
+        # The gate answers only after it has taken the event.
         self.goes_on.wait(self.seconds)
         return self._answers[request.id]
 

@@ -15,7 +15,7 @@ from tests.handoffs.support import circular, judged
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# Stands still in the middle of its transaction: members are written, numbers are not.
+# The process stops in the middle of its transaction: members are written, numbers are not.
 HALF_DONE = """
 import sys, time
 import django
@@ -48,7 +48,7 @@ def test_a_kill_in_the_middle_counts_nothing_twice_and_loses_nothing(tenant: Ten
         assert half_done.stdout is not None
         assert half_done.stdout.readline().strip() == "in the middle"
         half_done.send_signal(signal.SIGKILL)
-    # Its claim ends by itself, two minutes later.
+    # The lease of the killed process expires after two minutes.
     Watermark.objects.filter(name=attribution.CLAIM).delete()
     assert attribution.run() >= 1
     assert group(tenant).number == (2 if upgrade else 3)

@@ -43,7 +43,7 @@ NOT_MET = issue("semantic.objective_not_met", metadata={"status": "FAILED", "con
         (verdict(layers=[{"name": "semantic", "status": "skipped", "why": "lenient"}]), Status.NOT_APPLICABLE),
         (verdict(layers=[{"name": "semantic", "status": "error", "why": "broken"}]), Status.NOT_APPLICABLE),
         (verdict(layers=[]), Status.NOT_APPLICABLE),
-        # Nobody was asked, so nobody found it met.
+        # No LLM was asked, so no LLM found the objective met.
         (verdict(validator_model=None), Status.NOT_APPLICABLE),
         (verdict(pending=["semantic"]), Status.UNKNOWN),
         (None, Status.UNKNOWN),

@@ -105,7 +105,7 @@ def test_a_retry_and_a_new_verdict_end_it(tenant: Tenant, reviewer: Person, admi
         pass_on(handoff, reviewer, to=admin)
     submit(tenant, held(handoff_id="third"), retry_of="first")
     judge.drain()
-    # As every new verdict leaves it.
+    # Every new verdict changes the version.
     Handoff.objects.filter(pk=second.pk).update(version=now(second).version + 1)
     assert now(first).state == State.SUPERSEDED
     assert seen(tenant, admin, "mine") == seen(tenant, admin, "passed_on") == []

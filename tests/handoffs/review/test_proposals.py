@@ -154,7 +154,7 @@ def test_a_proposal_dies_when_a_retry_takes_the_place(tenant: Tenant, ada: Perso
 def test_a_proposal_dies_with_a_new_verdict(tenant: Tenant, ada: Person, ben: Person) -> None:
     seen = judged(tenant, held())
     decide(seen, ada, "approve")
-    # As every new verdict leaves it: the state may stay, the version does not.
+    # Every new verdict changes the version, even where the state stays.
     Handoff.objects.filter(pk=seen.pk).update(version=now(seen).version + 1)
     assert proposals.find_proposal(now(seen)) is None
     assert decide(seen, ben, "approve").state == State.HELD

@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_opened_again(tenant: Tenant, reviewer: Person) -
 def test_a_held_one_whose_time_was_taken_has_its_types_again(tenant: Tenant, reviewer: Person) -> None:
     handoff = judged(tenant, held())
     decide(handoff, reviewer)
-    # As the model's later check of an approved one leaves it.
+    # The LLM's later check of an approved handoff leaves this state.
     Handoff.objects.filter(pk=handoff.pk).update(review_due_at=None)
     reopen(handoff, reviewer)
     due = now(handoff).review_due_at

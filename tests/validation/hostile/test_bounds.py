@@ -23,13 +23,13 @@ from .bombs import BOMBS
 from .documents import MIB, PIECES, WAYS, Submission, strictest
 
 SMALL, FACTOR = 64 * 1024, 8
-# What is given up beyond a limit takes no time there: the growth of these is measured below it,
+# The layers stop at a limit for these inputs, so their growth is measured below the limit.
 SOON_GIVEN_UP = ("orders in prose", "new words in prose", "quotes unknown")
-# and of these, which are each tried against each as soon as they are long enough, there is a bound.
+# The layers compare each with each in these inputs, so their time has a bound instead.
 EACH_AGAINST_EACH = [
     f"{name} in many" for name in ("different words", "negations", "assumptions", "number words", "quoted words")
 ]
-# The slow part of the work on these starts between the sizes of the day, and is bounded above them.
+# The slow part of the work on these starts between the daytime sizes, and is bounded above them.
 SLOW_FROM_FULL_SIZE = ("quotes unknown", "different numbers in many", "quoted words in many")
 MOST_MEMORY = 80
 MEMORY_OF_ANY = 64 * MIB
@@ -44,7 +44,7 @@ ALL: dict[str, Callable[[int], Submission]] = {
     **BOMBS,
     **{f"{name} in {way}": _way(way, name) for way in WAYS for name in PIECES},
 }
-# slowest for their size, or largest in memory or in their verdict
+# The slowest inputs for their size, and the largest in memory or in their verdict.
 WORST = [
     *("rules over wide data", "numbers in order", "identifiers unknown", "dates and days"),
     *("chain of one", "chain of agents", "names unknown", "mentions of parties", "schema of a large enum"),
